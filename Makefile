@@ -23,7 +23,7 @@ SECONDS ?= 600
 # A clone that was moved, or a Python that was taken away, leaves a .venv that is of no use: make a new one.
 $(shell [ "$$(cat $(INSTALLED) 2>&1)" = "$$(pwd)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(INSTALLED))
 
-.PHONY: help demo test test-all test-tools simulate mutants fuzz coverage lint docs bench pictures clean prerequisites set-up
+.PHONY: help demo test test-all test-tools simulate mutants fuzz rust coverage lint docs bench pictures clean prerequisites set-up
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -51,8 +51,16 @@ simulate: set-up ## the whole system over simulated time and Kafka, SEEDS runs; 
 mutants: set-up ## small changes to the pure packages, each of which a test must refuse; all of them take hours
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
-fuzz: set-up ## odd log records for the native core, compared with Python, for SECONDS
+fuzz: set-up ## odd inputs for the native core, compared with Python, each kind for SECONDS
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
+
+rust: prerequisites ## clippy and tests of the native core; Miri and the audit of its crates, where they are installed
+	@cd native && cargo clippy --release --all-targets -- -D warnings
+	@cd native && cargo test --release
+	@cd native && if cargo +nightly miri --version >/dev/null 2>&1; then cargo +nightly miri test; \
+	    else echo "sowline: without Miri: rustup component add --toolchain nightly miri"; fi
+	@cd native && if cargo audit --version >/dev/null 2>&1; then cargo audit; \
+	    else echo "sowline: without the audit of crates: cargo install cargo-audit"; fi
 
 coverage: set-up ## which lines the tests run; those of the pure packages that they don't are listed
 	@mkdir -p build

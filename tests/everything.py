@@ -17,6 +17,7 @@ STEPS = (
     ("make", "test", f"ARGS=-n 2 --random-order --random-order-seed={SEED} tests/unit tests/property"),
     ("make", "test", "SOWLINE_CORE=python", "ARGS=-n 2 tests/integration tests/spark"),
     ("make", "fuzz", "SECONDS=60"),
+    ("make", "rust"),
     ("make", "coverage"),
     ("make", "simulate", "SEEDS=10000"),
     ("make", "mutants", "ARGS=--sample 200"),

@@ -31,6 +31,9 @@ mod unflushed;
 mod value;
 mod wholeness;
 
+#[cfg(test)]
+mod tests;
+
 use pyo3::prelude::*;
 
 /// The native core of Sowline.

@@ -28,11 +28,15 @@ class HttpAnswer(NamedTuple):
     @property
     def sentence(self) -> str:
         """The message of a health endpoint; empty if there is none."""
+        return self.field("message")
+
+    def field(self, name: str) -> str:
+        """Return a field of the JSON object that is the body; empty if there is none."""
         try:
             answer = orjson.loads(self.body)
         except orjson.JSONDecodeError:
             return ""
-        return str(answer.get("message", "")) if isinstance(answer, dict) else ""
+        return str(answer.get(name, "")) if isinstance(answer, dict) else ""
 
 
 _PLAIN = ConnectionOptions()

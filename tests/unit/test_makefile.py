@@ -235,6 +235,6 @@ def test_help(clone: Path) -> None:
     result = make(clone)
     assert {line.split()[1] for line in result.stdout.splitlines()} == {
         "help", "demo", "test", "test-all", "test-tools", "simulate", "mutants", "coverage", "lint", "docs", "bench",
-        "pictures", "fuzz", "clean",
+        "pictures", "fuzz", "rust", "clean",
     }  # fmt: skip
     assert steps(clone) == []

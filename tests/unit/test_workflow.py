@@ -40,8 +40,8 @@ def test_actions_are_named_by_their_commits(text: str, workflow: Any) -> None:
 def test_permissions_are_the_least(workflow: Any) -> None:
     """Reading the clone is all that it may do, and it leaves no credentials in it. Wheels are added to a release."""
     assert workflow["permissions"] == {"contents": "read"}
-    for job in workflow["jobs"].values():
-        assert job.get("permissions", {}) == ({"contents": "write"} if workflow["name"] == "native" else {})
+    for name, job in workflow["jobs"].items():
+        assert job.get("permissions", {}) == ({"contents": "write"} if name == "wheels" else {})
         (checkout,) = [step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
         assert checkout["with"] == {"persist-credentials": False}
 

@@ -98,10 +98,15 @@ def service_findings(
             "set both clocks (NTP)",
         )
     yield from _connection_findings(seen)
-    if not complaints:
-        yield Finding(
-            "service", "ok", seen.url, "a healthy service", f"ready, version {seen.version or 'unknown'}"
+    if seen.core == "python":
+        advice = (
+            "pip install 'sowline[native]', and unset SOWLINE_CORE; docs/performance.md has what it gives"
         )
+        yield Finding("python_core", "note", seen.url, "the native core", "the Python core", advice)
+    if not complaints:
+        core = f", core={seen.core}" if seen.core else ""
+        found = f"ready, version {seen.version or 'unknown'}{core}"
+        yield Finding("service", "ok", seen.url, "a healthy service", found)
     if seen.topics is not None and topics is not None:
         for topic in topics.topics:
             yield from _served_findings(seen, topic, kafka)

@@ -108,12 +108,14 @@ def see_service(url: str, connection: ConnectionOptions) -> ServiceFacts:
         health = {question: get(f"{url}/{question}", connection) for question in HEALTH}
         ahead_ms = _ahead_ms(health["readyz"], time.time())
         topics = get(f"{url}/v1/topics", connection)
+        core = get(f"{url}/status", connection).field("core")
     except SowlineError as error:
         return ServiceFacts(url, away=error.message)
     return ServiceFacts(
         url,
         health={question: (answer.status, answer.sentence) for question, answer in health.items()},
         version=health["healthz"].headers.get("sowline-version"),
+        core=core,
         ahead_ms=ahead_ms,
         topics=served_topics(topics),
         refusal=topics.sentence if topics.status in (401, 403) else "",

@@ -86,7 +86,8 @@ class ServiceFacts:
 
     `away` is why it did not answer at all. `ahead_ms` is how much its clock is ahead of ours. `topics` is a query
     service's description of its topics, None for other services, and `refusal` why it gave none. `is_open` is whether
-    it listens beyond its machine and describes its topics without credentials.
+    it listens beyond its machine and describes its topics without credentials. `core` is the core that it uses, empty
+    if it uses none.
     """
 
     url: str
@@ -97,3 +98,4 @@ class ServiceFacts:
     topics: tuple[Mapping[str, Any], ...] | None = None
     refusal: str = ""
     is_open: bool = False
+    core: str = ""

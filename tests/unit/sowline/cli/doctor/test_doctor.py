@@ -337,6 +337,8 @@ SERVICE = ServiceFacts(URL, None, WELL, __version__, 0, (SERVED,))
         (replace(SERVICE, version="0.0.1"), [("version", "warning")]),
         (replace(SERVICE, ahead_ms=CLOCK_MS_MAX + 1), [("clock_differs", "warning")]),
         (replace(SERVICE, ahead_ms=-CLOCK_MS_MAX - 1), [("clock_differs", "warning")]),
+        (replace(SERVICE, core="native"), []),
+        (replace(SERVICE, core="python"), [("python_core", "note")]),
         (replace(SERVICE, topics=()), [("topic_unserved", "error")]),
         (replace(SERVICE, topics=({**SERVED, "key": ["/n"]},)), [("topic_differs", "error")]),
         (replace(SERVICE, topics=({**SERVED, "bookmark": "epoch"},)), []),
@@ -345,6 +347,18 @@ SERVICE = ServiceFacts(URL, None, WELL, __version__, 0, (SERVED,))
 def test_a_service(seen: ServiceFacts, expected: list[tuple[str, str]]) -> None:
     """Its health, version and clock, and whether it serves what topics.yaml says."""
     assert [one[:2] for one in wrong(service_findings(seen, TOPICS, SOUND))] == expected
+
+
+def test_the_core_of_a_service_is_named() -> None:
+    """Where all is well, too; a service that applies and loads nothing has none."""
+    found = {
+        core: next(one.found for one in service_findings(replace(SERVICE, core=core), None, None))
+        for core in ("native", "")
+    }
+    assert found == {
+        "native": f"ready, version {__version__}, core=native",
+        "": f"ready, version {__version__}",
+    }
 
 
 def test_a_replica_far_behind_the_log() -> None:
