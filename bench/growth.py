@@ -13,11 +13,12 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -39,9 +40,11 @@ from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record, encode_record
 from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition
+from materializer.store.cache import RecordCache
 from materializer.store.checksum import Checksum, entry_hash
 from materializer.store.integrity import verified
 from materializer.store.rocksdb import RocksStore
+from materializer.store.write_behind import WriteBehindStore
 from query_service.topics.state import ServedTopics
 from sowline.config.topics import TopicDefinition, parse_topics
 from sowline.filter import compile_filter
@@ -49,6 +52,7 @@ from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.protocol.change import Change
 from sowline.protocol.command import LogRecord, command_headers
+from sowline.runtime.native import native_core
 from sowline.runtime.process import spare_the_collector
 
 BATCH = 1000
@@ -63,6 +67,9 @@ LIVE_SECONDS = 5
 DEFINITION = TopicDefinition(name="orders", key=("/order",), partitions=1)
 Figure = TypeVar("Figure")
 DELTA = command_headers("delta_publish")
+NATIVE = native_core(None)
+CACHE_BYTES_MAX = 128 << 20
+"""The default of a materializer."""
 
 
 def run(records: int, runs: int) -> str:
@@ -139,15 +146,18 @@ def _stored(size: int) -> Stored:
         path = Path(name) / "0"
         store = RocksStore(path, create=True)
         checkpoint = _fill(store, size)
-        partition = Partition(DEFINITION, 0, OpenedPartition(store, checkpoint, checkpoint.position))
+        opened = OpenedPartition(store, checkpoint, checkpoint.position)
+        behind = WriteBehindStore(store, NATIVE)
+        cache = RecordCache(lambda: CACHE_BYTES_MAX)
+        partition = Partition(DEFINITION, 0, opened, cache, behind, NATIVE)
         spare_the_collector()
-        updates = _applied(partition, _updates(size))
+        updates = _applied(partition, _updates(size), behind)
         store.mark_finished()
         partition.close()
         disk = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
         began = time.perf_counter()
         store = RocksStore(path, create=False)
-        assert verified(store)[0].records == size
+        assert verified(store, NATIVE)[0].records == size
         seconds = time.perf_counter() - began
         store.close()
     applying, heading, committing = (cpu / UPDATES * 1e6 for cpu in updates)
@@ -187,26 +197,43 @@ def _updates(size: int) -> Iterator[LogRecord]:
             )
 
 
-def _applied(partition: Partition, records: Iterator[LogRecord]) -> tuple[float, float, float]:
+def _applied(
+    partition: Partition, records: Iterator[LogRecord], store: WriteBehindStore[RocksStore]
+) -> tuple[float, float, float]:
     """Apply records batch by batch, make the headers of their changes, and commit: the CPU seconds of each.
 
-    RocksDB's own threads are in it.
+    The flush after the last batch is part of the commits. RocksDB's own threads are in it.
     """
     applying = heading = committing = 0.0
-    while batch := list(islice(records, BATCH)):
-        end = batch[-1].offset + 1
+    while given := list(islice(records, BATCH)):
+        batch, end = _as_consumed(given), given[-1].offset + 1
         began = time.process_time()
         prepared = partition.prepare(batch, end)
         applied = time.process_time()
-        for event in prepared.events:
-            if isinstance(event, Change):
-                event.headers()
+        if NATIVE is not None:
+            NATIVE.messages(prepared.events, 0)
+        else:
+            for event in prepared.events:
+                if isinstance(event, Change):
+                    event.headers()
         headed = time.process_time()
         partition.commit(prepared, end)
         applying += applied - began
         heading += headed - applied
         committing += time.process_time() - headed
+    began = time.process_time()
+    store.flush()
+    committing += time.process_time() - began
     return applying, heading, committing
+
+
+def _as_consumed(records: list[LogRecord]) -> Sequence[LogRecord]:
+    """Return log records as the installed core gets them from Kafka."""
+    if NATIVE is None:
+        return records
+    fields = attrgetter("offset", "time", "key", "value", "headers")
+    batch: Sequence[LogRecord] = NATIVE.LogRecords([NATIVE.LogRecord(*fields(record)) for record in records])
+    return batch
 
 
 def _queried(size: int) -> Queried:

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO
 
 import orjson
@@ -43,6 +43,8 @@ class Load:
     definition: TopicDefinition
     records: int
     cluster: Cluster
+    is_numbered: bool = False
+    """Whether each command carries its publisher and its sequence."""
 
     @property
     def partitions(self) -> int:
@@ -72,9 +74,9 @@ class Entrant:
     ready: Callable[[], int] = field(default=lambda: 0)
 
 
-def new_load(bootstrap: str, records: int, partitions: int = PARTITIONS) -> Load:
+def new_load(bootstrap: str, records: int, partitions: int = PARTITIONS, is_numbered: bool = False) -> Load:
     """Write a log of the job, the same every time, under a name of its own."""
-    load = _new_log(bootstrap, records, partitions)
+    load = replace(_new_log(bootstrap, records, partitions), is_numbered=is_numbered)
     producer = exact_producer(kafka_config(bootstrap))
     _fill(producer, load)
     producer.flush()
@@ -106,7 +108,9 @@ def _new_log(bootstrap: str, records: int, partitions: int) -> Load:
 def _fill(producer: Producer, load: Load) -> None:
     delta = command_headers("delta_publish")
     for number, (body, is_delta) in enumerate(_commands(load.records)):
-        headers = delta if is_delta else None
+        headers = list(delta) if is_delta else []
+        if load.is_numbered:
+            headers += [("sow.publisher", b"desk-1"), ("sow.sequence", b"%d" % number)]
         producer.produce(load.definition.log, orjson.dumps(body), str(body["order"]), headers=headers)  # type: ignore[arg-type]
         if number % 10_000 == 0:
             producer.poll(0)

@@ -20,6 +20,7 @@ from sowline.config.topics import TopicDefinition
 
 RAW, STREAMS, QUIX = "raw loop: copies, merges nothing", "Kafka Streams 4.3.1", "Quix Streams 3.28.1"
 ONE, TWO = "materializer, one process", "materializer, a process for each partition"
+NUMBERED = "{}, with publishers' numbers"
 
 
 class Contestant(NamedTuple):
@@ -59,12 +60,18 @@ CONTESTANTS = (
 def run(records: int, runs: int) -> str:
     """Measure all by turns; return a table of medians and ratios."""
     with broker() as bootstrap:
-        load = new_load(bootstrap, records)
-        figures: dict[str, list[Figure]] = {contestant.name: [] for contestant in CONTESTANTS}
+        plain, numbered = new_load(bootstrap, records), new_load(bootstrap, records, is_numbered=True)
+        entered = [(contestant.name, contestant, plain) for contestant in CONTESTANTS]
+        entered += [
+            (NUMBERED.format(contestant.name), contestant, numbered)
+            for contestant in CONTESTANTS
+            if contestant.name in (STREAMS, ONE)
+        ]
+        figures: dict[str, list[Figure]] = {name: [] for name, _, _ in entered}
         for number in range(runs):
-            for contestant in CONTESTANTS:
-                figures[contestant.name].append(_measured(contestant, load, checked=not number))
-                print(line(contestant.name, figures[contestant.name][-1]), flush=True)
+            for name, contestant, load in entered:
+                figures[name].append(_measured(contestant, load, checked=not number))
+                print(line(name, figures[name][-1]), flush=True)
     return report(records, runs, {name: median(some) for name, some in figures.items()})
 
 
@@ -84,16 +91,25 @@ def report(records: int, runs: int, figures: dict[str, Figure]) -> str:
     ]
     checkpoint = ("", "records/s", "µs CPU a record", "with start-up", "peak RSS, MB")
     ours, two = figures[ONE], figures[TWO]
-    ratios = [
-        (
-            f"one process compared to {name}",
-            f"{ours.rate / figures[name].rate:.1f} times its records/s",
-            f"{figures[name].cpu_us / ours.cpu_us:.1f} times less CPU",
-            f"{figures[name].whole_cpu_us / ours.whole_cpu_us:.1f} times",
-            f"{ours.rss_mb / figures[name].rss_mb:.2f} of its memory",
-        )
-        for name in (STREAMS, QUIX)
+    ratios = [_ratio(ours, figures[name], f"one process compared to {name}") for name in (STREAMS, QUIX)]
+    ratios += [
+        _ratio(two, figures[STREAMS], "two processes compared to Kafka Streams, two threads"),
+        _ratio(
+            figures[NUMBERED.format(ONE)],
+            figures[NUMBERED.format(STREAMS)],
+            "one process compared to Kafka Streams, with publishers' numbers",
+        ),
     ]
     both = ("two processes compared to one", f"{two.rate / ours.rate:.2f} times its records/s", "", "", "")
     caption = f"{records:,} records of {records // 10:,} keys in {PARTITIONS} partitions, medians of {runs}."
     return f"{caption}\n\n{table(checkpoint, [*rows, *ratios, both])}"
+
+
+def _ratio(ours: Figure, other: Figure, name: str) -> tuple[str, ...]:
+    return (
+        name,
+        f"{ours.rate / other.rate:.1f} times its records/s",
+        f"{other.cpu_us / ours.cpu_us:.1f} times less CPU",
+        f"{other.whole_cpu_us / ours.whole_cpu_us:.1f} times",
+        f"{ours.rss_mb / other.rss_mb:.2f} of its memory",
+    )

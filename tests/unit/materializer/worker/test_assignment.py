@@ -1,11 +1,20 @@
-"""Starting: where transient topics begin again, and where they go on."""
+"""Assignment: where transient topics begin again, and partitions that are recovered side by side."""
 
+from collections.abc import Mapping
+from threading import Barrier
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
-from materializer.worker.assignment import StartPhase
+from materializer.core.errors import StoreDamaged
+from materializer.partition.partition import PartitionId
+from materializer.worker.assignment import Assignment, Recovering, StartPhase
+from materializer.worker.owned import OwnedPartitions
 from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.model.position import Position
 
 
 class FakeCluster:
@@ -85,3 +94,90 @@ def test_without_transient_topics_kafka_is_not_asked() -> None:
     cluster = FakeCluster()
     StartPhase(cluster, "workers", TOPICS[:2])  # type: ignore[arg-type]
     assert cluster.asked == []
+
+
+class FakeStore:
+    """A store that knows whether it was closed."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def close(self) -> None:
+        """Close it."""
+        self.is_closed = True
+
+
+class FakeConsumer:
+    """A consumer that is given partitions, of which some are paused."""
+
+    def __init__(self) -> None:
+        self.paused: list[TopicPartition] = []
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        """Take them."""
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        """Pause them."""
+        self.paused += partitions
+
+
+class SideBySide:
+    """An assignment of three partitions whose recoveries wait for each other, and what came of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, errors: Mapping[int, Exception]) -> None:
+        monkeypatch.setattr("materializer.worker.assignment.RECOVERED_AT_ONCE", 3)
+        self.stores = [FakeStore() for _ in range(3)]
+        self.owned = OwnedPartitions({"orders": topic("orders", partitions=3)})
+        given: Any = None
+        self.assignment = Assignment(given, given, self.owned, given, None, None)
+        self._errors, self._met = errors, Barrier(3)
+        monkeypatch.setattr(
+            Assignment, "_begin", lambda _, partition_id, before=None: self.begun(partition_id)
+        )
+        monkeypatch.setattr(Assignment, "_finished", lambda _, partition_id, begun: self.finished(begun))
+        monkeypatch.setattr(OwnedPartitions, "add", lambda owned, one, partition: self.opened.append(one[1]))
+        self.opened: list[int] = []
+
+    def begun(self, partition_id: PartitionId) -> Recovering:
+        """Return a recovery that ends once all have begun, with an error for some."""
+
+        def recover() -> Any:
+            self._met.wait(10)
+            if (error := self._errors.get(partition_id[1])) is not None:
+                raise error
+            return SimpleNamespace(store=self.stores[partition_id[1]])
+
+        nothing: Any = None
+        return Recovering(nothing, recover, 0, None)
+
+    @staticmethod
+    def finished(begun: Recovering) -> Any:
+        """Return a partition whose store is that of the recovery."""
+        begun.open()
+        checkpoint = SimpleNamespace(position=Position(0, 4), next_offset=5)
+        return SimpleNamespace(checkpoint=checkpoint)
+
+    def assign(self) -> FakeConsumer:
+        """Give the worker the three partitions."""
+        consumer = FakeConsumer()
+        self.assignment.on_assign(consumer, [TopicPartition("orders", number) for number in range(3)])  # type: ignore[arg-type]
+        return consumer
+
+
+def test_partitions_are_recovered_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each recovery waits here until all have begun; one that is refused stops its partition only."""
+    rig = SideBySide(monkeypatch, {1: SowlineError("log incomplete", "offsets are gone")})
+    consumer = rig.assign()
+    assert rig.opened == [0, 2]
+    assert rig.owned.stopped == {("orders", 1): "offsets are gone"}
+    assert [one.partition for one in consumer.paused] == [1]
+    assert not any(store.is_closed for store in rig.stores)
+
+
+def test_what_was_recovered_in_vain_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One recovery fails for good: the worker ends, and no store of those behind it stays open."""
+    rig = SideBySide(monkeypatch, {1: StoreDamaged("the disk is gone")})
+    with pytest.raises(StoreDamaged):
+        rig.assign()
+    assert rig.opened == [0]
+    assert [store.is_closed for store in rig.stores] == [False, False, True]
