@@ -449,6 +449,7 @@ FOUND_BY: dict[str, int] = {
     "reset goes on from before": 399,
     "fenced not seen": 172,
     "long load not read on": 77,
+    "stale owner tail not seen": 172,
     "written between ours not seen": 28,
     "fanout loads during a refill": 41,
     "fanout commits before it writes": 68,
