@@ -26,7 +26,7 @@ import orjson
 
 from bench.broker import broker
 from bench.materialize import materializer
-from bench.merging import Entrant, measure, new_load
+from bench.merging import Entrant, entered, measure, new_load
 from bench.queries import asked
 from bench.relay import RATE, TOPICS, relay, subscribe
 from bench.relay import measure as measure_lags
@@ -339,6 +339,9 @@ def _of_services(kafka: str, records: int, partitions: int) -> tuple[float, floa
         applied = measure(load, entrant).cpu_us
         loading = _load_seconds(entrant)
     with materializer(empty) as entrant:
+        # A query service is ready once the owner of each partition has written its first event.
+        with entered(entrant):
+            until(lambda: sum(empty.cluster.ends(entrant.output, range(partitions)).values()) >= partitions)
         loaded = (loading - _load_seconds(entrant)) / records * 1e6
     print(f"{partitions} partitions: {applied:.1f} µs CPU applied, {loaded:.1f} loaded", flush=True)
     return applied, loaded
