@@ -49,7 +49,6 @@ class QueryService:
         self.core: Literal["native", "python"] = "python" if native is None else "native"
         self._settings = settings
         self._topics = topics
-        native = native_core(settings.core)
         use_native(native)
         self._state = ServedTopics(
             topics,
