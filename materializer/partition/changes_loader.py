@@ -15,6 +15,7 @@ from materializer.store.bulk_load import PENDING_BYTES_MAX, BulkLoad, LoadState,
 from materializer.store.interface import DiskStore
 from sowline.config.topics import TopicDefinition
 from sowline.kafka.admin import compaction_lag_ms
+from sowline.kafka.clients import columns_of
 from sowline.model.position import Position, position_of
 from sowline.protocol.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
 from sowline.protocol.changes_loader import (
@@ -83,7 +84,7 @@ class ChangesLoader:
         if native is None:
             self.load([as_event(message) for message in messages], offsets_of(messages))
             return
-        columns = _columns(messages)
+        columns = columns_of(messages, "key", "value", "headers", "offset")
         at, run = 0, 1
         # Where one message is not plain, the next ones are often not: Python takes longer and longer runs of them.
         while at < len(messages):
@@ -253,10 +254,3 @@ def plain_key_field(definition: TopicDefinition) -> str | None:
     if not definition.has_sow or definition.documents or not isinstance(rule, FieldKeys):
         return None
     return rule.paths[0][0] if len(rule.paths) == 1 and len(rule.paths[0]) == 1 else None
-
-
-def _columns(messages: Sequence[Message]) -> list[list[Any]]:
-    """Return the keys, values, headers and offsets of messages."""
-    # The methods of the class, because a call of a bound method takes twice as long.
-    kind = type(messages[0])
-    return [list(map(column, messages)) for column in (kind.key, kind.value, kind.headers, kind.offset)]
