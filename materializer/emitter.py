@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice, repeat
+from itertools import repeat
 from operator import length_hint
 from types import ModuleType
 
@@ -14,6 +14,7 @@ from materializer.partition.owner_commands import Append
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import TopicDefinition
 from sowline.kafka.clients import AWAY, exact_producer
+from sowline.native import note_panic
 from sowline.protocol.change import Event, Progress
 from sowline.protocol.command import Headers
 
@@ -79,25 +80,27 @@ class Emitter:
         if self._native is None or not isinstance(events[start], self._native.Change):
             return start
         stop: int
-        stop, values, keys, headers = self._native.messages(events, start)
-        if stop > end:
-            values, keys, headers, stop = values[:-1], keys[:-1], headers[:-1], end
+        try:
+            stop, values, keys, headers = self._native.messages(events, start, end)
+        except BaseException as error:
+            note_panic(error, f"{topic} [{partition}]")
+            self._native = None
+            return start
         left = iter(values)
+        produced = map(
+            self._producer.produce,
+            repeat(topic),
+            left,
+            keys,
+            repeat(partition),
+            repeat(None),
+            repeat(None),
+            repeat(0),
+            headers,
+        )
         while True:
-            done = len(values) - length_hint(left)
-            rest = map(
-                self._producer.produce,
-                repeat(topic),
-                left,
-                islice(keys, done, None),
-                repeat(partition),
-                repeat(None),
-                repeat(None),
-                repeat(0),
-                islice(headers, done, None),
-            )
             try:
-                deque(rest, maxlen=0)
+                deque(produced, maxlen=0)
                 return stop
             except BufferError:
                 full = len(values) - length_hint(left) - 1

@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from materializer.core.errors import StoreDamaged
 from materializer.core.fencing import Fenced
 from materializer.emitter import NotWritten
-from materializer.partition.partition import Core, PartitionId
+from materializer.partition.partition import PartitionId
 from materializer.store.disk_space import SPACE_BYTES, has_disk_space
 from materializer.store.errors import DiskFull, NoDescriptors, StoreInUse
 from materializer.store.memory_budget import share_arenas
@@ -25,9 +25,10 @@ from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.kafka.admin import Cluster, ensure_topics
 from sowline.kafka.health import KafkaHealth
+from sowline.native import Core, note_panic
 from sowline.runtime import descriptors
 from sowline.runtime.health import HealthServer
-from sowline.runtime.native import native_core
+from sowline.runtime.native import native_core, panic_metric
 
 log = structlog.get_logger()
 
@@ -71,6 +72,11 @@ class Materializer:
                 if not self._stop.is_set():
                     log.error("restarting from committed state", why=str(error))
                     self._stop.wait(PAUSE_SECONDS)
+            except BaseException as error:
+                note_panic(error, "worker")
+                # Python, which is the specification, continues from the committed state.
+                self._settings = self._settings.model_copy(update={"core": "python"})
+                self.core = "python"
 
     def _wait_for_room(self, why: str) -> None:
         """Leave the group, so that other workers can take the partitions, until the disk has space again."""
@@ -202,6 +208,7 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
     yield _by_partition("sowline_behind_records", "Log records not yet applied", now.behind)
     yield GaugeMetricFamily("sowline_partitions", "Partitions owned", value=len(now.positions))
     yield _by_core(now.cores)
+    yield panic_metric()
     yield GaugeMetricFamily("sowline_partitions_stopped", "Partitions that stopped", value=len(now.stopped))
     yield GaugeMetricFamily(
         "sowline_standby_copies", "Warm copies of partitions that other workers own", value=now.standby.warm

@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import structlog
 import uvicorn
@@ -31,10 +31,11 @@ from sowline.emodb import use_native
 from sowline.errors import SowlineError
 from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
+from sowline.native import Core
 from sowline.runtime import descriptors
 from sowline.runtime.connections import Connections
 from sowline.runtime.http_server import ACCEPTED_A_TURN, HttpServer, WebSocketProtocol, listening
-from sowline.runtime.native import native_core
+from sowline.runtime.native import native_core, panic_metric
 
 log = structlog.get_logger()
 
@@ -46,7 +47,7 @@ class QueryService:
 
     def __init__(self, settings: Settings, topics: Topics) -> None:
         native = native_core(settings.core)
-        self.core: Literal["native", "python"] = "python" if native is None else "native"
+        self.core: Core = "python" if native is None else "native"
         self._settings = settings
         self._topics = topics
         use_native(native)
@@ -208,6 +209,7 @@ class QueryService:
             records.add_metric([name], topic.size)
         yield records
         yield self._core_metric()
+        yield panic_metric()
         yield from self._kafka_health.metrics()
         yield GaugeMetricFamily(
             "sowline_index_bytes", "Estimated memory of all indexes", value=self._state.memory.nbytes

@@ -1,4 +1,4 @@
-"""The one exception that Sowline raises on purpose, and the one that it knows of the native core."""
+"""The one exception that Sowline raises on purpose."""
 
 
 class SowlineError(Exception):
@@ -11,9 +11,3 @@ class SowlineError(Exception):
         super().__init__(message)
         self.reason = reason
         self.message = message
-
-
-def is_panic(error: BaseException) -> bool:
-    """Return whether the native core failed: Python can do the same instead."""
-    # PyO3's exception for a panic has no other base, so that nobody takes it for an error of a caller.
-    return type(error).__name__ == "PanicException"

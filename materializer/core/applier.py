@@ -5,6 +5,7 @@ and whenever they are applied. A step is written to Kafka first and committed to
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from materializer.core.batch_state import BatchState, Target
 from materializer.core.checkpoint import Checkpoint
@@ -21,6 +22,7 @@ from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.body import read_object
 from sowline.model.limits import read_define
+from sowline.native import share
 from sowline.protocol.change import Change
 from sowline.protocol.command import (
     DEFINE,
@@ -33,9 +35,6 @@ from sowline.protocol.command import (
     LogRecord,
     read_command,
 )
-
-RUN_MAX = 64
-"""How many log records are applied here at most before the accelerator is asked again."""
 
 
 class Applier:
@@ -75,23 +74,11 @@ class Applier:
         if self._accelerator is None:
             self._apply_run(batch)
         else:
-            self._apply_accelerated(batch, self._accelerator)
+            accelerated = partial(self._accelerator.apply, batch, state=state)
+            share(len(batch), accelerated, lambda start, stop: self._apply_run(batch[start:stop]))
         if batch:
             state.step.checkpoint = state.checkpoint()
         return state.step
-
-    def _apply_accelerated(self, batch: Sequence[LogRecord], accelerator: Accelerator) -> None:
-        """Apply what the accelerator does not know here.
-
-        Runs of such records become longer as long as it knows nothing in between: it is not asked for each delete of
-        many.
-        """
-        at, run = 0, 1
-        while at < len(batch):
-            start, at = at, accelerator.apply(batch, at, self._state)
-            run = 1 if at > start else min(2 * run, RUN_MAX)
-            self._apply_run(batch[at : at + run])
-            at += run
 
     def _apply_run(self, records: Sequence[LogRecord]) -> None:
         state = self._state

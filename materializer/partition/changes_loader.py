@@ -1,9 +1,10 @@
 """Loading a partition's state from its changes."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import repeat
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
@@ -13,10 +14,12 @@ from materializer.partition.changes_follower import record_of
 from materializer.partition.kafka_partition import as_event, offsets_of
 from materializer.store.bulk_load import PENDING_BYTES_MAX, BulkLoad, LoadState, NativeBulkLoad
 from materializer.store.interface import DiskStore
+from materializer.store.native_overlay import plain_key_field
 from sowline.config.topics import TopicDefinition
 from sowline.kafka.admin import compaction_lag_ms
 from sowline.kafka.clients import columns_of
 from sowline.model.position import Position, position_of
+from sowline.native import share
 from sowline.protocol.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
 from sowline.protocol.changes_loader import (
     UNKNOWN_OFFSET,
@@ -26,10 +29,6 @@ from sowline.protocol.changes_loader import (
     is_of,
 )
 from sowline.protocol.command import PUBLISH
-from sowline.protocol.key_rule import FieldKeys
-
-RUN_MAX: Final = 64
-"""How many messages are loaded here at most before the native core is asked again."""
 
 
 class _Newest(NamedTuple):
@@ -85,16 +84,12 @@ class ChangesLoader:
             self.load([as_event(message) for message in messages], offsets_of(messages))
             return
         columns = columns_of(messages, "key", "value", "headers", "offset")
-        at, run = 0, 1
-        # Where one message is not plain, the next ones are often not: Python takes longer and longer runs of them.
-        while at < len(messages):
-            start, at = at, self._load_plain(native, columns, at)
-            if at == len(messages):
-                return
-            run = 1 if at > start else min(2 * run, RUN_MAX)
-            some = messages[at : at + run]
+
+        def load_others(start: int, stop: int) -> None:
+            some = messages[start:stop]
             self.load([as_event(message) for message in some], offsets_of(some))
-            at += run
+
+        share(len(messages), partial(self._load_plain, native, columns), load_others)
 
     def _load_plain(self, native: NativeBulkLoad, columns: Sequence[list[Any]], start: int) -> int:
         """Load plain changes of the current era from `start` on; return the index of the first message behind."""
@@ -246,11 +241,3 @@ class ChangesLoader:
             records=self._live,
             begin=self.progress.begin if self.progress.position.era == position.era else None,
         )
-
-
-def plain_key_field(definition: TopicDefinition) -> str | None:
-    """Return the key field of a topic whose plain changes the native core can load; None of any other topic."""
-    rule = definition.key_rule
-    if not definition.has_sow or definition.documents or not isinstance(rule, FieldKeys):
-        return None
-    return rule.paths[0][0] if len(rule.paths) == 1 and len(rule.paths[0]) == 1 else None

@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from operator import attrgetter
 from types import ModuleType
-from typing import Literal, Protocol
-
-import structlog
+from typing import Protocol
 
 from materializer.core.applier import Applier
 from materializer.core.checkpoint import EVERYTHING, Checkpoint
@@ -21,11 +19,12 @@ from materializer.store.cache import RecordCache
 from materializer.store.checksum import Checksum, expiry_entry
 from materializer.store.integrity import survey
 from materializer.store.interface import Store
-from materializer.store.native_overlay import NativeOverlay, NativePanic, is_plain
+from materializer.store.native_overlay import NativeOverlay, is_plain
 from materializer.store.overlay import Overlay, PendingWrites
 from materializer.store.tombstones import Tombstones
 from sowline.config.topics import TopicDefinition
 from sowline.model.position import Position, before_the_log
+from sowline.native import Core, note_panic
 from sowline.protocol.change import AGAIN, PROGRESS_KEY, UNFILLED, Change, Event, Progress
 from sowline.protocol.command import LogRecord
 
@@ -40,11 +39,6 @@ OUTCOMES_MAX = 1000
 
 
 _OFFSET, _POSITION = attrgetter("offset"), attrgetter("position")
-
-
-Core = Literal["native", "python"]
-
-log = structlog.get_logger()
 
 
 class BatchView(Records, Protocol):
@@ -118,11 +112,9 @@ class Partition:
             try:
                 applier = Applier(self.definition, self.number, self.checkpoint, native, native)
                 return native, applier.apply(records)
-            except NativePanic as panic:
+            except BaseException as error:
                 # Nothing of the batch is kept. Python, which is the specification, applies it and all that follow.
-                log.error(
-                    "native core failed", topic=self.definition.log, partition=self.number, why=str(panic)
-                )
+                note_panic(error, f"{self.definition.log} [{self.number}]")
                 self._native = None
         view = Overlay(self._store, self._cache)
         return view, Applier(self.definition, self.number, self.checkpoint, view).apply(records)

@@ -26,6 +26,7 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.position import Position
+from sowline.native import note_panic
 from sowline.protocol.change import PROGRESS_KEY
 from sowline.protocol.changes_loader import (
     Phase,
@@ -183,8 +184,14 @@ class Recovery:
         if self._extent.changes_start >= self._extent.changes_end:
             return None
         store = RocksStore(self._path, create=True)
-        with closed_on_failure(store):
-            return self._loaded(store)
+        try:
+            with closed_on_failure(store):
+                return self._loaded(store)
+        except BaseException as error:
+            note_panic(error, f"{self._definition.changes} [{self._partition}]")
+        # Python, which is the specification, loads a store from the beginning.
+        self._native = None
+        return self._from_changes()
 
     def _loaded(self, store: RocksStore) -> OpenedPartition:
         loader = ChangesLoader(store, self._definition, self._extent.changes_id, self._native)

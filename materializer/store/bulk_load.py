@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from materializer.core.record import due_time
 from materializer.store.checksum import Checksum, entry_hash, expiry_entry, expiry_hash
-from materializer.store.interface import EXPIRY, RECORD, DiskStore
+from materializer.store.interface import DiskStore, in_key_order
 from sowline.model.limits import MIB
 
 PENDING_BYTES_MAX: Final = 64 * MIB
@@ -57,12 +57,7 @@ class BulkLoad:
         if not self._now:
             return
         checksum = Checksum(self._count, self._sum & 0xFFFFFFFFFFFFFFFF)
-        due_times = [
-            (EXPIRY + due, b"" if is_there else None) for due, is_there in sorted(self._expiries.items())
-        ]
-        records = [(RECORD + key, data) for key, data in sorted(self._now.items())]
-        keys, data = zip(*due_times, *records, strict=True)
-        self._store.load(keys, data, checksum)
+        self._store.load(*in_key_order(self._now, self._expiries), checksum)
         self._now, self._expiries, self._bytes = {}, {}, 0
 
 

@@ -9,6 +9,7 @@ from materializer.core.errors import StoreDamaged
 from materializer.core.record import decode_record
 from materializer.store.checksum import Checksum, entry_hash, expiry_hash
 from materializer.store.interface import EXPIRY, Portion, Store
+from sowline.native import note_panic
 
 
 class Survey(NamedTuple):
@@ -25,16 +26,29 @@ class Walk:
     """A walk through a store, a portion at a time. `native` is the module of the native core."""
 
     def __init__(self, store: Store, native: ModuleType | None = None) -> None:
-        self._summed = _Sum() if native is None else native.Survey()
+        self._native = native
+        self._entries = self._sum = 0
         self._tombstones: list[tuple[int, bytes]] = []
         self._steps = self._walk(store)
 
     def _walk(self, store: Store) -> Generator[None]:
         for portion in store.portions():
-            for key, data in self._summed.add(portion):
+            hashes, deleted = self._summed_up(portion)
+            self._entries += len(portion)
+            self._sum += hashes
+            for key, data in deleted:
                 if (record := decode_record(data)).is_forgettable:
                     self._tombstones.append((record.time, key[1:]))
             yield
+
+    def _summed_up(self, portion: Portion) -> tuple[int, Portion]:
+        if self._native is not None:
+            try:
+                return self._native.survey(portion)  # type: ignore[no-any-return]
+            except BaseException as error:
+                note_panic(error, "check of a store")
+                self._native = None
+        return summed_up(portion)
 
     def go_on(self) -> bool:
         """Read the next portion, about a thousand entries; return whether all were read."""
@@ -46,28 +60,20 @@ class Walk:
 
     def result(self) -> Survey:
         """Return what was found, once all is read."""
-        return Survey(Checksum(*self._summed.checksum), sorted(self._tombstones))
+        checksum = Checksum(self._entries, self._sum & 0xFFFFFFFFFFFFFFFF)
+        return Survey(checksum, sorted(self._tombstones))
 
 
-class _Sum:
-    """Sums up portions. `native.Survey` does the same (tests/property/test_native_load.py)."""
+def summed_up(portion: Portion) -> tuple[int, Portion]:
+    """Return the sum of the hashes of entries, and those of deleted records.
 
-    def __init__(self) -> None:
-        self._entries = self._sum = 0
-
-    def add(self, portion: Portion) -> Portion:
-        """Add entries; return those of deleted records."""
-        self._entries += len(portion)
-        if portion and portion[0][0].startswith(EXPIRY):
-            self._sum += sum(expiry_hash(key[1:]) for key, _ in portion)
-            return []
-        self._sum += sum(entry_hash(key[1:], data) for key, data in portion)
-        return [pair for pair in portion if not pair[1][0]]
-
-    @property
-    def checksum(self) -> tuple[int, int]:
-        """The number of entries, and the sum of their hashes."""
-        return self._entries, self._sum & 0xFFFFFFFFFFFFFFFF
+    `sowline_native.survey` does the same (tests/property/test_native_load.py).
+    """
+    if portion and portion[0][0].startswith(EXPIRY):
+        return sum(expiry_hash(key[1:]) for key, _ in portion), []
+    return sum(entry_hash(key[1:], data) for key, data in portion), [
+        pair for pair in portion if not pair[1][0]
+    ]
 
 
 def survey(store: Store, native: ModuleType | None = None) -> Survey:

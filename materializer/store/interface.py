@@ -73,6 +73,21 @@ class DiskStore(Store, Protocol):
         """
 
 
+def in_key_order(
+    entries: Mapping[bytes, bytes | None], expiries: Mapping[bytes, bool] = NO_EXPIRIES
+) -> tuple[list[bytes], list[bytes | None]]:
+    """Return due times and entries as a `DiskStore` takes them: keys in order, each behind its kind, and data.
+
+    The data of an entry or due time that is removed is None.
+    """
+    # Keys are compared, not pairs of key and data, which takes Python three times as long.
+    due_times, keys = sorted(expiries), sorted(entries)
+    return (
+        [*(EXPIRY + due for due in due_times), *(RECORD + key for key in keys)],
+        [*(b"" if expiries[due] else None for due in due_times), *(entries[key] for key in keys)],
+    )
+
+
 def portions(store: Store) -> Iterator[Portion]:
     """Yield the portions of a store that has no faster way than its scans."""
     due_times = ((EXPIRY + due, b"") for due in store.expiries())

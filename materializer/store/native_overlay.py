@@ -16,7 +16,6 @@ from materializer.store.interface import Store
 from materializer.store.overlay import PendingWrites
 from materializer.store.write_behind import merged
 from sowline.config.topics import TopicDefinition
-from sowline.errors import is_panic
 from sowline.model.position import Position, position_of
 from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, LogRecord
 from sowline.protocol.key_rule import FieldKeys
@@ -24,22 +23,18 @@ from sowline.protocol.key_rule import FieldKeys
 NO_LIMIT: Final = -1
 
 
-class NativePanic(Exception):
-    """The native core failed at a batch. Nothing of the batch is kept, and Python can apply it."""
+def plain_key_field(definition: TopicDefinition) -> str | None:
+    """Return the key field of a topic whose plain changes the native core can load; None of any other topic."""
+    rule = definition.key_rule
+    if not definition.has_sow or definition.documents or not isinstance(rule, FieldKeys):
+        return None
+    return rule.paths[0][0] if len(rule.paths) == len(rule.paths[0]) == 1 else None
 
 
 def is_plain(definition: TopicDefinition) -> bool:
-    """Return whether the native core knows the topic: JSON records with a SOW, as they come, with one key field."""
-    rule = definition.key_rule
-    return (
-        definition.has_sow
-        and not definition.documents
-        and not definition.delta
-        and definition.preprocess is None
-        and definition.enrich is None
-        and isinstance(rule, FieldKeys)
-        and len(rule.paths) == len(rule.paths[0]) == 1
-    )
+    """Return whether the native core applies a topic's plain commands: their bodies are merged as they come."""
+    merges_only = not definition.delta and definition.preprocess is None and definition.enrich is None
+    return merges_only and plain_key_field(definition) is not None
 
 
 class NativeOverlay:
@@ -73,7 +68,7 @@ class NativeOverlay:
     def apply(self, records: Sequence[LogRecord], start: int, state: BatchState) -> int:
         """Apply log records from `start` on, up to the first that only Python can apply; return its index.
 
-        It knows `LogRecords` of the native core only. Raise `NativePanic` if the native core fails.
+        It knows `LogRecords` of the native core only. If the native core panics, nothing of the batch may be kept.
         """
         if not isinstance(records, self._records_type):
             return start
@@ -87,13 +82,8 @@ class NativeOverlay:
         )
         before = (state.position, state.last_change, state.time, state.live_records)
         first_change, repeats = len(state.step.changes), list[int]()
-        try:
-            at: int
-            at, after, deltas = self._core.apply(records, start, before, numbers, state.step.changes, repeats)
-        except BaseException as error:
-            if not is_panic(error):
-                raise
-            raise NativePanic(str(error)) from error
+        at: int
+        at, after, deltas = self._core.apply(records, start, before, numbers, state.step.changes, repeats)
         position, last_change, state.time, state.live_records = after
         state.position, state.last_change = position_of(position), position_of(last_change)
         state.step.outcomes.update((str(offset), REPEAT) for offset in repeats)

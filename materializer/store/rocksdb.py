@@ -21,7 +21,7 @@ from rocksdict import WriteOptions as RocksWriteOptions
 from materializer.core.errors import StoreDamaged
 from materializer.store.checksum import Checksum
 from materializer.store.errors import DiskFull, judged, judged_alone, judgment
-from materializer.store.interface import EXPIRY, NO_EXPIRIES, PORTION_ENTRIES, RECORD, Portion
+from materializer.store.interface import EXPIRY, NO_EXPIRIES, PORTION_ENTRIES, RECORD, Portion, in_key_order
 from materializer.store.memory_budget import MEMORY
 
 log = structlog.get_logger()
@@ -167,18 +167,7 @@ class RocksStore:
         """Write entries (None removes one), due times (False removes one), checksum and checkpoint in one atomic
         step.
         """
-        batch = WriteBatch(raw_mode=True)
-        for key, data in writes.items():
-            if data is None:
-                batch.delete(RECORD + key)
-            else:
-                batch.put(RECORD + key, data)
-        for due, is_there in expiries.items():
-            if is_there:
-                batch.put(EXPIRY + due, b"")
-            else:
-                batch.delete(EXPIRY + due)
-        self._write(batch, checksum, checkpoint)
+        self.commit_sorted(*in_key_order(writes, expiries), checksum, checkpoint)
 
     def commit_sorted(
         self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum, checkpoint: bytes

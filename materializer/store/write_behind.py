@@ -15,7 +15,7 @@ import structlog
 from materializer.core.errors import StoreDamaged
 from materializer.store.checksum import Checksum
 from materializer.store.errors import DiskFull, NoDescriptors
-from materializer.store.interface import EXPIRY, NO_EXPIRIES, DiskStore, Portion, portions
+from materializer.store.interface import NO_EXPIRIES, DiskStore, Portion, in_key_order, portions
 from materializer.store.unflushed import Unflushed
 
 log = structlog.get_logger()
@@ -43,6 +43,8 @@ class WriteBehindStore(Generic[StoreT]):
         self._checkpoint = disk.checkpoint()
         self._checksum = disk.checksum()
         self._is_flushed = True
+        self._is_whole = True
+        """Whether the entries are those of whole commits."""
 
     @property
     def pending_bytes(self) -> int:
@@ -86,24 +88,26 @@ class WriteBehindStore(Generic[StoreT]):
         expiries: Mapping[bytes, bool] = NO_EXPIRIES,
     ) -> None:
         """Note entries (None removes one), due times (False removes one), checksum and checkpoint; write nothing."""
+        # A failure in between, such as a panic of the native core, must not reach the disk
+        # (test_a_commit_that_fails_in_the_middle_is_not_written).
+        self._is_whole = self._is_flushed = False
         self._entries.update(writes)
         self._expiries.update(expiries)
         self._checksum, self._checkpoint = checksum, checkpoint
-        self._is_flushed = False
+        self._is_whole = True
 
     def flush(self) -> None:
         """Write what was committed since the last flush to the disk, in one atomic step.
 
         If that fails, everything is still pending.
         """
-        if self._is_flushed or self._checkpoint is None:
+        if self._is_flushed:
             return
-        due_times = sorted(self._expiries.items())
+        if not self._is_whole or self._checkpoint is None:
+            raise StoreDamaged("a commit has failed in the middle")
         keys, data = self._entries.sorted()
-        if due_times:
-            keys = [*(EXPIRY + due for due, _ in due_times), *keys]
-            data = [*(b"" if is_there else None for _, is_there in due_times), *data]
-        self.disk.commit_sorted(keys, data, self._checksum, self._checkpoint)
+        due_keys, due_data = in_key_order({}, self._expiries)
+        self.disk.commit_sorted(due_keys + keys, due_data + data, self._checksum, self._checkpoint)
         self._entries.clear()
         self._expiries = {}
         self._is_flushed = True

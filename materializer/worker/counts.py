@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from materializer.core.step import FOREIGN, REPEAT
-from materializer.partition.partition import Core, PartitionId, Prepared
+from materializer.partition.partition import PartitionId, Prepared
 from materializer.standby.standby import StandbyStatistics
+from sowline.native import Core
 from sowline.runtime.metrics import Latencies
 
 _OP = attrgetter("op")

@@ -89,13 +89,17 @@ type Messages<'py> = (
     Bound<'py, PyList>,
 );
 
-/// Return the Kafka messages of events from `start` on, up to the first that is not a `Change` of the native core.
+/// Return the Kafka messages of events from `start` to `end`, up to the first that is not a `Change` of the native core.
 #[pyfunction]
-pub fn messages<'py>(events: &Bound<'py, PyList>, start: usize) -> PyResult<Messages<'py>> {
+pub fn messages<'py>(
+    events: &Bound<'py, PyList>,
+    start: usize,
+    end: usize,
+) -> PyResult<Messages<'py>> {
     let py = events.py();
     let (values, keys, headers) = (PyList::empty(py), PyList::empty(py), PyList::empty(py));
     let mut at = start;
-    while at < events.len() {
+    while at < end.min(events.len()) {
         let event = events.get_item(at)?;
         let Ok(change) = event.cast::<Change>() else {
             break;

@@ -15,6 +15,7 @@ use crate::merge::merge;
 use crate::number::push;
 use crate::numbers::{self, After};
 use crate::slots::{Slot, Slots};
+use crate::sorting::in_order;
 use crate::unflushed::Entries;
 
 /// About how much memory a record takes in addition to its bytes.
@@ -202,10 +203,9 @@ impl Core {
 
     /// Return the records that the batch has changed, in order: their bytes, or None for a removed one.
     fn changed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let mut slots: Vec<_> = self.dirty.iter().map(|at| self.young.at(*at)).collect();
-        slots.sort_unstable_by(|one, other| one.key.as_bytes(py).cmp(other.key.as_bytes(py)));
         let changed = PyList::empty(py);
-        for slot in slots {
+        let slots = self.dirty.iter().map(|at| self.young.at(*at));
+        for slot in in_order(slots, |slot| slot.key.as_bytes(py)) {
             changed.append((&slot.key, &slot.data))?;
         }
         Ok(changed)

@@ -58,7 +58,7 @@ mod sowline_native {
     #[pymodule_export]
     use super::scan::scan;
     #[pymodule_export]
-    use super::survey::Survey;
+    use super::survey::survey;
     #[pymodule_export]
     use super::unflushed::{Entries, Unflushed};
 }

@@ -14,6 +14,7 @@ use crate::key::text_in;
 use crate::key_filter::KeyFilter;
 use crate::kinds::{EXPIRY, RECORD, of_kind};
 use crate::pending::Pending;
+use crate::sorting::in_order;
 use crate::wholeness::{Wholeness, WholenessTuple};
 
 /// Keys with their kinds, data or None for a removed entry, and the checksum after them.
@@ -33,6 +34,39 @@ struct State {
     time: i64,
     live: i64,
     wholeness: Wholeness<PositionTuple>,
+}
+
+/// How many messages are taken from Python at once: at least and at most.
+const AHEAD_MIN: usize = 16;
+const AHEAD_MAX: usize = 16_384;
+
+/// The columns of messages, as Python passes them, and the keys that only Python can load.
+struct Columns<'a, 'py> {
+    keys: &'a Bound<'py, PyList>,
+    values: &'a Bound<'py, PyList>,
+    headers: &'a Bound<'py, PyList>,
+    offsets: Vec<i64>,
+    ranks: &'a Bound<'py, PyDict>,
+    stale_keys: &'a Bound<'py, PySet>,
+}
+
+/// A message with the objects that hold its bytes.
+struct Held<'py> {
+    offset: i64,
+    key: Bound<'py, PyBytes>,
+    value: Bound<'py, PyBytes>,
+    about: Bound<'py, PyBytes>,
+}
+
+impl Held<'_> {
+    fn bytes(&self) -> Message<'_> {
+        Message {
+            offset: self.offset,
+            key: self.key.as_bytes(),
+            value: self.value.as_bytes(),
+            about: self.about.as_bytes(),
+        }
+    }
 }
 
 /// A message of a changes topic, as bytes.
@@ -60,6 +94,8 @@ pub struct Loader {
     pending: Pending,
     /// The keys that the store may hold; None as long as it is empty.
     stored: Option<KeyFilter>,
+    /// How many messages are taken from Python at once: few while many of them are not plain.
+    ahead: usize,
 }
 
 #[pymethods]
@@ -71,6 +107,7 @@ impl Loader {
             get,
             pending: Pending::default(),
             stored: None,
+            ahead: AHEAD_MAX,
         }
     }
 
@@ -107,51 +144,27 @@ impl Loader {
             live,
             wholeness: wholeness.into(),
         };
-        let mut held = Vec::with_capacity(keys.len() - start);
-        for (at, &offset) in offsets.iter().enumerate().skip(start) {
-            let (Ok(key), Ok(value)) = (
-                keys.get_item(at)?.cast_into::<PyBytes>(),
-                values.get_item(at)?.cast_into::<PyBytes>(),
-            ) else {
-                break;
-            };
-            if (!ranks.is_empty() && ranks.contains(&key)?)
-                || (!stale_keys.is_empty() && stale_keys.contains(&key)?)
-            {
+        let columns = Columns {
+            keys,
+            values,
+            headers,
+            offsets,
+            ranks,
+            stale_keys,
+        };
+        let (mut at, end) = (start, columns.offsets.len());
+        while at < end {
+            let stop = end.min(at + self.ahead);
+            let loaded = self.load_some(py, &columns.messages(at, stop)?, era, &mut state)?;
+            at += loaded;
+            if at < stop {
+                self.ahead = loaded.max(AHEAD_MIN);
                 break;
             }
-            let Some(about) = about_of(&headers.get_item(at)?)? else {
-                break;
-            };
-            held.push((offset, key, value, about));
+            self.ahead = (4 * self.ahead).min(AHEAD_MAX);
         }
-        let messages: Vec<Message<'_>> = held
-            .iter()
-            .map(|(offset, key, value, about)| Message {
-                offset: *offset,
-                key: key.as_bytes(),
-                value: value.as_bytes(),
-                about: about.as_bytes(),
-            })
-            .collect();
-        // The rest needs no Python: other threads run meanwhile.
-        let (plain, unread) = py.detach(|| {
-            let plain = self.plain_of(&messages, era);
-            let unread = self.unread(&plain);
-            (plain, unread)
-        });
-        for key in unread {
-            self.read(py, key)?;
-        }
-        let loaded = py.detach(|| {
-            let applied = |change: &&Plain<'_>| self.apply(change, &mut state).is_some();
-            plain.iter().take_while(applied).count()
-        });
         let (newest, time, live) = (state.newest, state.time, state.live);
-        Ok((
-            start + loaded,
-            (era, newest, time, live, state.wholeness.into()),
-        ))
+        Ok((at, (era, newest, time, live, state.wholeness.into())))
     }
 
     /// Return an entry's bytes, or None.
@@ -180,10 +193,11 @@ impl Loader {
         };
         let stored = self.stored.get_or_insert_with(KeyFilter::new);
         let pending = &mut self.pending;
+        let entries = py.detach(|| pending.take());
         let (changed, expiries) = py.detach(|| {
-            let changed = pending.take();
+            let changed = in_order(entries.iter(), |entry| entry.key());
             let mut expiries = Vec::new();
-            for entry in changed.sorted() {
+            for entry in &changed {
                 let (was, now) = entry.change();
                 let Ok(()) = checksum.replace(entry.key(), was, now, |index, is_there| {
                     expiries.push((index, is_there));
@@ -199,16 +213,71 @@ impl Loader {
             keys.append(of_kind(py, EXPIRY, index)?)?;
             data.append(is_there.then(|| PyBytes::new(py, b"")))?;
         }
-        for entry in changed.sorted() {
+        for entry in &changed {
             keys.append(of_kind(py, RECORD, entry.key())?)?;
             data.append(entry.data().map(|data| PyBytes::new(py, data)))?;
         }
-        py.detach(|| drop((changed, expiries)));
+        drop(changed);
+        py.detach(|| drop((entries, expiries)));
         Ok((keys, data, (checksum.entries, checksum.sum)))
     }
 }
 
+impl<'py> Columns<'_, 'py> {
+    /// Return the messages from `start` to `stop`, up to the first that only Python can load.
+    fn messages(&self, start: usize, stop: usize) -> PyResult<Vec<Held<'py>>> {
+        let mut held = Vec::with_capacity(stop - start);
+        for at in start..stop {
+            let (Ok(key), Ok(value)) = (
+                self.keys.get_item(at)?.cast_into::<PyBytes>(),
+                self.values.get_item(at)?.cast_into::<PyBytes>(),
+            ) else {
+                break;
+            };
+            if (!self.ranks.is_empty() && self.ranks.contains(&key)?)
+                || (!self.stale_keys.is_empty() && self.stale_keys.contains(&key)?)
+            {
+                break;
+            }
+            let Some(about) = about_of(&self.headers.get_item(at)?)? else {
+                break;
+            };
+            held.push(Held {
+                offset: self.offsets[at],
+                key,
+                value,
+                about,
+            });
+        }
+        Ok(held)
+    }
+}
+
 impl Loader {
+    /// Load messages up to the first that is not plain; return how many were loaded.
+    fn load_some(
+        &mut self,
+        py: Python<'_>,
+        held: &[Held<'_>],
+        era: u32,
+        state: &mut State,
+    ) -> PyResult<usize> {
+        let messages: Vec<Message<'_>> = held.iter().map(Held::bytes).collect();
+        // The rest needs no Python: other threads run meanwhile.
+        let (plain, unread) = py.detach(|| {
+            let plain = self.plain_of(&messages, era);
+            let unread = self.unread(&plain);
+            (plain, unread)
+        });
+        for key in unread {
+            self.read(py, key)?;
+        }
+        Ok(py.detach(|| {
+            let applied = |change: &&Plain<'_>| self.apply(change, state).is_some();
+            plain.iter().take_while(applied).count()
+        }))
+    }
+
     /// Return the messages as changes, up to the first that is not plain or is of another era.
     fn plain_of<'a>(&self, messages: &'a [Message<'a>], era: u32) -> Vec<Plain<'a>> {
         let mut given = Vec::with_capacity(16);

@@ -4,7 +4,7 @@ use hashbrown::HashTable;
 
 use crate::checksum::{Committed, entry_hash};
 use crate::entry::{self, NEVER};
-use crate::sorting::{hash_of, rank};
+use crate::sorting::hash_of;
 
 /// About how much memory an entry takes in addition to its bytes.
 const ENTRY_BYTES: usize = 120;
@@ -104,36 +104,9 @@ impl Pending {
         (entry.is_there, entry.is_dirty) = (is_there, true);
     }
 
-    /// Remove all entries; return those that were changed.
-    pub fn take(&mut self) -> Changed {
+    /// Remove all entries; return those that were changed, in no order.
+    pub fn take(&mut self) -> Vec<Entry> {
         let taken = std::mem::take(self).table.into_iter();
-        let entries: Vec<Entry> = taken.filter(|entry| entry.is_dirty).collect();
-        let mut order: Vec<(u128, u32)> = (0..)
-            .zip(&entries)
-            .map(|(at, entry)| (rank(entry.key()), at))
-            .collect();
-        order.sort_unstable_by(|(rank, at), (other, that)| {
-            let keys = || {
-                entries[*at as usize]
-                    .key()
-                    .cmp(entries[*that as usize].key())
-            };
-            rank.cmp(other).then_with(keys)
-        });
-        let order = order.into_iter().map(|(_, at)| at).collect();
-        Changed { entries, order }
-    }
-}
-
-/// Changed entries.
-pub struct Changed {
-    entries: Vec<Entry>,
-    order: Vec<u32>,
-}
-
-impl Changed {
-    /// The entries in the order of their keys.
-    pub fn sorted(&self) -> impl Iterator<Item = &Entry> {
-        self.order.iter().map(|at| &self.entries[*at as usize])
+        taken.filter(|entry| entry.is_dirty).collect()
     }
 }

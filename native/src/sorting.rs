@@ -7,11 +7,20 @@ use rustc_hash::FxBuildHasher;
 /// The first bytes of a key as a number: keys that differ in them are in the order of these numbers.
 ///
 /// Comparing numbers is much faster than following a pointer for each comparison.
-pub fn rank(key: &[u8]) -> u128 {
+fn rank(key: &[u8]) -> u128 {
     let mut first = [0; 16];
     let length = key.len().min(16);
     first[..length].copy_from_slice(&key[..length]);
     u128::from_be_bytes(first)
+}
+
+/// Return items in the order of their keys.
+pub fn in_order<T>(items: impl Iterator<Item = T>, key: impl Fn(&T) -> &[u8]) -> Vec<T> {
+    let mut ranked: Vec<(u128, T)> = items.map(|item| (rank(key(&item)), item)).collect();
+    ranked.sort_unstable_by(|(one, item), (other, that)| {
+        one.cmp(other).then_with(|| key(item).cmp(key(that)))
+    });
+    ranked.into_iter().map(|(_, item)| item).collect()
 }
 
 /// Return the hash of a key.

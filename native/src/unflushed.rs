@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::kinds::{RECORD, of_kind};
-use crate::sorting::{hash_of, rank};
+use crate::sorting::{hash_of, in_order};
 
 /// Approximate bytes in memory of a pending entry with its key, in addition to its data.
 const ENTRY_BYTES: usize = 200;
@@ -98,17 +98,8 @@ impl Unflushed {
 
     /// Return the keys in order, each behind its kind, and their data.
     fn sorted<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
-        let mut order: Vec<(u128, &EntryBytes)> = self
-            .table
-            .iter()
-            .map(|entry| (rank(entry.0.as_bytes(py)), entry))
-            .collect();
-        order.sort_unstable_by(|(one, entry), (other, that)| {
-            let keys = || entry.0.as_bytes(py).cmp(that.0.as_bytes(py));
-            one.cmp(other).then_with(keys)
-        });
         let (keys, data) = (PyList::empty(py), PyList::empty(py));
-        for (_, (key, one)) in order {
+        for (key, one) in in_order(self.table.iter(), |entry| entry.0.as_bytes(py)) {
             keys.append(of_kind(py, RECORD, key.as_bytes(py))?)?;
             data.append(one)?;
         }

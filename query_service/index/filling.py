@@ -16,8 +16,8 @@ from query_service.index.cells import Cells, cells_of
 from query_service.index.column import Column, Rows
 from query_service.index.dictionary import Dictionary
 from query_service.index.read import Values, reader_of
-from sowline.errors import is_panic
 from sowline.model.path import Path
+from sowline.native import note_panic
 
 NATIVE_CHUNK = 4000
 """Bodies to read at once: that takes about as long as Python takes for 1,000."""
@@ -67,8 +67,7 @@ def _fill(
     try:
         found = reader.read(bodies, start, stop)
     except BaseException as error:
-        if not is_panic(error):
-            raise
+        note_panic(error, "memo indexes")
         in_python(columns, rows, bodies, start, stop)
         return
     filled: list[Cells] = []

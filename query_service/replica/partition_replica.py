@@ -13,8 +13,8 @@ from query_service.index.rows import Rows
 from query_service.replica.history import PartitionHistory
 from query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
 from query_service.replica.timeline import Timeline
-from sowline.errors import is_panic
 from sowline.model.position import Position, before_the_log, position_of
+from sowline.native import note_panic
 from sowline.protocol.change import Change, Event, Progress
 from sowline.protocol.changes_loader import NewestEvents, RelativeAge, Verdict, verdict
 
@@ -103,8 +103,8 @@ class PartitionReplica:
         """The next offset in the changes topic; everything before it is applied."""
         self.ring = Ring(ring_changes_max, ring_bytes_max)
         self.loading = True
-        self.native_failure: str | None = None
-        """Why the native core has failed at a run of changes; None if it has not."""
+        self.native_has_failed = False
+        """Whether the native core has failed at a run of changes."""
         self._newest = NewestEvents()
         self._index: list[tuple[Position, int]] = []
         self._since_indexed = 0
@@ -119,12 +119,12 @@ class PartitionReplica:
     def load(self, portions: Iterable[Portion]) -> None:
         """Load events in the order of their offsets; of each key, keep the one with the highest rank.
 
-        A partition with a history or a timeline takes no runs. After `native_failure`, Python loads them.
+        A partition with a history or a timeline takes no runs. If the native core has failed, Python loads them.
         """
         for portion in portions:
             if isinstance(portion, EventAtOffset):
                 self._load_event(*portion)
-            elif len(portion) < RUN_MIN or self.native_failure or not self._load_run(portion):
+            elif len(portion) < RUN_MIN or self.native_has_failed or not self._load_run(portion):
                 for event in portion:
                     self._load_event(*event)
 
@@ -136,9 +136,8 @@ class PartitionReplica:
             after = self._rows.load(run.changes, self.number, before, INDEX_STEP)
         except BaseException as error:
             # The native core decides what to keep before it changes anything (test_a_panic_leaves_the_run_to_python).
-            if not is_panic(error):
-                raise
-            self.native_failure = str(error)
+            note_panic(error, f"rows of partition {self.number}")
+            self.native_has_failed = True
             return False
         era, position, time, self._since_indexed, entries = after
         self._index += [(position_of(reached), offset) for reached, offset in entries]

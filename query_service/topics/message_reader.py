@@ -3,25 +3,19 @@
 from collections.abc import Collection, Sequence
 from types import ModuleType
 
-import structlog
 from confluent_kafka import Message
 
 from query_service.replica.plain_run import EventAtOffset, MessageColumns, PlainRun, Portion
 from sowline.config.topics import TopicDefinition
-from sowline.errors import is_panic
 from sowline.kafka.clients import columns_of
+from sowline.native import note_panic, share
 from sowline.protocol.change import read_event
-
-log = structlog.get_logger()
 
 ChangesPartition = tuple[str, int]
 """The name of a changes topic and the number of one of its partitions."""
 
 Portions = dict[ChangesPartition, list[Portion]]
 """What was read of each partition, in the order of its offsets."""
-
-EVENTS_MAX = 64
-"""How many events are read here at most before the native core is asked again."""
 
 
 def is_plain(definition: TopicDefinition) -> bool:
@@ -57,19 +51,22 @@ class MessageReader:
 
     def _portions(self, messages: MessageColumns, plain: Collection[ChangesPartition]) -> Portions:
         portions: Portions = {}
-        at, events, end = 0, 1, len(messages.topics)
-        while at < end:
-            partition = messages.partition(at)
-            run = self._run(messages, at) if partition in plain else None
-            if run is not None:
-                portions.setdefault(partition, []).append(run)
+        end = len(messages.topics)
+
+        def read_runs(at: int) -> int:
+            while at < end and messages.partition(at) in plain:
+                run = self._run(messages, at)
+                if run is None:
+                    break
+                portions.setdefault(messages.partition(at), []).append(run)
                 at += len(run)
-                events = 1
-                continue
-            for number in range(at, min(at + events, end)):
-                portions.setdefault(messages.partition(number), []).append(messages.event(number))
-            at += events
-            events = min(2 * events, EVENTS_MAX)
+            return at
+
+        def read_events(start: int, stop: int) -> None:
+            for at in range(start, stop):
+                portions.setdefault(messages.partition(at), []).append(messages.event(at))
+
+        share(end, read_runs, read_events)
         return portions
 
     def _run(self, messages: MessageColumns, start: int) -> PlainRun | None:
@@ -79,10 +76,8 @@ class MessageReader:
         try:
             changes = self._native.PlainChanges(messages, start)
         except BaseException as error:
-            if not is_panic(error):
-                raise
-            topic, partition = messages.partition(start)
-            log.error("native core failed", topic=topic, partition=partition, why=str(error))
+            topic, number = messages.partition(start)
+            note_panic(error, f"{topic} [{number}]")
             self._native = None
             return None
         return PlainRun(messages, start, changes) if len(changes) else None

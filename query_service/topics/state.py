@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -15,7 +15,7 @@ from query_service.index.rows import Rows
 from query_service.replica.history import Former, Histories, PartitionHistory, joined, time_text
 from query_service.replica.log_end import Lag, LogEnd
 from query_service.replica.partition_replica import RING_BYTES_MAX, GapFound, PartitionReplica
-from query_service.replica.plain_run import Portion, events_of
+from query_service.replica.plain_run import events_of
 from query_service.replica.timeline import Timeline, Timelines
 from query_service.topics.follower import Batches
 from query_service.topics.log_ends import LogEndSample, LogPartition
@@ -107,7 +107,7 @@ class TopicState:
         """The number of partitions whose plain changes the native core may load."""
         if not is_plain(self.definition):
             return 0
-        return sum(partition.native_failure is None for partition in self.partitions)
+        return sum(not partition.native_has_failed for partition in self.partitions)
 
     @property
     def loading(self) -> bool:
@@ -297,7 +297,7 @@ class ServedTopics:
             topic = self._by_changes[changes_topic]
             partition = topic.partitions[number]
             if partition.loading:
-                self._load(topic, partition, portions)
+                partition.load(portions)
                 continue
             before = partition.held
             try:
@@ -319,18 +319,6 @@ class ServedTopics:
         self._keep_timelines_within()
         self._moved.set()
         self._moved = asyncio.Event()
-
-    @staticmethod
-    def _load(topic: TopicState, partition: PartitionReplica, portions: Sequence[Portion]) -> None:
-        had_failed = partition.native_failure is not None
-        partition.load(portions)
-        if partition.native_failure is not None and not had_failed:
-            log.error(
-                "native core failed",
-                topic=topic.definition.changes,
-                partition=partition.number,
-                why=partition.native_failure,
-            )
 
     def _keep_histories_within(self) -> None:
         had_memory = not self.histories.dropped

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from sowline.config.expected import expected_by
 from sowline.config.kafka_options import kafka_config, read_options
 from sowline.errors import SowlineError
+from sowline.native import Core
 
 WORKERS = "-materializer"
 """The suffix of the names of the materializers' consumer groups, after the setting `group`."""
@@ -59,7 +60,7 @@ class Settings(BaseSettings):
     standby: bool = Field(
         default=False, description="keep a warm copy of each partition that another worker owns"
     )
-    core: Literal["native", "python"] | None = Field(
+    core: Core | None = Field(
         default=None,
         description="what applies plain log records, loads plain changes, fills memo indexes and reads plain deltas;"
         " by default native, if `sowline[native]` is installed",

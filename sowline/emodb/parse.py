@@ -15,8 +15,8 @@ from sowline.emodb.errors import BAD_CONDITION, BAD_DELTA, DocumentError, locati
 from sowline.emodb.lexer import DocumentLexer, Lexeme, Malformed, whole
 from sowline.emodb.parse_errors import complaint
 from sowline.emodb.tree import Condition, Delta, LiteralDelta
-from sowline.errors import is_panic
 from sowline.model.nesting import NESTING_MAX
+from sowline.native import note_panic
 
 TEXT_CHARS_MAX = 1 << 20
 
@@ -68,8 +68,8 @@ def _natively(module: ModuleType, text: str) -> Any:
     try:
         return module.plain_delta(text)
     except BaseException as error:
-        if not is_panic(error):
-            raise
+        note_panic(error, "deltas")
+        use_native(None)
         return None
 
 

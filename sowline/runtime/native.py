@@ -3,14 +3,17 @@
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Final, Literal
+from typing import Final
+
+from prometheus_client.metrics_core import CounterMetricFamily
 
 from sowline.errors import SowlineError
+from sowline.native import Core, panics
 
 MODULE: Final = "sowline_native"
 
 
-def native_core(choice: Literal["native", "python"] | None) -> ModuleType | None:
+def native_core(choice: Core | None) -> ModuleType | None:
     """Return the module of the native core; None if it is not installed, or if Python was chosen.
 
     Raise `bad configuration` if it was chosen and is not installed.
@@ -26,3 +29,10 @@ def native_core(choice: Literal["native", "python"] | None) -> ModuleType | None
             )
         return None
     return import_module(MODULE)
+
+
+def panic_metric() -> CounterMetricFamily:
+    """Return how often the native core has failed in this process, as a metric of its service."""
+    return CounterMetricFamily(
+        "sowline_core_panics", "How often the native core failed, and Python did the work", value=panics()
+    )

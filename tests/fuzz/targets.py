@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from materializer.core import applier
+from sowline import native as sharing
 from sowline.config.topics import TopicDefinition
 from tests.fuzz.inputs import body, change_header, damaged, headers
 from tests.property.test_native import Sent, apply_alike, native, partition_of, state_of
@@ -36,7 +36,7 @@ LIMITS: list[dict[str, Any]] = [
 def log_records(seed: int) -> Counter[str]:
     """Let both cores apply the same batches to a partition."""
     # Where the native core stops, Python applies one record, not a run: the native core sees all the others.
-    applier.RUN_MAX = 1
+    sharing.RUN_MAX = 1
     chance, counts = Random(seed), Counter[str]()
     definition = TopicDefinition.model_validate({"name": "orders", "key": "/id", **chance.choice(LIMITS)})
     (one, disk), (other, other_disk) = partition_of(definition, native), partition_of(definition, None)

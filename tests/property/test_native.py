@@ -19,6 +19,7 @@ from materializer.store.write_behind import WriteBehindStore
 from sowline.config.topics import TopicDefinition
 from sowline.protocol.change import Progress
 from sowline.protocol.command import Headers, LogRecord
+from tests.panics import panic
 from tests.property.test_supplied_model import ById
 
 native: Any = pytest.importorskip("sowline_native")
@@ -267,7 +268,7 @@ def test_native_is_python(
     limits: dict[str, Any], sent: list[Sent], cuts: list[int], discarded: bool, run_max: int
 ) -> None:
     """Whatever comes, in whatever batches."""
-    with patch("materializer.core.applier.RUN_MAX", run_max):
+    with patch("sowline.native.RUN_MAX", run_max):
         check(limits, sent, cuts, discarded)
 
 
@@ -297,9 +298,6 @@ def check(limits: dict[str, Any], sent: list[Sent], cuts: list[int], discarded: 
 def test_a_panic_leaves_the_batch_to_python() -> None:
     """Nothing of it is kept, and Python applies it and all that follow."""
 
-    class PanicException(BaseException):
-        """As PyO3 raises it."""
-
     class Panicking:
         """A core that fails after the first change."""
 
@@ -311,7 +309,7 @@ def test_a_panic_leaves_the_batch_to_python() -> None:
 
         def apply(self, records: list[LogRecord], *given: Any) -> Any:
             self._core.apply(records[:1], *given)
-            raise PanicException("index out of bounds")
+            panic()
 
     definition = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
     (one, _), (other, _) = (

@@ -14,6 +14,7 @@ from query_service.index.column import SPARE_TEXTS, Column
 from query_service.index.filling import filler_of
 from query_service.index.read import reader_of
 from sowline.model.path import Path, parse_path
+from tests.panics import panic
 from tests.property.test_native import ODD_BODIES, VALUES, texts
 
 native: Any = pytest.importorskip("sowline_native")
@@ -194,17 +195,13 @@ def test_dictionaries_are_rebuilt() -> None:
 def test_a_panic_leaves_the_chunk_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is lost."""
 
-    class PanicException(BaseException):
-        """As PyO3 raises it."""
-
     class Panicking:
         """A reader that fails."""
 
         def __init__(self, paths: object) -> None:
             pass
 
-        def read(self, *bodies: object) -> None:
-            raise PanicException("index out of bounds")
+        read = panic
 
     path = parse_path("/a")
     column = Column(path)

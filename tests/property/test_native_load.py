@@ -19,6 +19,7 @@ from sowline.config.topics import TopicDefinition
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Event, Progress, read_event
 from sowline.protocol.command import Headers
+from tests.panics import panic
 from tests.property.histories import TOPIC_ID, random_event
 from tests.property.world import Written
 
@@ -244,5 +245,6 @@ def test_a_store_is_surveyed_as_python_does(kinds: dict[bytes, str], portion: in
     store.commit(entries, Checksum(len(sums), sum(sums)), b"", expiries)
     found = survey(store, native)
     assert found == survey(store)
+    assert found == survey(store, type("Module", (), {"survey": panic}))  # type: ignore[arg-type]
     assert found.checksum == store.checksum()
     assert len(found.tombstones) == sum(kind == "deleted" for kind in kinds.values())

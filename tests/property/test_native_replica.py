@@ -24,6 +24,7 @@ from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import AGAIN, DELETE, UNFILLED, Change, Progress
 from sowline.protocol.changes_loader import LoadProgress, Wholeness
 from sowline.protocol.command import Headers, Origin
+from tests.panics import panic
 from tests.property.world import written
 
 native: Any = pytest.importorskip("sowline_native")
@@ -254,7 +255,7 @@ class Loaded:
     def seen(self) -> Any:
         """Return all that can be observed."""
         rows, follower = self.topic.rows, self._follower
-        not_observed = ("_rows", "ring", "native_failure")
+        not_observed = ("_rows", "ring", "native_has_failed")
         captured = rows.capture(rows.all())
         columns = ("partitions", "eras", "offsets", "nths", "times", "read_at", "digests", "rows")
         loads = {
@@ -293,7 +294,7 @@ def life(seed: int, count: int = EVENTS_A_LIFE) -> Counter[str]:
     steps = {
         "query_service.replica.partition_replica.INDEX_STEP": chance.choice((1, 3, 500)),
         "query_service.replica.partition_replica.RUN_MIN": chance.choice((1, 1, 8)),
-        "query_service.topics.message_reader.EVENTS_MAX": chance.choice((1, 1, 64)),
+        "sowline.native.RUN_MAX": chance.choice((1, 1, 64)),
     }
     with ExitStack() as patches:
         for name, value in steps.items():
@@ -409,10 +410,6 @@ def test_only_some_topics_are_plain() -> None:
     assert not is_plain(TopicDefinition.model_validate({"name": "orders", "sow": False}))
 
 
-class PanicException(BaseException):
-    """As PyO3 raises it."""
-
-
 class Panicking:
     """Plain changes that fail when they are loaded."""
 
@@ -425,19 +422,13 @@ class Panicking:
     def __len__(self) -> int:
         return len(self._changes)
 
-    def load(self, *given: Any) -> Any:
-        """Fail."""
-        raise PanicException("index out of bounds")
+    load = panic
 
 
 def test_a_panic_leaves_the_run_to_python() -> None:
     """Whether the native core fails where it reads changes, which ends its use, or where it puts them into rows."""
-
-    def fail(*given: Any) -> Any:
-        raise PanicException("index out of bounds")
-
     messages = [plain(offset, b"%d" % (offset % 4)) for offset in range(20)]
-    for core, runs, lines in ((fail, 0, 1), (Panicking, 20, 1)):
+    for core, runs, lines in ((panic, 0, 1), (Panicking, 20, 1)):
         expected = Loaded(None, [99, 99], False)
         mine = Loaded(type("Module", (), {"PlainChanges": core}), [99, 99], False)
         with capture_logs() as logs:

@@ -16,8 +16,8 @@ from unittest.mock import patch
 
 import structlog
 
-from materializer.partition.partition import Core
 from sowline.config.topics import parse_topics
+from sowline.native import Core
 from sowline.runtime.native import native_core
 from tests.property.clock import ClockLoop
 from tests.property.document_model import CONDITIONS

@@ -6,7 +6,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from materializer.partition.partition import Core
 from materializer.service import Materializer
 from query_service.context import ServiceContext
 from query_service.live.dispatcher import Dispatcher
@@ -17,6 +16,7 @@ from query_service.topics.message_reader import ChangesPartition
 from query_service.topics.state import ServedTopics
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
+from sowline.native import Core
 from sowline.runtime.native import native_core
 from tests.simulation.broker import Broker, Group
 from tests.simulation.disk import Disks

@@ -17,6 +17,7 @@ from sowline.config.topics import parse_topics
 from sowline.model.position import Position
 from sowline.protocol.change import CATCH_UP_KEY, PROGRESS_KEY, Change, Progress
 from sowline.protocol.command import CopyOf, LogRecord, Origin
+from tests.panics import panic
 
 TOPICS = parse_topics("topics: [{name: orders, key: /id}, {name: told, key: /id, delta: true}]").topics
 ORDERS, WITH_DELTAS = TOPICS
@@ -150,6 +151,17 @@ def test_changes_of_the_native_core_are_written_in_order(producer: FakeProducer,
     emitter.events(ORDERS, 3, changes[:1])
     emitter.wait()
     assert emitter.end("orders.changes", 3) == 8
+
+
+def test_a_panic_leaves_changes_to_python(producer: FakeProducer) -> None:
+    """The same messages, one by one."""
+    native = pytest.importorskip("sowline_native")
+    emitter = Emitter({}, TOPICS, lambda: False, type("Module", (), vars(native) | {"messages": panic}))  # type: ignore[arg-type]
+    changes = native_changes(5)
+    emitter.events(ORDERS, 3, changes)
+    assert producer.produced == [
+        ("orders.changes", one.value, one.sow_key, 3, one.headers()) for one in changes
+    ]
 
 
 def test_a_topic_with_deltas_tells_what_updates_changed(emitter: Emitter, producer: FakeProducer) -> None:

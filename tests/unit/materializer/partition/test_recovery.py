@@ -22,8 +22,10 @@ from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.key import sow_key
 from sowline.model.position import Position
+from sowline.native import panics
 from sowline.protocol.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
 from sowline.protocol.command import Origin
+from tests.panics import panic
 from tests.property.world import World, dump
 
 DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "partitions": 2})
@@ -53,7 +55,7 @@ def worked(world: World) -> World:
 
 
 def recover(
-    world: World, accept_loss: bool = False, *, looks_at_times: bool = False, **found: Any
+    world: World, accept_loss: bool = False, *, looks_at_times: bool = False, native: Any = None, **found: Any
 ) -> OpenedPartition:
     """Open the partition with what Kafka holds, or is `found` to hold."""
     changes = world.changes[0]
@@ -67,7 +69,7 @@ def recover(
     }
     since = (lambda time: first_since(world, time)) if looks_at_times else None
     kept = KafkaExtent(**(extent | found))
-    return Recovery({}, world.definition, 0, PATH, kept, accept_loss, first_since=since).open()
+    return Recovery({}, world.definition, 0, PATH, kept, accept_loss, first_since=since, native=native).open()
 
 
 def first_since(world: World, time: int) -> int:
@@ -119,6 +121,28 @@ def test_the_changes_replace_a_store_that_is_lost(worked: World, loss: str) -> N
     assert state(opened) == expected
     assert opened.checkpoint.stale_keys == {PROGRESS_KEY}
     assert state(recover(worked)) == expected
+
+
+@pytest.mark.parametrize("failing", ["load", "get", "written"])
+def test_a_panic_leaves_a_load_to_python(worked: World, failing: str) -> None:
+    """It begins again: the state is the same."""
+
+    class Panicking:
+        """A loader that fails at one of its methods."""
+
+        def __init__(self, *given: Any) -> None:
+            self._loader = native.Loader(*given)
+
+        def __getattr__(self, name: str) -> Any:
+            return panic if name == failing else getattr(self._loader, name)
+
+    native = pytest.importorskip("sowline_native")
+    expected = state(recover(worked))
+    worked.disk.clear()
+    before = panics()
+    opened = recover(worked, native=type("Module", (), {"Loader": Panicking, "survey": panic}))
+    assert state(opened) == expected
+    assert panics() == before + 1
 
 
 def test_the_log_replaces_what_is_lost_with_the_changes(worked: World) -> None:

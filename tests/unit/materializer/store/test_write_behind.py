@@ -7,6 +7,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from materializer.core.errors import StoreDamaged
 from materializer.store.checksum import Checksum
 from materializer.store.errors import DiskFull
 from materializer.store.memory import MemoryStore
@@ -119,6 +120,23 @@ def test_a_flush_that_fails_is_tried_again() -> None:
     del disk.commit_sorted
     store.flush()
     assert (disk.get(b"a"), list(disk.expiries()), disk.checkpoint()) == (b"1", [b"d"], b"one")
+
+
+def test_a_commit_that_fails_in_the_middle_is_not_written(tmp_path: Path) -> None:
+    """The disk keeps the commits of the last flush, and the store is not handed over."""
+    disk = RocksStore(tmp_path / "s", create=True)
+    disk.commit({b"a": b"0"}, Checksum(1, 0), b"zero")
+    disk.mark_finished()
+    store = WriteBehindStore(disk)
+    store.commit({b"a": b"1"}, Checksum(1, 1), b"one")
+    with pytest.raises(TypeError):
+        store.commit({b"a": b"2", b"b": 3}, Checksum(2, 2), b"two")  # type: ignore[dict-item]
+    with pytest.raises(StoreDamaged, match="a commit has failed in the middle"):
+        store.flush()
+    assert store.hand_over() is None
+    again = RocksStore(tmp_path / "s", create=False)
+    assert (again.get(b"a"), again.get(b"b"), again.checkpoint()) == (b"0", None, b"zero")
+    again.close()
 
 
 def test_a_disk_that_refuses_is_closed(tmp_path: Path) -> None:

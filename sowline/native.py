@@ -1,0 +1,50 @@
+"""How Python and the native core share work: Python does what the native core does not know, or has failed at."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import structlog
+
+log = structlog.get_logger()
+
+Core = Literal["native", "python"]
+
+RUN_MAX = 64
+"""How many items Python does at most before the native core is asked again."""
+
+_panics = 0
+
+
+def note_panic(error: BaseException, where: str) -> None:
+    """Log and count a panic of the native core, after which Python does the same work; raise any other error.
+
+    `where` is the partition, or the kind of work.
+    """
+    global _panics
+    # PyO3's exception for a panic has no other base, so that nobody takes it for an error of a caller.
+    if type(error).__name__ != "PanicException":
+        raise error
+    _panics += 1
+    log.error("native core failed", where=where, why=str(error))
+
+
+def panics() -> int:
+    """Return how often the native core has panicked in this process."""
+    return _panics
+
+
+def share(end: int, native: Callable[[int], int], python: Callable[[int, int], None]) -> None:
+    """Do the items from 0 to `end` in order.
+
+    `native` does those from an index on up to the first that it does not know, and returns that one's index. `python`
+    does those between two indexes. Where one is not plain, the next ones are often not, so `python` takes longer and
+    longer runs, of `RUN_MAX` at most, until `native` knows one again.
+    """
+    at, run = 0, 1
+    while at < end:
+        start, at = at, native(at)
+        run = 1 if at > start else min(2 * run, RUN_MAX)
+        if at < end:
+            stop = min(at + run, end)
+            python(at, stop)
+            at = stop
