@@ -57,6 +57,7 @@ from sowline.runtime.process import spare_the_collector
 
 BATCH = 1000
 UPDATES = 100_000
+SETTLED_CPU_SECONDS = 0.02
 LOOKUPS = 200
 COUNTS = 5
 CONDITION = "/ticker = 'T042' AND /qty > 5000"
@@ -146,12 +147,15 @@ def _stored(size: int) -> Stored:
         path = Path(name) / "0"
         store = RocksStore(path, create=True)
         checkpoint = _fill(store, size)
+        _settle()
         opened = OpenedPartition(store, checkpoint, checkpoint.position)
         behind = WriteBehindStore(store, NATIVE)
         cache = RecordCache(lambda: CACHE_BYTES_MAX)
         partition = Partition(DEFINITION, 0, opened, cache, behind, NATIVE)
         spare_the_collector()
-        updates = _applied(partition, _updates(size), behind)
+        # The first updates fill caches that are empty at a start.
+        _applied(partition, _updates(size, size), behind)
+        updates = _applied(partition, _updates(size, size + UPDATES), behind)
         store.mark_finished()
         partition.close()
         disk = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -184,10 +188,18 @@ def _fill(store: RocksStore, size: int) -> Checkpoint:
     return checkpoint
 
 
-def _updates(size: int) -> Iterator[LogRecord]:
-    """Updates of records by chance, half of them deltas."""
-    chance = random.Random(7)
-    for offset in range(size, size + UPDATES):
+def _settle() -> None:
+    """Wait until RocksDB has merged its files, which takes longer than to write them."""
+    seen = -1.0
+    while time.process_time() - seen > SETTLED_CPU_SECONDS:
+        seen = time.process_time()
+        time.sleep(1)
+
+
+def _updates(size: int, start: int) -> Iterator[LogRecord]:
+    """Updates of records by chance, half of them deltas, with offsets from `start` on."""
+    chance = random.Random(start)
+    for offset in range(start, start + UPDATES):
         number = chance.randrange(size)
         if offset % 2:
             yield LogRecord(offset, offset, b"%d" % number, _body(number))
@@ -211,7 +223,7 @@ def _applied(
         prepared = partition.prepare(batch, end)
         applied = time.process_time()
         if NATIVE is not None:
-            NATIVE.messages(prepared.events, 0)
+            NATIVE.messages(prepared.events, 0, len(prepared.events))
         else:
             for event in prepared.events:
                 if isinstance(event, Change):

@@ -30,6 +30,7 @@ MARK = "INITIALISED"
 _CHECKPOINT, _CHECKSUM = b"h", b"t"
 
 LOADED_FILE: Final = "load.sst"
+DEFAULT_FAMILY: Final = "default"
 
 
 class RocksStore:
@@ -63,8 +64,11 @@ class RocksStore:
         options = _options()
         options.create_if_missing(create)
         options.set_keep_log_file_num(3)
+        # For column families that exist already, even the default one, the options alone do not count
+        # (test_stores_that_are_opened_again_use_their_memory).
+        families = {DEFAULT_FAMILY: options}
         with judged_alone(self._path, "does not open"):
-            return Rdict(str(self._path / "db"), options)
+            return Rdict(str(self._path / "db"), options, families)
 
     def get(self, key: bytes) -> bytes | None:
         """Return the bytes under the key."""

@@ -61,6 +61,25 @@ def test_stores_stay_within_their_memory(memory: StoreMemory, tmp_path: Path, co
             assert outside <= files * 2300, "indexes and filters are not in the shared memory"
 
 
+def test_stores_that_are_opened_again_use_their_memory(memory: StoreMemory, tmp_path: Path) -> None:
+    """All of it, for what they read and for what they write."""
+    memory.share_among(2)
+    for reopened in (False, True):
+        stores = [RocksStore(tmp_path / str(number), create=not reopened) for number in range(2)]
+        for number, store in enumerate(stores):
+            first = number * KEYS
+            if not reopened:
+                store.mark_finished()
+                fill(store, range(first, first + KEYS))
+            assert all(store.get(b"%08d" % key) == VALUE for key in range(first, first + KEYS, 7))
+            options = max((store._path / "db").glob("OPTIONS-*")).read_text()
+            assert f"write_buffer_size={memory.write_buffer_bytes}\n" in options
+        assert BYTES_MAX * 5 / 8 <= memory.used_bytes <= BYTES_MAX * 3 / 2
+        for store in stores:
+            store.close()
+        memory.share_among(4)
+
+
 def test_write_buffers_are_shared_out() -> None:
     """A quarter of the memory is for the buffers that are written to, as many as there are stores."""
     memory = StoreMemory(128 * MIB)
