@@ -34,9 +34,10 @@ from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, plain_consumer, poll_batch
 
 RATE = 2000
-"""Records a second."""
+SLOW_RATE = 500
+"""Records a second: what occupies two cores, and what leaves most of them free."""
 SECONDS = 10
-WARM_RUNS = 2
+WARM_RUNS = 4
 """Of both, which are not counted: for so long Kafka compiles itself."""
 WARM_SHARE = 5
 """The first of so many parts of the messages is left out."""
@@ -60,8 +61,10 @@ class Lags(NamedTuple):
 
 def run(records: int, runs: int) -> str:
     """Measure both by turns, 10 seconds each at most; return a table of medians and ratios."""
-    count = min(records, RATE * SECONDS)
-    lags: dict[str, list[Lags]] = {SYSTEM: [], BARE: []}
+    seconds = min(SECONDS, records / RATE)
+    lags: dict[tuple[str, int], list[Lags]] = {
+        (name, rate): [] for rate in (RATE, SLOW_RATE) for name in (SYSTEM, BARE)
+    }
     with (
         tempfile.TemporaryDirectory() as directory,
         broker() as kafka,
@@ -69,13 +72,14 @@ def run(records: int, runs: int) -> str:
         relay(kafka, PARTITIONS) as bare,
     ):
         ways = ((SYSTEM, "orders", partial(subscribe, url, "orders")), (BARE, bare.source, bare.read))
-        for number in range(WARM_RUNS + runs):
+        for rate in [RATE] * WARM_RUNS + [RATE, SLOW_RATE] * runs:
             for name, topic, reader in ways:
-                found = measure(kafka, topic, reader, count)
-                if number >= WARM_RUNS:
-                    lags[name].append(found)
-                    print(f"{name}: {found}", flush=True)
-    return _report(count, runs, lags)
+                found = measure(kafka, topic, reader, int(seconds * rate), rate)
+                lags[name, rate].append(found)
+                print(f"{name}, {rate:,} records/s: {found}", flush=True)
+    for name in (SYSTEM, BARE):
+        del lags[name, RATE][:WARM_RUNS]
+    return _report(seconds, runs, lags)
 
 
 class Relay(NamedTuple):
@@ -105,14 +109,14 @@ def relay(kafka: str, partitions: int) -> Iterator[Relay]:
         process.join()
 
 
-def measure(kafka: str, topic: str, reader: Reader, count: int) -> Lags:
-    """Send so many records at the steady rate while a reader takes them."""
+def measure(kafka: str, topic: str, reader: Reader, count: int, rate: int = RATE) -> Lags:
+    """Send so many records at a steady rate while a reader takes them."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=reader, args=(count, theirs), daemon=True)
     process.start()
     ours.recv()
-    _send(kafka, topic, count)
+    _send(kafka, topic, count, rate)
     if not ours.poll(LATE_SECONDS_MAX):
         raise RuntimeError(f"expected {count:,} messages of {topic} within {LATE_SECONDS_MAX:g} s")
     lags = sorted(ours.recv()[count // WARM_SHARE :])
@@ -120,13 +124,13 @@ def measure(kafka: str, topic: str, reader: Reader, count: int) -> Lags:
     return Lags(statistics.median(lags), lags[len(lags) * 99 // 100])
 
 
-def _send(kafka: str, topic: str, count: int) -> None:
+def _send(kafka: str, topic: str, count: int, rate: int) -> None:
     chance = random.Random(7)
     orders = [order_of(chance, key) for key in range(KEYS)]
     producer = exact_producer(kafka_config(kafka))
     began, sent = time.monotonic(), 0
     while sent < count:
-        due = min(count, int((time.monotonic() - began) * RATE))
+        due = min(count, int((time.monotonic() - began) * rate))
         for number in range(sent, due):
             order = orders[number % KEYS] | {"qty": number, "at": time.time()}
             producer.produce(topic, orjson.dumps(order), str(order["order"]))
@@ -160,15 +164,24 @@ def _lag(order: dict[str, float]) -> float:
     return (time.time() - order["at"]) * 1000
 
 
-def _report(count: int, runs: int, lags: dict[str, list[Lags]]) -> str:
+def _report(seconds: float, runs: int, lags: dict[tuple[str, int], list[Lags]]) -> str:
     medians = {
-        name: Lags(statistics.median(one.p50 for one in some), statistics.median(one.p99 for one in some))
-        for name, some in lags.items()
+        key: Lags(statistics.median(one.p50 for one in some), statistics.median(one.p99 for one in some))
+        for key, some in lags.items()
     }
-    rows = [(name, f"{one.p50:.1f}", f"{one.p99:.1f}") for name, one in medians.items()]
-    ours, bare = medians[SYSTEM], medians[BARE]
-    ratio = ("ratio", f"{ours.p50 / bare.p50:.2f}", f"{ours.p99 / bare.p99:.2f}")
+    rates = (RATE, SLOW_RATE)
+    ratios = [
+        own / bare
+        for rate in rates
+        for own, bare in zip(medians[SYSTEM, rate], medians[BARE, rate], strict=True)
+    ]
+    rows = [
+        (name, *(f"{figure:.1f}" for rate in rates for figure in medians[name, rate]))
+        for name in (SYSTEM, BARE)
+    ]
+    head = ("milliseconds", *(f"{figure} at {rate:,}/s" for rate in rates for figure in Lags._fields))
     caption = (
-        f"{RATE:,} records/s of {KEYS} keys in {PARTITIONS} partitions, {count:,} records, medians of {runs}."
+        f"Records of {KEYS} keys in {PARTITIONS} partitions for {seconds:g} seconds at each rate, "
+        f"medians of {runs}."
     )
-    return f"{caption}\n\n{table(('milliseconds', 'p50', 'p99'), [*rows, ratio])}"
+    return f"{caption}\n\n{table(head, [*rows, ('ratio', *(f'{ratio:.2f}' for ratio in ratios))])}"

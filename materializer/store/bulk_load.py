@@ -83,7 +83,7 @@ class NativeBulkLoad:
     ) -> None:
         self._store = store
         self._pending_bytes_max = pending_bytes_max
-        self._loader = module.Loader(key_field, store.get)
+        self._loader = module.Loader(key_field, store.get_many)
 
     def load(
         self,

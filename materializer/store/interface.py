@@ -28,6 +28,9 @@ class Store(Protocol):
     def get(self, key: bytes) -> bytes | None:
         """Return the bytes under the key."""
 
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the bytes under each key, read together."""
+
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all entries in key order, as they were when the scan began."""
 

@@ -19,6 +19,10 @@ class MemoryStore:
         """Return the bytes under the key."""
         return self._entries.get(key)
 
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the bytes under each key."""
+        return [self.get(key) for key in keys]
+
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all entries in key order, as they were when the scan began."""
         return iter(sorted(self._entries.items()))

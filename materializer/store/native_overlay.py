@@ -54,7 +54,7 @@ class NativeOverlay:
     ) -> None:
         ((field,),) = definition.key_paths
         self._core = module.Core(
-            partition, definition.partitions, definition.domain_prefix, field, store.get, Position
+            partition, definition.partitions, definition.domain_prefix, field, store.get_many, Position
         )
         self._records_type = module.LogRecords
         self._partitions = definition.partitions

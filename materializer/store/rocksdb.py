@@ -72,14 +72,19 @@ class RocksStore:
 
     def get(self, key: bytes) -> bytes | None:
         """Return the bytes under the key."""
-        return self._get(RECORD + key)
+        data: bytes | None = self._get(RECORD + key)
+        return data
 
-    def _get(self, key: bytes) -> bytes | None:
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the bytes under each key, read together."""
+        found: list[bytes | None] = self._get([RECORD + key for key in keys])
+        return found
+
+    def _get(self, key: bytes | list[Any]) -> Any:
         try:
-            data: bytes | None = self._db.get(key)
+            return self._db.get(key)
         except Exception as error:
             raise judgment(f"{self._path} does not read: {error}") from error
-        return data
 
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all entries in key order, as they were when the scan began."""
@@ -151,7 +156,8 @@ class RocksStore:
 
     def checkpoint(self) -> bytes | None:
         """Return the checkpoint's bytes; None if nothing was ever committed."""
-        return self._get(_CHECKPOINT)
+        data: bytes | None = self._get(_CHECKPOINT)
+        return data
 
     def checksum(self) -> Checksum:
         """Return the checksum of the last commit."""

@@ -5,7 +5,7 @@ times in a second is written once. If the process dies, the disk holds an older 
 the log again from there, and emits no change that Kafka has already (materializer/partition/recovery.py).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop
 from types import ModuleType
 from typing import Final, Generic, TypeVar
@@ -55,6 +55,14 @@ class WriteBehindStore(Generic[StoreT]):
         """Return the bytes under the key."""
         data: bytes | None = self._entries.get(key, _NONE_PENDING)
         return self.disk.get(key) if data is _NONE_PENDING else data
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the bytes under each key, read together."""
+        found = [self._entries.get(key, _NONE_PENDING) for key in keys]
+        if others := [at for at, data in enumerate(found) if data is _NONE_PENDING]:
+            for at, data in zip(others, self.disk.get_many([keys[at] for at in others]), strict=True):
+                found[at] = data
+        return found
 
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all entries in key order, as they were when the scan began."""

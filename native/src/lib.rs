@@ -22,6 +22,7 @@ mod merge;
 mod number;
 mod numbers;
 mod pending;
+mod reading;
 mod replica;
 mod scan;
 mod slots;

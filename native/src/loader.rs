@@ -14,6 +14,7 @@ use crate::key::text_in;
 use crate::key_filter::KeyFilter;
 use crate::kinds::{EXPIRY, RECORD, of_kind};
 use crate::pending::Pending;
+use crate::reading::stored;
 use crate::sorting::in_order;
 use crate::wholeness::{Wholeness, WholenessTuple};
 
@@ -86,11 +87,11 @@ struct Plain<'a> {
 
 /// The entries of a store while it is loaded.
 ///
-/// `get` reads an entry that an earlier `written` has taken to the store.
+/// `get_many` reads entries that an earlier `written` has taken to the store.
 #[pyclass(module = "sowline_native")]
 pub struct Loader {
     key_field: Vec<u8>,
-    get: Py<PyAny>,
+    get_many: Py<PyAny>,
     pending: Pending,
     /// The keys that the store may hold; None as long as it is empty.
     stored: Option<KeyFilter>,
@@ -101,10 +102,10 @@ pub struct Loader {
 #[pymethods]
 impl Loader {
     #[new]
-    fn new(key_field: &str, get: Py<PyAny>) -> Self {
+    fn new(key_field: &str, get_many: Py<PyAny>) -> Self {
         Loader {
             key_field: key_field.as_bytes().to_vec(),
-            get,
+            get_many,
             pending: Pending::default(),
             stored: None,
             ahead: AHEAD_MAX,
@@ -170,7 +171,11 @@ impl Loader {
     /// Return an entry's bytes, or None.
     fn get<'py>(&mut self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
         if self.pending.get(key).is_none() {
-            self.read(py, key)?;
+            if self.may_be_stored(key) {
+                self.read(py, [PyBytes::new(py, key)])?;
+            } else {
+                self.pending.add_stored(key, None);
+            }
         }
         let data = self.pending.get(key).and_then(|entry| entry.data());
         Ok(data.map(|data| PyBytes::new(py, data)))
@@ -269,9 +274,7 @@ impl Loader {
             let unread = self.unread(&plain);
             (plain, unread)
         });
-        for key in unread {
-            self.read(py, key)?;
-        }
+        self.read(py, unread.iter().map(|key| PyBytes::new(py, key)))?;
         Ok(py.detach(|| {
             let applied = |change: &&Plain<'_>| self.apply(change, state).is_some();
             plain.iter().take_while(applied).count()
@@ -305,29 +308,27 @@ impl Loader {
         plain
     }
 
+    fn may_be_stored(&self, key: &[u8]) -> bool {
+        self.stored.as_ref().is_some_and(|it| it.may_hold(key))
+    }
+
     /// Return the keys of changes whose entries may be in the store, and are not here.
     fn unread<'a>(&self, plain: &[Plain<'a>]) -> Vec<&'a [u8]> {
-        let Some(stored) = &self.stored else {
-            return Vec::new();
-        };
         let keys = plain.iter().map(|change| change.message.key);
-        keys.filter(|key| self.pending.get(key).is_none() && stored.may_hold(key))
+        keys.filter(|key| self.pending.get(key).is_none() && self.may_be_stored(key))
             .collect()
     }
 
-    /// Read an entry from the store.
-    fn read(&mut self, py: Python<'_>, key: &[u8]) -> PyResult<()> {
-        let is_stored = self.stored.as_ref().is_some_and(|it| it.may_hold(key));
-        let mut data: Option<Bound<'_, PyBytes>> = None;
-        if is_stored {
-            data = self
-                .get
-                .bind(py)
-                .call1((PyBytes::new(py, key),))?
-                .extract()?;
+    /// Read entries from the store that are not here; a key may be given twice.
+    fn read<'py>(
+        &mut self,
+        py: Python<'py>,
+        keys: impl IntoIterator<Item = Bound<'py, PyBytes>>,
+    ) -> PyResult<()> {
+        for (key, data) in stored(py, &self.get_many, keys)? {
+            let data = data.as_ref().map(|data| data.as_bytes());
+            self.pending.add_stored(key.as_bytes(), data);
         }
-        self.pending
-            .add_stored(key, data.as_ref().map(|data| data.as_bytes()));
         Ok(())
     }
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from materializer.core.checkpoint import Checkpoint
 from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition, Prepared
+from materializer.store.cache import RecordCache
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from materializer.store.write_behind import WriteBehindStore
@@ -195,12 +196,14 @@ PLAIN = st.tuples(
 RECORDS = st.lists(st.one_of(PLAIN, PLAIN, PLAIN, ODD), max_size=25)
 
 
-def partition_of(definition: TopicDefinition, module: Any) -> tuple[Partition, MemoryStore]:
+def partition_of(
+    definition: TopicDefinition, module: Any, cache: RecordCache | None = None
+) -> tuple[Partition, MemoryStore]:
     """Return a partition with nothing in it."""
     disk = MemoryStore()
     checkpoint = Checkpoint(definition=definition.digest, limits=definition.limits, log_id="log")
     opened = OpenedPartition(disk, checkpoint, checkpoint.position)  # type: ignore[arg-type]
-    return Partition(definition, 0, opened, store=WriteBehindStore(disk, module), native=module), disk
+    return Partition(definition, 0, opened, cache, WriteBehindStore(disk, module), module), disk
 
 
 def log_records(records: Sequence[tuple[Any, ...]]) -> Any:
@@ -320,6 +323,36 @@ def test_a_panic_leaves_the_batch_to_python() -> None:
     mine = one.prepare(log_records(batch), 3)
     assert output_of(mine) == output_of(other.prepare([LogRecord(*record) for record in batch], 3))
     assert one.core == "python"
+
+
+def test_records_of_many_keys_are_read_together() -> None:
+    """Each once. While most of them are in memory, few are looked for ahead."""
+    definition = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+    partition, disk = partition_of(definition, native, RecordCache(lambda: 1 << 20))
+    reads: list[list[bytes]] = []
+
+    def read_many(keys: list[bytes]) -> list[bytes | None]:
+        reads.append(keys)
+        return [disk.get(key) for key in keys]
+
+    disk.get_many = read_many  # type: ignore[assignment, method-assign]
+
+    def publish(*numbers: int) -> list[int]:
+        offset = partition.checkpoint.next_offset
+        batch = [(offset + n, 1, None, b'{"id":%d}' % id, None) for n, id in enumerate(numbers)]
+        partition.commit(partition.prepare(log_records(batch), 0), 0)
+        sizes = [len(keys) for keys in reads]
+        assert len({key for keys in reads for key in keys}) == sum(sizes)
+        reads.clear()
+        return sizes
+
+    first = publish(*range(300), *range(300))
+    assert (first[:5], sum(first)) == ([2, 3, 5, 9, 17], 300)
+    assert publish(*range(300)) == []
+    assert sum(publish(*(n if n % 60 else 1000 + n for n in range(300)))) == 5
+    for one_new in range(2000, 2010):
+        assert publish(one_new, *range(300)) == [1]
+    assert publish(*range(3000, 3100))[0] < 8
 
 
 def test_a_topic_that_is_not_plain_is_pythons() -> None:

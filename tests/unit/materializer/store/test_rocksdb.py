@@ -62,6 +62,8 @@ def test_entries_checksum_and_head_are_written_together(make: Make) -> None:
     store.commit({b"1": None, b"2": b"c", b"3": b"", b"9": None}, Checksum(2, 6), b"second")
     assert dict(store.scan()) == {b"2": b"c", b"3": b""}
     assert (store.get(b"1"), store.get(b"2"), store.get(b"3")) == (None, b"c", b"")
+    assert store.get_many([b"2", b"1", b"3", b"2"]) == [b"c", None, b"", b"c"]
+    assert store.get_many([]) == []
     assert (store.checkpoint(), store.checksum()) == (b"second", Checksum(2, 6))
 
 

@@ -29,6 +29,7 @@ def state_of(store: Any) -> tuple[Any, ...]:
         list(store.expiries()),
         list(store.expiries(b"b")),
         [store.get(key) for key in keys],
+        store.get_many(keys),
         store.checkpoint(),
         store.checksum(),
     )
