@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
         self.whole().and_then(|value| u32::try_from(value).ok())
     }
 
-    /// Read `offset` or `offset.index`; the offset before the first record is -1.
+    /// Read `offset` or `offset.index`; the offset before the first record is -1. No owner writes the index 0.
     fn number(&mut self) -> Option<(i64, u32)> {
         if self.take(b"-1").is_some() {
             return Some((-1, 0));
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
         let offset = self.whole()?;
         let nth = match self.take(b".") {
             None => 0,
-            Some(()) => self.small()?,
+            Some(()) => self.small().filter(|nth| *nth > 0)?,
         };
         Some((offset, nth))
     }

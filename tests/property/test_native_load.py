@@ -174,7 +174,7 @@ HEADER_TEXTS = st.builds(
     st.sampled_from(
         ["5", "0", "-1", "5.1", "05", "123456789012345678", "1234567890123456789", "", "x", "-2"]
     ),
-    st.sampled_from(["4", "-1", "1/4", "1/4.2", "0/-1", "4.0", "/4", "1/", "4/5/6"]),
+    st.sampled_from(["4", "-1", "1/4", "1/4.2", "0/-1", "4.0", "4.0/5", "/4", "1/", "4/5/6"]),
     st.sampled_from(["publish", "delta_publish", "again", "expire", "Publish", 'p"']),
     st.sampled_from(["7", "0", "-7", "7.5", "007", "1e3"]),
     st.lists(
@@ -204,6 +204,7 @@ HEADER_TEXTS = st.builds(
 
 
 @given(HEADER_TEXTS)
+@example(b'{"position":"5","after":"0.0/-1","op":"publish","time":7}')
 def test_headers_are_read_as_python_reads_them(text: bytes) -> None:
     """What the native core reads, Python reads too, and to the same change."""
     read_alike(text)
