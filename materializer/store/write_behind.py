@@ -25,6 +25,8 @@ StoreT = TypeVar("StoreT", bound=DiskStore)
 EXPIRY_BYTES: Final = 200
 """Approximate bytes in memory of a pending due time."""
 
+HALF_COMMITTED: Final = "a commit has failed in the middle"
+
 _NONE_PENDING: Final = object()
 
 
@@ -98,6 +100,8 @@ class WriteBehindStore(Generic[StoreT]):
         """Note entries (None removes one), due times (False removes one), checksum and checkpoint; write nothing."""
         # A failure in between, such as a panic of the native core, must not reach the disk
         # (test_a_commit_that_fails_in_the_middle_is_not_written).
+        if not self._is_whole:
+            raise StoreDamaged(HALF_COMMITTED)
         self._is_whole = self._is_flushed = False
         self._entries.update(writes)
         self._expiries.update(expiries)
@@ -112,7 +116,7 @@ class WriteBehindStore(Generic[StoreT]):
         if self._is_flushed:
             return
         if not self._is_whole or self._checkpoint is None:
-            raise StoreDamaged("a commit has failed in the middle")
+            raise StoreDamaged(HALF_COMMITTED)
         keys, data = self._entries.sorted()
         due_keys, due_data = in_key_order({}, self._expiries)
         self.disk.commit_sorted(due_keys + keys, due_data + data, self._checksum, self._checkpoint)

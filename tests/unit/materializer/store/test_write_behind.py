@@ -132,8 +132,9 @@ def test_a_commit_that_fails_in_the_middle_is_not_written(tmp_path: Path) -> Non
     store.commit({b"a": b"1"}, Checksum(1, 1), b"one")
     with pytest.raises(TypeError):
         store.commit({b"a": b"2", b"b": 3}, Checksum(2, 2), b"two")  # type: ignore[dict-item]
-    with pytest.raises(StoreDamaged, match="a commit has failed in the middle"):
-        store.flush()
+    for go_on in (store.flush, lambda: store.commit({b"c": b"3"}, Checksum(3, 3), b"three")):
+        with pytest.raises(StoreDamaged, match="a commit has failed in the middle"):
+            go_on()
     assert store.hand_over() is None
     again = RocksStore(tmp_path / "s", create=False)
     assert (again.get(b"a"), again.get(b"b"), again.checkpoint()) == (b"0", None, b"zero")
