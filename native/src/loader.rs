@@ -171,7 +171,7 @@ impl Loader {
     /// Return an entry's bytes, or None.
     fn get<'py>(&mut self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
         if self.pending.get(key).is_none() {
-            if self.may_be_stored(key) {
+            if self.stored.as_ref().is_some_and(|it| it.may_hold(key)) {
                 self.read(py, [PyBytes::new(py, key)])?;
             } else {
                 self.pending.add_stored(key, None);
@@ -308,14 +308,13 @@ impl Loader {
         plain
     }
 
-    fn may_be_stored(&self, key: &[u8]) -> bool {
-        self.stored.as_ref().is_some_and(|it| it.may_hold(key))
-    }
-
     /// Return the keys of changes whose entries may be in the store, and are not here.
     fn unread<'a>(&self, plain: &[Plain<'a>]) -> Vec<&'a [u8]> {
+        let Some(stored) = &self.stored else {
+            return Vec::new();
+        };
         let keys = plain.iter().map(|change| change.message.key);
-        keys.filter(|key| self.pending.get(key).is_none() && self.may_be_stored(key))
+        keys.filter(|key| self.pending.get(key).is_none() && stored.may_hold(key))
             .collect()
     }
 

@@ -13,6 +13,9 @@ pub fn stored<'py>(
     keys: impl IntoIterator<Item = Bound<'py, PyBytes>>,
 ) -> PyResult<StoredEntries<'py>> {
     let keys: Vec<_> = keys.into_iter().collect();
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
     let found = get_many.bind(py).call1((PyList::new(py, &keys)?,))?;
     let found: Vec<Option<Bound<'py, PyBytes>>> = found.extract()?;
     Ok(keys.into_iter().zip(found).collect())
