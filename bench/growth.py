@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from operator import attrgetter
@@ -28,11 +27,9 @@ from bench.broker import broker
 from bench.materialize import materializer
 from bench.merging import Entrant, entered, measure, new_load
 from bench.queries import asked
-from bench.relay import RATE, TOPICS, WARM_RUNS, relay, subscribe
-from bench.relay import measure as measure_lags
+from bench.relay import BARE, RATE, SYSTEM, compare
 from bench.service import running, until
 from bench.table import table
-from bench.traffic import system
 from bench.usage import usage
 from fanout.engine.matching import LiveSubscriptions
 from fanout.engine.subscription import ChangeView, Subscription
@@ -183,8 +180,7 @@ def _fill(store: RocksStore, size: int) -> Checkpoint:
             key = sow_key(DEFINITION.domain_prefix, text)
             data = entries[key] = encode_record(Record(_body(number), text, Position(0, number), number))
             total += entry_hash(key, data)
-        checksum = Checksum(count + len(entries), total & 0xFFFFFFFFFFFFFFFF)
-        store.commit(entries, checksum, checkpoint.encode())
+        store.commit(entries, Checksum.of(count + len(entries), total), checkpoint.encode())
     store.mark_finished()
     return checkpoint
 
@@ -334,12 +330,16 @@ def _of_partitions(records: int) -> str:
     """What a record costs one materializer, and how long it takes to a subscriber, by the number of partitions."""
     with broker() as kafka:
         services = [_of_services(kafka, records, partitions) for partitions in PARTITIONS]
-        lags = [_latencies(kafka, records, partitions) for partitions in PARTITIONS]
+        seconds = min(LIVE_SECONDS, records / RATE)
+        lags = [compare(kafka, partitions, seconds, (RATE,), LIVE_RUNS) for partitions in PARTITIONS]
     rows = [
         ("one materializer, µs CPU a record", *(f"{applied:.1f}" for applied, _ in services)),
         ("one query service that loads, µs CPU a change", *(f"{loaded:.1f}" for _, loaded in services)),
-        (f"publish to subscriber at {RATE:,}/s, p50 in ms", *(f"{ours:.1f}" for ours, _ in lags)),
-        ("through a bare relay of as many partitions", *(f"{bare:.1f}" for _, bare in lags)),
+        (
+            f"publish to subscriber at {RATE:,}/s, p50 in ms",
+            *(f"{one[SYSTEM, RATE].p50:.1f}" for one in lags),
+        ),
+        ("through a bare relay of as many partitions", *(f"{one[BARE, RATE].p50:.1f}" for one in lags)),
     ]
     return table(("partitions", *map(str, PARTITIONS)), rows)
 
@@ -366,22 +366,3 @@ def _load_seconds(entrant: Entrant) -> float:
     with running("query_service", elsewhere) as service:
         until(service.has_started)
         return service.usage().cpu_seconds
-
-
-def _latencies(kafka: str, records: int, partitions: int) -> tuple[float, float]:
-    """The median milliseconds to a subscriber, and through a bare relay, measured by turns once both are warm."""
-    name = f"live-{partitions}"
-    count = min(records, RATE * LIVE_SECONDS)
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        system(kafka, Path(directory), TOPICS.format(name, partitions)) as url,
-        relay(kafka, partitions) as bare,
-    ):
-        ways = ((name, partial(subscribe, url, name)), (bare.source, bare.read))
-        runs = [
-            [measure_lags(kafka, topic, read, count).p50 for topic, read in ways]
-            for _ in range(WARM_RUNS + LIVE_RUNS)
-        ]
-    ours, others = (statistics.median(found) for found in zip(*runs[WARM_RUNS:], strict=True))
-    print(f"{partitions} partitions: {ours:.1f} ms, bare {others:.1f} ms", flush=True)
-    return ours, others

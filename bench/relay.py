@@ -11,7 +11,7 @@ import statistics
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -34,7 +34,7 @@ from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, plain_consumer, poll_batch
 
 RATE = 2000
-SLOW_RATE = 500
+RATES = (RATE, 500)
 """Records a second: what occupies two cores, and what leaves most of them free."""
 SECONDS = 10
 WARM_RUNS = 4
@@ -62,24 +62,33 @@ class Lags(NamedTuple):
 def run(records: int, runs: int) -> str:
     """Measure both by turns, 10 seconds each at most; return a table of medians and ratios."""
     seconds = min(SECONDS, records / RATE)
-    lags: dict[tuple[str, int], list[Lags]] = {
-        (name, rate): [] for rate in (RATE, SLOW_RATE) for name in (SYSTEM, BARE)
-    }
+    with broker() as kafka:
+        medians = compare(kafka, PARTITIONS, seconds, RATES, runs)
+    return _report(seconds, runs, medians)
+
+
+def compare(
+    kafka: str, partitions: int, seconds: float, rates: Sequence[int], runs: int
+) -> dict[tuple[str, int], Lags]:
+    """Measure both by turns at each rate once they are warm; return the medians by `SYSTEM` or `BARE`, and rate."""
+    name = f"live-{partitions}"
+    lags: dict[tuple[str, int], list[Lags]] = {(way, rate): [] for rate in rates for way in (SYSTEM, BARE)}
     with (
         tempfile.TemporaryDirectory() as directory,
-        broker() as kafka,
-        system(kafka, Path(directory), TOPICS.format("orders", PARTITIONS)) as url,
-        relay(kafka, PARTITIONS) as bare,
+        system(kafka, Path(directory), TOPICS.format(name, partitions)) as url,
+        relay(kafka, partitions) as bare,
     ):
-        ways = ((SYSTEM, "orders", partial(subscribe, url, "orders")), (BARE, bare.source, bare.read))
-        for rate in [RATE] * WARM_RUNS + [RATE, SLOW_RATE] * runs:
-            for name, topic, reader in ways:
+        ways = ((SYSTEM, name, partial(subscribe, url, name)), (BARE, bare.source, bare.read))
+        for number, rate in enumerate([RATE] * WARM_RUNS + [*rates] * runs):
+            for way, topic, reader in ways:
                 found = measure(kafka, topic, reader, int(seconds * rate), rate)
-                lags[name, rate].append(found)
-                print(f"{name}, {rate:,} records/s: {found}", flush=True)
-    for name in (SYSTEM, BARE):
-        del lags[name, RATE][:WARM_RUNS]
-    return _report(seconds, runs, lags)
+                if number >= WARM_RUNS:
+                    lags[way, rate].append(found)
+                    print(f"{way}, {partitions} partitions, {rate:,} records/s: {found}", flush=True)
+    return {
+        key: Lags(statistics.median(one.p50 for one in some), statistics.median(one.p99 for one in some))
+        for key, some in lags.items()
+    }
 
 
 class Relay(NamedTuple):
@@ -109,7 +118,7 @@ def relay(kafka: str, partitions: int) -> Iterator[Relay]:
         process.join()
 
 
-def measure(kafka: str, topic: str, reader: Reader, count: int, rate: int = RATE) -> Lags:
+def measure(kafka: str, topic: str, reader: Reader, count: int, rate: int) -> Lags:
     """Send so many records at a steady rate while a reader takes them."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -164,22 +173,17 @@ def _lag(order: dict[str, float]) -> float:
     return (time.time() - order["at"]) * 1000
 
 
-def _report(seconds: float, runs: int, lags: dict[tuple[str, int], list[Lags]]) -> str:
-    medians = {
-        key: Lags(statistics.median(one.p50 for one in some), statistics.median(one.p99 for one in some))
-        for key, some in lags.items()
-    }
-    rates = (RATE, SLOW_RATE)
+def _report(seconds: float, runs: int, medians: dict[tuple[str, int], Lags]) -> str:
     ratios = [
         own / bare
-        for rate in rates
+        for rate in RATES
         for own, bare in zip(medians[SYSTEM, rate], medians[BARE, rate], strict=True)
     ]
     rows = [
-        (name, *(f"{figure:.1f}" for rate in rates for figure in medians[name, rate]))
+        (name, *(f"{figure:.1f}" for rate in RATES for figure in medians[name, rate]))
         for name in (SYSTEM, BARE)
     ]
-    head = ("milliseconds", *(f"{figure} at {rate:,}/s" for rate in rates for figure in Lags._fields))
+    head = ("milliseconds", *(f"{figure} at {rate:,}/s" for rate in RATES for figure in Lags._fields))
     caption = (
         f"Records of {KEYS} keys in {PARTITIONS} partitions for {seconds:g} seconds at each rate, "
         f"medians of {runs}."

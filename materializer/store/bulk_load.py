@@ -56,7 +56,7 @@ class BulkLoad:
         """Write all pending entries to the store."""
         if not self._now:
             return
-        checksum = Checksum(self._count, self._sum & 0xFFFFFFFFFFFFFFFF)
+        checksum = Checksum.of(self._count, self._sum)
         self._store.load(*in_key_order(self._now, self._expiries), checksum)
         self._now, self._expiries, self._bytes = {}, {}, 0
 

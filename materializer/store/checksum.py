@@ -24,3 +24,8 @@ class Checksum(NamedTuple):
 
     entries: int = 0
     checksum: int = 0
+
+    @classmethod
+    def of(cls, entries: int, hashes: int) -> "Checksum":
+        """Return the checksum of so many entries, from the sum of their hashes; of that, 64 bits count."""
+        return cls(entries, hashes & 0xFFFFFFFFFFFFFFFF)

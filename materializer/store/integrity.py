@@ -60,8 +60,7 @@ class Walk:
 
     def result(self) -> Survey:
         """Return what was found, once all is read."""
-        checksum = Checksum(self._entries, self._sum & 0xFFFFFFFFFFFFFFFF)
-        return Survey(checksum, sorted(self._tombstones))
+        return Survey(Checksum.of(self._entries, self._sum), sorted(self._tombstones))
 
 
 def summed_up(portion: Portion) -> tuple[int, Portion]:

@@ -105,4 +105,4 @@ class Overlay:
         for due, is_there in expiries.items():
             sign = 1 if is_there else -1
             count, total = count + sign, total + sign * expiry_hash(due)
-        return PendingWrites(entries, expiries, Checksum(count, total & 0xFFFFFFFFFFFFFFFF), records, written)
+        return PendingWrites(entries, expiries, Checksum.of(count, total), records, written)

@@ -72,19 +72,21 @@ class RocksStore:
 
     def get(self, key: bytes) -> bytes | None:
         """Return the bytes under the key."""
-        data: bytes | None = self._get(RECORD + key)
-        return data
+        return self._get(RECORD + key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the bytes under each key, read together."""
-        found: list[bytes | None] = self._get([RECORD + key for key in keys])
-        return found
+        with judged(f"{self._path} does not read"):
+            found: Any = self._db.get([RECORD + key for key in keys])
+        data: list[bytes | None] = found
+        return data
 
-    def _get(self, key: bytes | list[Any]) -> Any:
+    def _get(self, key: bytes) -> bytes | None:
         try:
-            return self._db.get(key)
+            data: bytes | None = self._db.get(key)
         except Exception as error:
             raise judgment(f"{self._path} does not read: {error}") from error
+        return data
 
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all entries in key order, as they were when the scan began."""
@@ -156,8 +158,7 @@ class RocksStore:
 
     def checkpoint(self) -> bytes | None:
         """Return the checkpoint's bytes; None if nothing was ever committed."""
-        data: bytes | None = self._get(_CHECKPOINT)
-        return data
+        return self._get(_CHECKPOINT)
 
     def checksum(self) -> Checksum:
         """Return the checksum of the last commit."""

@@ -123,13 +123,19 @@ def test_a_flush_that_fails_is_tried_again() -> None:
     assert (disk.get(b"a"), list(disk.expiries()), disk.checkpoint()) == (b"1", [b"d"], b"one")
 
 
-def test_a_commit_that_fails_in_the_middle_is_not_written(tmp_path: Path) -> None:
-    """The disk keeps the commits of the last flush, and the store is not handed over."""
-    disk = RocksStore(tmp_path / "s", create=True)
+def one_behind(path: Path) -> WriteBehindStore[RocksStore]:
+    """Return a store with two commits, of which the disk has the first."""
+    disk = RocksStore(path, create=True)
     disk.commit({b"a": b"0"}, Checksum(1, 0), b"zero")
     disk.mark_finished()
     store = WriteBehindStore(disk)
     store.commit({b"a": b"1"}, Checksum(1, 1), b"one")
+    return store
+
+
+def test_a_commit_that_fails_in_the_middle_is_not_written(tmp_path: Path) -> None:
+    """The disk keeps the commits of the last flush, and the store is not handed over."""
+    store = one_behind(tmp_path / "s")
     with pytest.raises(TypeError):
         store.commit({b"a": b"2", b"b": 3}, Checksum(2, 2), b"two")  # type: ignore[dict-item]
     for go_on in (store.flush, lambda: store.commit({b"c": b"3"}, Checksum(3, 3), b"three")):
@@ -143,16 +149,12 @@ def test_a_commit_that_fails_in_the_middle_is_not_written(tmp_path: Path) -> Non
 
 def test_a_disk_that_refuses_is_closed(tmp_path: Path) -> None:
     """Then it is not handed over, and another process can open it."""
-    disk = RocksStore(tmp_path / "s", create=True)
-    disk.commit({b"a": b"0"}, Checksum(1, 0), b"zero")
-    disk.mark_finished()
-    store = WriteBehindStore(disk)
-    store.commit({b"a": b"1"}, Checksum(1, 1), b"one")
+    store = one_behind(tmp_path / "s")
 
     def refuse(*given: object) -> None:
         raise DiskFull("No space left on device")
 
-    disk.commit_sorted = refuse  # type: ignore[assignment, method-assign]
+    store.disk.commit_sorted = refuse  # type: ignore[assignment, method-assign]
     assert store.hand_over() is None
     again = RocksStore(tmp_path / "s", create=False)
     assert (again.get(b"a"), again.checkpoint()) == (b"0", b"zero")
