@@ -21,6 +21,7 @@ BENCHMARKS = (
     "overload",
     "pipeline",
     "recovery",
+    "starts",
     "moves",
     "expiry",
     "emodb",

@@ -20,6 +20,7 @@ TAKEN = frozenset(
         "data_dir",
         "host",
         "port",
+        "snapshot_dir",
         "standby",
         "tls_cert",
         "tls_key",

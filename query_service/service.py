@@ -22,8 +22,10 @@ from query_service.context import ServiceContext
 from query_service.live.dispatcher import Dispatcher
 from query_service.query.selection import QueryLimits
 from query_service.server.app import Server
+from query_service.snapshots.snapshots import Snapshots
 from query_service.topics.follower import Batches, TopicFollower
 from query_service.topics.log_ends import LogEnds
+from query_service.topics.message_reader import ChangesPartition
 from query_service.topics.state import ServedTopics
 from sowline.config.settings import WORKERS, Settings
 from sowline.config.topics import Topics
@@ -68,6 +70,7 @@ class QueryService:
         )
         context = ServiceContext(self._state, self._dispatcher, settings.kafka_client, limits)
         self._publishing = context.publishing
+        self._snapshots = Snapshots.open(settings, self._state)
         self._follower = TopicFollower(
             settings.kafka_client,
             topics.topics,
@@ -76,6 +79,7 @@ class QueryService:
             self._state.failed,
             settings.group + WORKERS,
             native,
+            self._snapshots.restore,
         )
         self._log_ends = LogEnds(
             settings.kafka_client,
@@ -171,17 +175,20 @@ class QueryService:
             if not _has_failed(beginning) and beginning.result():
                 await asyncio.to_thread(follower.stop)
                 await asyncio.to_thread(self._log_ends.stop)
+            await asyncio.to_thread(self._snapshots.stop)
 
     async def _begin(self, follower: TopicFollower, stop: threading.Event) -> bool:
         is_there = await asyncio.to_thread(await_topics, self._settings.kafka_client, self._topics, stop)
         if is_there:
             follower.start()
             self._log_ends.start()
+            self._snapshots.start(follower.topic_id)
         return is_there
 
-    def _take(self, batches: Batches) -> None:
-        self._state.take(batches)
+    def _take(self, batches: Batches) -> list[ChangesPartition]:
+        again = self._state.take(batches)
         self._publishing.take(batches)
+        return again
 
     def not_started(self) -> str | None:
         """Return which topics are still being loaded; None if all are loaded."""
@@ -214,6 +221,7 @@ class QueryService:
         yield GaugeMetricFamily(
             "sowline_index_bytes", "Estimated memory of all indexes", value=self._state.memory.nbytes
         )
+        yield from self._snapshots.metrics()
         yield from self._history_metrics()
         yield from self._timeline_metrics()
         yield GaugeMetricFamily("sowline_sessions", "Connected clients", value=len(self._server.sessions))

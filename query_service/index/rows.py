@@ -43,6 +43,20 @@ class Rare(NamedTuple):
 NOTHING_RARE = Rare()
 
 
+class Block(NamedTuple):
+    """Some records of one partition in columns, as a snapshot keeps them."""
+
+    keys: list[bytes]
+    bodies: list[bytes]
+    eras: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    nths: NDArray[np.int32]
+    times: NDArray[np.int64]
+    digests: NDArray[np.uint64]
+    correlations: dict[int, str]
+    """The correlations of the last updates, by the record's number in this block."""
+
+
 class Rows:
     """The records by SOW key, and their columns: body, partition, position, log time in ms."""
 
@@ -66,6 +80,7 @@ class Rows:
         self._digests = array("Q")
         self._read_at = array("d")
         self._free: list[int] = []
+        self._has_replaced = False
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -161,11 +176,61 @@ class Rows:
             self.deleted.pop(key, None)
         row = self.numbers.pop(key, None)
         if row is not None:
-            self.keys[row] = self.bodies[row] = None
-            self.rare.pop(row, None)
-            if self.changed is not None:
-                self.changed.add(row)
-            self._free.append(row)
+            self._free_row(row)
+
+    def _free_row(self, row: int) -> None:
+        self.keys[row] = self.bodies[row] = None
+        self.rare.pop(row, None)
+        if self.changed is not None:
+            self.changed.add(row)
+        self._free.append(row)
+
+    def restore(self, block: Block, partition: int) -> None:
+        """Add records as a snapshot has them; call `free_replaced` after the last block.
+
+        A record that got another row while the snapshot was taken may be in several blocks. Any of them will do,
+        because the changes that follow replace them all.
+        """
+        start, stop, known = self.end, self.end + len(block.keys), len(self.numbers)
+        self._reserve(stop)
+        self.keys += block.keys
+        self.bodies += block.bodies
+        self.numbers.update(zip(block.keys, range(start, stop), strict=True))
+        self._has_replaced |= len(self.numbers) < known + len(block.keys)
+        columns: tuple[tuple[array[Any], NDArray[Any]], ...] = (
+            (self._eras, block.eras),
+            (self._offsets, block.offsets),
+            (self._nths, block.nths),
+            (self._times, block.times),
+            (self._digests, block.digests),
+        )
+        for column, values in columns:
+            np.frombuffer(column, values.dtype)[start:stop] = values
+        np.frombuffer(self._partitions, np.uint16)[start:stop] = partition
+        for number, correlation in block.correlations.items():
+            self.rare[start + number] = Rare(correlation)
+
+    def free_replaced(self) -> None:
+        """Free the rows of records that have got another row in `restore`."""
+        if self._has_replaced:
+            for row, key in enumerate(self.keys):
+                if key is not None and self.numbers[key] != row:
+                    self._free_row(row)
+            self._has_replaced = False
+
+    def remove_partition(self, partition: int) -> None:
+        """Remove all records of a partition."""
+        self.free_replaced()
+        mine = np.frombuffer(self._partitions, np.uint16)[: self.end] == partition
+        for row in np.flatnonzero(mine).tolist():
+            if (key := self.keys[row]) is not None:
+                self.remove(key)
+
+    def of_partition(self, partition: int, start: int, stop: int) -> RowNumbers:
+        """The rows from `start` on, up to, not including, `stop`, that hold records of a partition."""
+        mine = np.frombuffer(self._partitions, np.uint16)[start : min(stop, self.end)] == partition
+        rows = start + np.flatnonzero(mine)
+        return np.array([row for row in rows.tolist() if self.keys[row] is not None], np.int64)
 
     def position(self, key: bytes) -> Position | None:
         """The position of the record's last change; None if there is no record."""

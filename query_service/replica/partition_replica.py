@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
+from typing import NamedTuple
 
 from query_service.index.rows import Rows
 from query_service.replica.history import PartitionHistory
@@ -35,6 +36,15 @@ class GapFound(Exception):
     """Events between the replica's position and the next event are missing: load the partition again."""
 
 
+class Head(NamedTuple):
+    """The state of a partition, in addition to its records: what a snapshot has of it."""
+
+    position: Position
+    next_offset: int
+    time: int
+    changed_time: int
+
+
 class Ring:
     """The most recent changes of a partition, without a gap, up to a number and a size."""
 
@@ -56,6 +66,12 @@ class Ring:
         while self.bytes > self._bytes_max:
             self.bytes -= self._sizes.popleft()
             self._changes.popleft()
+
+    def clear(self) -> None:
+        """Forget all changes."""
+        self._changes.clear()
+        self._sizes.clear()
+        self.bytes = 0
 
     @property
     def oldest(self) -> Change | None:
@@ -103,6 +119,10 @@ class PartitionReplica:
         """The next offset in the changes topic; everything before it is applied."""
         self.ring = Ring(ring_changes_max, ring_bytes_max)
         self.loading = True
+        self.is_restored = False
+        """Whether it has begun with a snapshot, which it follows from while its load lasts."""
+        self.changes_applied = 0
+        """The number of changes applied since it began to follow."""
         self.native_has_failed = False
         """Whether the native core has failed at a run of changes."""
         self._newest = NewestEvents()
@@ -190,6 +210,36 @@ class PartitionReplica:
         self._newest.clear()
         self.loading = False
 
+    # snapshots
+
+    @property
+    def head(self) -> Head | None:
+        """The state that a snapshot keeps; None while there is none."""
+        if self.position is None:
+            return None
+        return Head(self.position, self.next_offset, self.time, self.changed_time)
+
+    @property
+    def index(self) -> list[tuple[Position, int]]:
+        """A copy of the index: positions, and the offsets at which they were first reached."""
+        return self._index.copy()
+
+    def restore(self, head: Head, index: list[tuple[Position, int]]) -> None:
+        """Begin with a snapshot, whose records the rows have already; follow from it instead of loading."""
+        self.position, self.next_offset, self.time, self.changed_time = head
+        self._index = index
+        self.is_restored = True
+
+    def begin_again(self) -> None:
+        """Remove the records and everything that is known; load from the start of the changes topic."""
+        self._rows.remove_partition(self.number)
+        self.position = None
+        self.next_offset = self.time = self.changed_time = self.changes_applied = 0
+        self.ring.clear()
+        self._index = []
+        self._since_indexed = 0
+        self.is_restored = False
+
     # following
 
     def apply(self, events: Iterable[EventAtOffset]) -> list[Change]:
@@ -217,6 +267,7 @@ class PartitionReplica:
                 raise GapFound(f"expected what follows {held}, got {event.position} after {event.after}")
             self.next_offset = offset + 1
         self.ring.extend(changes)
+        self.changes_applied += len(changes)
         return changes
 
     def _keep(self, event: Change) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -11,10 +12,10 @@ import structlog
 from numpy.typing import NDArray
 
 from query_service.index.budget import Memory
-from query_service.index.rows import Rows
+from query_service.index.rows import Block, Rows
 from query_service.replica.history import Former, Histories, PartitionHistory, joined, time_text
 from query_service.replica.log_end import Lag, LogEnd
-from query_service.replica.partition_replica import RING_BYTES_MAX, GapFound, PartitionReplica
+from query_service.replica.partition_replica import RING_BYTES_MAX, GapFound, Head, PartitionReplica
 from query_service.replica.plain_run import events_of
 from query_service.replica.timeline import Timeline, Timelines
 from query_service.topics.follower import Batches
@@ -69,8 +70,6 @@ class TopicState:
         native: ModuleType | None = None,
     ) -> None:
         self.definition = definition
-        self.changes_applied = 0
-        """The number of changes applied since it was loaded."""
         self.rows = Rows() if definition.has_sow else NoRows()
         self.indexes = Indexes(definition, self.rows, memory, native)
         self.metadata = Metadata(topic=definition.name)
@@ -108,6 +107,11 @@ class TopicState:
         if not is_plain(self.definition):
             return 0
         return sum(not partition.native_has_failed for partition in self.partitions)
+
+    @property
+    def changes_applied(self) -> int:
+        """The number of changes applied since its partitions began to follow."""
+        return sum(partition.changes_applied for partition in self.partitions)
 
     @property
     def loading(self) -> bool:
@@ -224,6 +228,8 @@ class ServedTopics:
         self.delays = Latencies()
         """Delays from the log append of a batch's oldest change until the listener was called."""
         self.broken: str | None = None
+        self.snapshots_discarded: Counter[str] = Counter()
+        """The number of snapshots that could not be used, by reason."""
         self._on_changes: OnChanges = lambda topic, partition, before, changes: None
 
     def listen(self, on_changes: OnChanges) -> None:
@@ -289,36 +295,65 @@ class ServedTopics:
         """The names of the topics that are not loaded yet."""
         return [name for name, topic in self.topics.items() if topic.loading]
 
-    def take(self, batches: Batches) -> None:
-        """Apply the batches of the follower. Each is one instant, and the listener is called within it."""
+    def take(self, batches: Batches) -> list[ChangesPartition]:
+        """Apply the batches of the follower. Each is one instant, and the listener is called within it.
+
+        Return the partitions that have to be loaded again, from the start of their topic: changes are missing after
+        the snapshot that they began with.
+        """
         if self.broken:
-            return
+            return []
+        again: list[ChangesPartition] = []
         for (changes_topic, number), portions in batches.items():
             topic = self._by_changes[changes_topic]
             partition = topic.partitions[number]
-            if partition.loading:
+            if partition.loading and not partition.is_restored:
                 partition.load(portions)
                 continue
             before = partition.held
             try:
                 changes = partition.apply(events_of(portions))
-            # A change is missing, and the records may be wrong from now on. Apply nothing more, and report it: only a
-            # restart loads the partition again.
             except GapFound as gap:
+                if partition.loading:
+                    # Nobody has seen a record of it yet (test_a_gap_behind_a_snapshot_discards_it).
+                    log.warning(
+                        "snapshot discarded", topic=topic.definition.name, partition=number, why=str(gap)
+                    )
+                    self.snapshots_discarded["gap"] += 1
+                    partition.begin_again()
+                    again.append((changes_topic, number))
+                    continue
+                # A change is missing, and the records may be wrong from now on. Apply nothing more, and report it:
+                # only a restart loads the partition again.
                 self.broken = f"{changes_topic} [{number}]: {gap}"
                 log.error("gap in the changes", topic=changes_topic, partition=number, why=str(gap))
-                return
-            topic.changes_applied += len(changes)
+                return again
             topic.indexes.keep_up()
             # No await between `apply` and the listener. A subscription that became live in between would be at the
             # new position without these changes (test_what_happens_meanwhile_comes_too).
-            if changes:
+            if changes and not partition.loading:
                 self._on_changes(topic, number, before, changes)
                 self.delays.note(time.time() - changes[0].time / 1000)
         self._keep_histories_within()
         self._keep_timelines_within()
         self._moved.set()
         self._moved = asyncio.Event()
+        return again
+
+    def restore_block(self, partition: ChangesPartition, block: Block) -> None:
+        """Add records of a snapshot to a partition that has none yet."""
+        topic, number = partition
+        self._by_changes[topic].rows.restore(block, number)
+
+    def restored(self, partition: ChangesPartition, head: Head, index: list[tuple[Position, int]]) -> None:
+        """Note that all records of a snapshot were added: the partition follows from it."""
+        topic = self._by_changes[partition[0]]
+        topic.rows.free_replaced()
+        topic.partitions[partition[1]].restore(head, index)
+
+    def not_restored(self, partition: ChangesPartition) -> None:
+        """Remove what was added of a snapshot that is damaged."""
+        self._by_changes[partition[0]].partitions[partition[1]].begin_again()
 
     def _keep_histories_within(self) -> None:
         had_memory = not self.histories.dropped

@@ -119,6 +119,18 @@ class Settings(BaseSettings):
         description="memory for these changes; older ones are read from Kafka",
     )
 
+    snapshot_dir: Path | None = Field(
+        default=None,
+        description="where a query service keeps snapshots of its topics, to start from; without it, each start loads"
+        " everything",
+    )
+    snapshot_seconds: float = Field(
+        default=300.0, gt=0, description="seconds between two snapshots of a partition"
+    )
+    snapshot_bytes_per_second_max: int = Field(
+        default=32 * 1024 * 1024, ge=1024, description="how fast snapshots are written"
+    )
+
     progress_seconds: float = Field(
         default=10.0,
         gt=0,

@@ -257,10 +257,20 @@ class LoadProgress:
         self._target, self._seen_at = end, now
 
     @property
+    def target(self) -> int:
+        """The offset up to which events are read."""
+        return self._target
+
+    def begin_at(self, offset: int) -> None:
+        """Note that the reader has a snapshot with every record, and follows from this offset."""
+        self.wholeness = None
+        self.next_offset = offset
+
+    @property
     def is_whole(self) -> bool:
         """Whether the events read so far include every record."""
         # A topic without a SOW deletes its changes by age, progress events too: a reader that waited for one would
-        # never be ready (test_a_topic_without_a_sow_has_nothing_to_complete).
+        # never be ready (test_a_topic_without_a_sow_has_nothing_to_complete). A snapshot has every record.
         return self.wholeness is None or self.wholeness.is_whole
 
     def saw(self, events: Iterable[Event], offsets: Iterable[int] = repeat(UNKNOWN_OFFSET)) -> None:

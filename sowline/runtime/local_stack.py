@@ -172,7 +172,9 @@ class LocalStack:
         return services
 
     def _query_service(self, common: dict[str, str]) -> StackProcess:
-        more = {} if self._access is None else {"SOWLINE_ACCESS": str(self._access.resolve())}
+        more = {"SOWLINE_SNAPSHOT_DIR": str(self._data_dir / "snapshots")}
+        if self._access is not None:
+            more["SOWLINE_ACCESS"] = str(self._access.resolve())
         if self._origins:
             given = os.environ.get("SOWLINE_ORIGINS", "")
             more["SOWLINE_ORIGINS"] = ",".join((*filter(None, [given]), *self._origins))

@@ -225,7 +225,7 @@ class Loaded:
         self._follower = TopicFollower(
             {}, [definition], self._take, self._loaded, self.state.failed, native=core
         )
-        self._follower._call = lambda function, *given: function(*given)  # type: ignore[method-assign]
+        self._follower._in_loop = lambda function, *given: function(*given)  # type: ignore[method-assign]
         self._follower._cluster = SimpleNamespace(topic_id=lambda _: TOPIC_ID)  # type: ignore[assignment]
         self._follower._topic_ids[definition.changes] = TOPIC_ID
         for number, target in enumerate(targets):

@@ -54,6 +54,11 @@ class Consumer:
             partition_id: self._broker.parts[partition_id].generation for partition_id in self._positions
         }
 
+    def seek(self, partition_id: TopicPartition) -> None:
+        """Read a partition from another offset."""
+        self._positions[partition_id.topic, partition_id.partition] = partition_id.offset
+        self._ended.discard((partition_id.topic, partition_id.partition))
+
     def poll(self, seconds: float) -> Written | None:
         """Return the next message, an error or the sign of an end; None where nothing came in time."""
         self._process.boundary("poll")

@@ -29,6 +29,8 @@ from materializer.worker.repair import Repair
 from query_service.live.dispatcher import Dispatcher
 from query_service.live.subscription import LiveSubscription
 from query_service.replica.partition_replica import PartitionReplica, Ring
+from query_service.snapshots.manifest import Manifest, discard
+from query_service.snapshots.writer import SnapshotWriter
 from query_service.subscriptions.catch_up import CatchUp
 from query_service.topics.follower import TopicFollower
 from sowline.client.stream import Stream
@@ -55,6 +57,8 @@ _phase = LoadProgress.phase
 _opened = Runner._opened
 _write = Runner._write
 _write_of = write_of
+_keep = SnapshotWriter._keep
+_apply = PartitionReplica.apply
 
 
 def _commit_before_emit() -> list[Any]:
@@ -385,7 +389,11 @@ def _long_load_not_read_on() -> list[Any]:
         found = _phase(self, now)
         return Phase.COMPLETE if found is Phase.LATE else found
 
-    return [patch.object(LoadProgress, "phase", phase)]
+    # A service that starts from snapshots seldom loads for long.
+    return [
+        patch.object(LoadProgress, "phase", phase),
+        patch("query_service.snapshots.reader.has_snapshots", lambda topic: False),
+    ]
 
 
 def _loaded_during_a_rewrite() -> list[Any]:
@@ -427,6 +435,45 @@ def _fanout_commits_before_it_writes() -> list[Any]:
     return [patch.object(Runner, "_write", write)]
 
 
+def _snapshot_of_another_topic() -> list[Any]:
+    def ignoring(manifest: Manifest, expected: Any) -> Any:
+        offsets = range(0, max(expected.offsets.stop, manifest.head.next_offset))
+        return discard(manifest, expected._replace(topic_id=manifest.topic_id, offsets=offsets))
+
+    return [
+        patch("query_service.snapshots.reader.discard", ignoring),
+        patch.object(TopicFollower, "_require_same_topics", lambda self, partitions: None),
+    ]
+
+
+def _snapshot_begins_at_its_end() -> list[Any]:
+    def keep(self: SnapshotWriter, topic: Any, number: int, begun: Any, blocks: Any, counted: Any) -> None:
+        _keep(self, topic, number, begun._replace(head=topic.partitions[number].head), blocks, counted)
+
+    return [patch.object(SnapshotWriter, "_keep", keep)]
+
+
+def _gap_behind_a_snapshot_taken() -> list[Any]:
+    def judge(event: Any, held: Any) -> Verdict:
+        judged = verdict(event, held)
+        return Verdict.TAKE if judged is Verdict.GAP else judged
+
+    def apply(self: PartitionReplica, events: Any) -> Any:
+        if not self.loading:
+            return _apply(self, events)
+        with patch("query_service.replica.partition_replica.verdict", judge):
+            return _apply(self, events)
+
+    def ignoring(manifest: Manifest, expected: Any) -> Any:
+        return discard(manifest, expected._replace(now=manifest.taken_at))
+
+    # Young snapshots have no gaps behind them.
+    return [
+        patch.object(PartitionReplica, "apply", apply),
+        patch("query_service.snapshots.reader.discard", ignoring),
+    ]
+
+
 MISTAKES: dict[str, Mistake] = {
     name.strip("_").replace("_", " "): made
     for name, made in globals().copy().items()
@@ -453,6 +500,7 @@ FOUND_BY: dict[str, int] = {
     "written between ours not seen": 28,
     "fanout loads during a refill": 41,
     "fanout commits before it writes": 68,
+    "gap behind a snapshot taken": 33,
 }
 """The seed that found a mistake that few of them find: it is tried first. Once the services differ, another may."""
 
@@ -480,6 +528,9 @@ FAULTS_OF: dict[str, frozenset[str]] = {
     "idle owner does not look": _STALE,
     "topics not known by their ids": frozenset({"changes loss", "service crash"}),
     "fenced not seen": _STALE,
+    "snapshot of another topic": frozenset({"changes loss", "service crash"}),
+    "snapshot begins at its end": frozenset({"service crash"}),
+    "gap behind a snapshot taken": frozenset({"service crash", "compaction", "idle"}),
     "full disk taken for written": frozenset({"full disk"}),
     "long load not read on": frozenset({"compaction", "idle", "service crash"}),
 }

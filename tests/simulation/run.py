@@ -207,7 +207,8 @@ class Simulation:
     def _service(self, number: int) -> QueryService:
         name = f"service-{number}"
         core = self._chance(f"core {name}").choice(self._cores)
-        service = QueryService(name, self._chance(name), self.broker, self.trace, self.truth, core)
+        snapshots = self._chance(f"snapshots {name}")
+        service = QueryService(name, self._chance(name), self.broker, self.trace, self.truth, core, snapshots)
         self.processes[name] = service
         return service
 
@@ -334,6 +335,7 @@ class Simulation:
         for _ in range(self.chance.choice((1, 1, 2, 4))):
             service.turn()
             await self._pass_some()
+            service.take_snapshots()
         service.check_whole()
         if service.state.broken:
             self._end_service(service)
@@ -626,6 +628,7 @@ def _played(simulation: Simulation) -> Iterator[None]:
     """Put the stand-ins in place of what is around the services."""
     threads = SimpleNamespace(Event=strands.Event, Thread=strands.Thread)
     chance = simulation._chance("sizes")
+    snapshot_rows = simulation._chance("snapshot rows").choice((1, 3, 1000))
     config = structlog.get_config()
     patches: list[AbstractContextManager[object]] = [
         patch("sowline.kafka.clients.Consumer", clients.Consumer),
@@ -641,6 +644,9 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("query_service.topics.follower.threading", threads),
         patch("fanout.runner.LOAD_STEP", simulation._chance("load step").choice((1, 2, 10_000))),
         patch("query_service.replica.partition_replica.INDEX_STEP", chance.choice((1, 3, 500))),
+        patch("query_service.snapshots.writer.BLOCK_RECORDS_MAX", snapshot_rows),
+        patch("query_service.snapshots.writer.ROWS_MAX", snapshot_rows),
+        patch("query_service.snapshots.block.BLOCK_RECORDS_MAX", snapshot_rows),
         patch("query_service.subscriptions.catch_up.BATCH_MAX", chance.choice((2, 5, 1000))),
         patch("query_service.subscriptions.catch_up._in_thread", _one_by_one),
         patch("time.monotonic", _for_us(simulation.monotonic, time.monotonic)),

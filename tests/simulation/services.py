@@ -11,7 +11,8 @@ from query_service.context import ServiceContext
 from query_service.live.dispatcher import Dispatcher
 from query_service.replica.plain_run import events_of
 from query_service.server.session import Session
-from query_service.topics.follower import Batches, TopicFollower
+from query_service.snapshots.reader import SnapshotReader
+from query_service.topics.follower import Batches, TopicFollower, no_snapshot
 from query_service.topics.message_reader import ChangesPartition
 from query_service.topics.state import ServedTopics
 from sowline.config.settings import Settings
@@ -21,6 +22,7 @@ from sowline.runtime.native import native_core
 from tests.simulation.broker import Broker, Group
 from tests.simulation.disk import Disks
 from tests.simulation.process import Process
+from tests.simulation.snapshots import SnapshotDisk, SnapshotsTaken
 from tests.simulation.strands import Event, Strand
 from tests.simulation.truth import Truth, hold
 
@@ -73,11 +75,21 @@ class QueryService(Process):
     """A query service: its real follower in a strand, its state, and sessions without a socket."""
 
     def __init__(
-        self, name: str, chance: Random, broker: Broker, trace: Any, truth: Truth, core: Core
+        self,
+        name: str,
+        chance: Random,
+        broker: Broker,
+        trace: Any,
+        truth: Truth,
+        core: Core,
+        snapshots: Random,
     ) -> None:
         super().__init__(name, chance, broker, None, trace)
         self._truth = truth
         self._native = native_core(core)
+        self._snapshots = SnapshotDisk(trace)
+        self._snapshot_chance = snapshots
+        self.has_snapshots = snapshots.random() < 0.6
         self.sessions: set[Session] = set()
 
     def start(self, topics: Topics, ring: int, failed: Callable[["QueryService"], None]) -> None:
@@ -87,21 +99,30 @@ class QueryService(Process):
         self.dispatcher = Dispatcher()
         self.state.listen(self.dispatcher.on_changes)
         self.context = ServiceContext(self.state, self.dispatcher, self.kafka)
+        reader = SnapshotReader(self._snapshots, self.state)  # type: ignore[arg-type]
         follower = TopicFollower(
-            self.kafka, topics.topics, self._take, self._loaded, self._failed, native=self._native
+            self.kafka,
+            topics.topics,
+            self._take,
+            self._loaded,
+            self._failed,
+            native=self._native,
+            restore=reader.restore if self.has_snapshots else no_snapshot,
         )
+        self.taken = SnapshotsTaken(self._snapshots, self.state, follower.topic_id, self._snapshot_chance)
         follower.start()
         self.begin(follower._thread.strand)  # type: ignore[attr-defined]
 
-    def _take(self, batches: Batches) -> None:
+    def _take(self, batches: Batches) -> list[ChangesPartition]:
         if self.is_dead:
-            return
-        self.state.take(batches)
+            return []
+        again = self.state.take(batches)
         self.context.publishing.take(batches)
         for (_, number), portions in batches.items():
             positions = [str(placed.event.position) for placed in events_of(portions)]
             self.trace(self.name, "takes", number, positions)
             self._check(number)
+        return again
 
     def _loaded(self, partition_ids: list[ChangesPartition]) -> None:
         if self.is_dead:
@@ -118,6 +139,11 @@ class QueryService(Process):
 
     def _failed(self, error: BaseException) -> None:
         self.state.failed(error)
+
+    def take_snapshots(self) -> None:
+        """Take a little of a snapshot, if it has any."""
+        if self.has_snapshots and not self.is_dead and not self.state.broken:
+            self.taken.step()
 
     def check_whole(self) -> None:
         """Nothing may be missing from what it follows, unless something was lost."""

@@ -18,8 +18,8 @@ PORTIONS = range(0, 1000, PORTION)
 
 SEEDS_A_MISTAKE = 80
 
-EXAMPLES = (1022, 1601, 3777, 439553455, 492846852)
-"""More seeds that once found a fault: of topics that were lost, and filled again by more than one owner."""
+EXAMPLES = (23, 1022, 1601, 3777, 439553455, 492846852)
+"""More seeds that once found a fault: in topics that were lost, with several owners or with a snapshot."""
 
 Runs = dict[tuple[str, Any], "Future[Any]"]
 

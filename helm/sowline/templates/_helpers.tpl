@@ -126,6 +126,15 @@ volumes:
     {{- end }}
   {{- end }}
   {{- end }}
+  {{- if dig "snapshots" "enabled" false .values }}
+  - name: snapshots
+    {{- with .values.snapshots.sizeLimit }}
+    emptyDir:
+      sizeLimit: {{ . }}
+    {{- else }}
+    emptyDir: {}
+    {{- end }}
+  {{- end }}
   {{- if dig "tls" "secret" "" .values }}
   - name: tls
     secret:
@@ -192,6 +201,10 @@ containers:
         readOnly: true
       {{- end }}
       {{- end }}
+      {{- if dig "snapshots" "enabled" false .values }}
+      - name: snapshots
+        mountPath: /var/lib/sowline-snapshots
+      {{- end }}
       {{- if dig "tls" "secret" "" .values }}
       - name: tls
         mountPath: /etc/sowline-tls
@@ -222,6 +235,10 @@ containers:
 {{- if and .root.Values.traces.endpoint (not .file) }}
 - name: OTEL_EXPORTER_OTLP_ENDPOINT
   value: {{ .root.Values.traces.endpoint | quote }}
+{{- end }}
+{{- if dig "snapshots" "enabled" false .values }}
+- name: SOWLINE_SNAPSHOT_DIR
+  value: /var/lib/sowline-snapshots
 {{- end }}
 {{- if .values.standby }}
 - name: SOWLINE_STANDBY

@@ -68,7 +68,7 @@ def follower_of(
     """A follower of one topic, which ended at offset 2 when it began."""
     topic = TopicDefinition.model_validate({"name": "orders", **(definition or {"key": "/id"})})
     follower = TopicFollower({}, [topic], lambda batches: None, loaded.extend, lambda error: None)
-    monkeypatch.setattr(follower, "_call", lambda function, *arguments: function(*arguments))
+    monkeypatch.setattr(follower, "_in_loop", lambda function, *arguments: function(*arguments))
     follower._loading[PARTITION] = LoadProgress("this", compaction_lag_ms(topic) / 1000, topic.has_sow)
     follower._loading[PARTITION].aim(2, time.monotonic())
     follower._topic_ids[PARTITION[0]] = "this"

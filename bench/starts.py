@@ -1,0 +1,172 @@
+"""How soon a query service answers after its start: from the changes topic, and from snapshots on its disk.
+
+RECORDS orders with a key each. The clock runs from the start of the process until it has answered a look-up of one
+record by its key, and then a query with a filter over all records, whose indexes it has to build. With a cold page
+cache the snapshot's files are first dropped from memory.
+"""
+
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+import orjson
+
+from bench.broker import broker
+from bench.merging import order_of
+from bench.service import Running, running, until
+from bench.table import table
+from sowline.config.kafka_options import kafka_config
+from sowline.config.topics import TopicDefinition
+from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import exact_producer
+
+TOPIC = "orders"
+PARTITIONS = 8
+FILTER = "/qty = 17 AND /price < 250"
+SNAPSHOT_SECONDS = 5.0
+
+
+class Start(NamedTuple):
+    """Seconds from the start of the process until it was ready and had answered each query; its peak memory."""
+
+    ready: float
+    looked_up: float
+    filtered: float
+    rss_mb: float
+
+
+class Setting:
+    """A topic whose changes are in Kafka, and the directory of a query service's snapshots."""
+
+    def __init__(self, bootstrap: str, directory: Path, records: int) -> None:
+        self.records = records
+        self._kafka = kafka_config(bootstrap)
+        self._cluster = Cluster(self._kafka)
+        self._definition = TopicDefinition(name=TOPIC, key=("/order",), partitions=PARTITIONS)
+        self._cluster.ensure_topic(self._definition)
+        config = directory / "topics.yaml"
+        config.write_text(f"topics:\n  - {{name: {TOPIC}, key: [/order], partitions: {PARTITIONS}}}\n")
+        self.snapshots = directory / "snapshots"
+        self._environment = {
+            "SOWLINE_KAFKA": bootstrap,
+            "SOWLINE_CONFIG": str(config),
+            "SOWLINE_DATA_DIR": str(directory / "state"),
+        }
+
+    def fill(self) -> None:
+        """Write the log, and let a materializer write the changes."""
+        chance, producer = random.Random(7), exact_producer(self._kafka)
+        for number in range(self.records):
+            producer.produce(self._definition.log, orjson.dumps(order_of(chance, number)), str(number))
+            if number % 10_000 == 0:
+                producer.poll(0)
+        producer.flush()
+        with running("materializer", self._environment):
+            ends = partial(self._cluster.ends, self._definition.changes, range(PARTITIONS))
+            until(lambda: sum(ends().values()) >= self.records)
+
+    def start(self, *, with_snapshots: bool, then: Callable[[Running], None] = lambda service: None) -> Start:
+        """Start a query service, measure it, do something with it, and end it."""
+        given = {"SOWLINE_SNAPSHOT_DIR": str(self.snapshots)} if with_snapshots else {}
+        given |= {
+            "SOWLINE_SNAPSHOT_SECONDS": str(SNAPSHOT_SECONDS),
+            "SOWLINE_SNAPSHOT_BYTES_PER_SECOND_MAX": str(1 << 30),
+        }
+        began = time.monotonic()
+        with running("query_service", self._environment | given) as service:
+            until(service.has_started)
+            ready = time.monotonic() - began
+            _look_up(service, self.records // 2)
+            looked_up = time.monotonic() - began
+            if not _sow(service, FILTER):
+                raise AssertionError("expected records of the filter, got none")
+            filtered = time.monotonic() - began
+            rss = service.usage().rss_bytes_max / 1e6
+            then(service)
+        return Start(ready, looked_up, filtered, rss)
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """The size of all snapshots."""
+        return sum(path.stat().st_size for path in self.snapshots.rglob("*.data"))
+
+    def cool(self) -> None:
+        """Drop the snapshots' files from the page cache."""
+        for path in self.snapshots.rglob("*.data"):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)
+
+
+def _look_up(service: Running, order: int) -> None:
+    """Get one record by its key."""
+    with urlopen(f"{service.url}/v1/topics/{TOPIC}/records/{order}", timeout=600) as answer:
+        if orjson.loads(answer.read())["order"] != order:
+            raise AssertionError(f"expected the record of order {order}")
+
+
+def _sow(service: Running, text: str) -> int:
+    """Query with a filter; return how many records came."""
+    request = Request(f"{service.url}/v1/topics/{TOPIC}/sow?filter={quote(text)}", b"")
+    with urlopen(request, timeout=600) as answer:
+        return len(answer.read().splitlines())
+
+
+def _wait_for_snapshots(service: Running) -> None:
+    """Wait until there is a snapshot of each partition."""
+    until(lambda: service.metric("sowline_snapshot_taken_seconds") > (PARTITIONS - 0.5) * 1.7e9)
+
+
+LOADED, WARM, COLD = (
+    "from the changes topic",
+    "from snapshots, files in the page cache",
+    "from snapshots, page cache cold",
+)
+
+
+def run(records: int, runs: int) -> str:
+    """Measure by turns; return a table of medians."""
+    figures: dict[str, list[Start]] = {LOADED: [], WARM: [], COLD: []}
+    with broker() as bootstrap, tempfile.TemporaryDirectory() as directory:
+        setting = Setting(bootstrap, Path(directory), records)
+        setting.fill()
+        setting.start(with_snapshots=True, then=_wait_for_snapshots)
+        size = setting.snapshot_bytes
+        for _ in range(runs):
+            figures[LOADED].append(setting.start(with_snapshots=False))
+            figures[WARM].append(setting.start(with_snapshots=True))
+            setting.cool()
+            figures[COLD].append(setting.start(with_snapshots=True))
+            print({name: some[-1] for name, some in figures.items()}, flush=True)
+    medians = {
+        name: Start(*map(statistics.median, zip(*some, strict=True))) for name, some in figures.items()
+    }
+    loaded = medians[LOADED]
+    rows = [
+        (
+            name,
+            f"{one.ready:.1f}",
+            f"{one.looked_up:.1f}",
+            f"{one.filtered:.1f}",
+            f"{loaded.looked_up / one.looked_up:.1f}",
+            f"{one.rss_mb:,.0f}",
+        )
+        for name, one in medians.items()
+    ]
+    heads = ("", "ready, s", "record by its key, s", "query by a filter, s", "times as fast", "peak RSS, MB")
+    caption = (
+        f"{records:,} records in {PARTITIONS} partitions, medians of {runs}. The snapshots have"
+        f" {size / 1e6:,.0f} MB."
+    )
+    return f"{caption}\n\n{table(heads, rows)}"

@@ -1,0 +1,85 @@
+"""Restores partitions from their snapshots, before the follower continues from there."""
+
+import time
+from itertools import islice
+
+import structlog
+
+from query_service.snapshots.block import decoded, decoded_index
+from query_service.snapshots.directory import SnapshotDirectory
+from query_service.snapshots.manifest import Discard, Expected, Manifest, Unreadable, discard
+from query_service.topics.follower import InLoop
+from query_service.topics.message_reader import ChangesPartition
+from query_service.topics.state import ServedTopics
+from sowline.config.topics import TopicDefinition
+from sowline.kafka.admin import compaction_lag_ms
+
+log = structlog.get_logger()
+
+
+def has_snapshots(topic: TopicDefinition) -> bool:
+    """Return whether there are snapshots of a topic.
+
+    There are none of a topic with a history or documents: the changes before the snapshot are part of its state.
+    There are none of a transient topic: it starts empty.
+    """
+    return topic.history is None and not topic.documents and not topic.starts_empty
+
+
+class SnapshotReader:
+    """Restores the partitions of a query service that starts."""
+
+    def __init__(self, directory: SnapshotDirectory, state: ServedTopics) -> None:
+        self._directory = directory
+        self._state = state
+        self.restored: dict[ChangesPartition, Manifest] = {}
+        """The snapshots that were used."""
+
+    def restore(
+        self, topic: TopicDefinition, number: int, topic_id: str, offsets: range, in_loop: InLoop
+    ) -> int | None:
+        """Restore a partition; return the offset of the changes topic to follow from.
+
+        `offsets` are those that the partition has in the changes topic. Return None if the partition must be loaded:
+        there is no snapshot, or it can't be used. Then it is removed, and the log has a sentence.
+        """
+        if not has_snapshots(topic):
+            return None
+        began = time.monotonic()
+        lag_seconds = compaction_lag_ms(topic) / 1000
+        expected = Expected(topic_id, topic.digest, offsets, lag_seconds, time.time())
+        try:
+            manifest = self._directory.manifest(topic.name, number)
+            if manifest is None:
+                return None
+            if (found := discard(manifest, expected)) is not None:
+                self._discard(topic, number, found)
+                return None
+            self._fill(topic, number, manifest, in_loop)
+        except Unreadable as error:
+            in_loop(self._state.not_restored, (topic.changes, number))
+            self._discard(topic, number, Discard("damaged", str(error)))
+            return None
+        self.restored[topic.changes, number] = manifest
+        log.info(
+            "snapshot restored",
+            topic=topic.name,
+            partition=number,
+            records=manifest.records,
+            age_seconds=round(expected.now - manifest.taken_at, 1),
+            seconds=round(time.monotonic() - began, 3),
+        )
+        return manifest.head.next_offset
+
+    def _fill(self, topic: TopicDefinition, number: int, manifest: Manifest, in_loop: InLoop) -> None:
+        partition = (topic.changes, number)
+        blocks = self._directory.blocks(topic.name, manifest)
+        for data in islice(blocks, len(manifest.blocks)):
+            in_loop(self._state.restore_block, partition, decoded(data))
+        (index,) = blocks
+        in_loop(self._state.restored, partition, manifest.head, decoded_index(index))
+
+    def _discard(self, topic: TopicDefinition, number: int, found: Discard) -> None:
+        log.warning("snapshot discarded", topic=topic.name, partition=number, why=found.why)
+        self._state.snapshots_discarded[found.reason] += 1
+        self._directory.remove(topic.name, number)

@@ -1,0 +1,76 @@
+"""The snapshots of a query service that is played: on a disk of its own, taken step by step between its changes."""
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, cast
+
+from query_service.snapshots.manifest import BlockAt, Manifest
+from query_service.snapshots.reader import has_snapshots
+from query_service.snapshots.writer import SnapshotWriter
+from query_service.topics.state import ServedTopics, TopicState
+
+
+class SnapshotDisk:
+    """What `SnapshotDirectory` is to the reader and the writer, in memory. It outlives the process."""
+
+    def __init__(self, trace: Any) -> None:
+        self._trace = trace
+        self._manifests: dict[tuple[str, int], Manifest] = {}
+        self._data: dict[str, list[bytes]] = {}
+
+    def manifest(self, topic: str, partition: int) -> Manifest | None:
+        """Return the manifest of a partition's snapshot."""
+        return self._manifests.get((topic, partition))
+
+    def blocks(self, topic: str, manifest: Manifest) -> Iterator[bytes]:
+        """Yield the blocks, and then the index."""
+        return iter(self._data[manifest.data])
+
+    def write_data(self, topic: str, name: str, blocks: Iterator[bytes]) -> list[BlockAt]:
+        """Keep blocks."""
+        data = self._data[name] = list(blocks)
+        return [BlockAt(0, len(block), 0) for block in data]
+
+    def write_manifest(self, topic: str, partition: int, manifest: Manifest) -> None:
+        """Keep a manifest."""
+        self._trace("  snapshot of", partition, manifest.head, manifest.records)
+        self._manifests[topic, partition] = manifest
+
+    def remove(self, topic: str, partition: int) -> None:
+        """Remove a snapshot."""
+        self._manifests.pop((topic, partition), None)
+
+
+class SnapshotsTaken:
+    """Takes snapshots of one life of a service; `step` does a little of one."""
+
+    def __init__(
+        self, disk: SnapshotDisk, state: ServedTopics, topic_id: Callable[[str], str], chance: Random
+    ) -> None:
+        self._state = state
+        self._chance = chance
+        self._writer = cast(Any, SnapshotWriter(disk, state, topic_id, {}, 1, 1))  # type: ignore[arg-type]
+        self._writer._in_loop = lambda function, *arguments: function(*arguments)
+        self._taken: Iterator[None] = iter(())
+
+    def step(self) -> None:
+        """Take a few rows, and finish the snapshot after the last ones; begin the next one now and then."""
+        if next(self._taken, self) is self and self._chance.random() < 0.3:
+            (topic,) = self._state.topics.values()
+            number = self._chance.randrange(len(topic.partitions))
+            if has_snapshots(topic.definition) and not topic.partitions[number].loading:
+                self._taken = self._take(topic, number)
+                next(self._taken, None)
+
+    def _take(self, topic: TopicState, number: int) -> Iterator[None]:
+        """Do what `SnapshotWriter._take` does, and let others do something before each part of it."""
+        begun = self._writer._begin(topic, number)
+        if begun is None:
+            return
+        yield
+        blocks: list[bytes] = []
+        counted = [0]
+        for block in self._writer._blocks(topic, number, begun, counted):
+            blocks.append(block)
+            yield
+        self._writer._keep(topic, number, begun, iter(blocks), counted)
