@@ -160,10 +160,14 @@ class TopicFollower:
         changes, number = partition
         self._restored.remove(partition)
         self._held_back[partition] = []
-        await_answer(partial(self._look_up_partitions, topic, [number]), self._stop)
-        await_answer(partial(self._aim, changes, [number]), self._stop)
+        await_answer(partial(self._look_up_partition, topic, number), self._stop)
         if not self._stop.is_set():
             consumer.seek(TopicPartition(changes, number, self._starts[partition]))
+
+    def _look_up_partition(self, topic: TopicDefinition, number: int) -> None:
+        """Note the start and the end of one partition."""
+        self._begin_at(topic, self._cluster.starts(topic.changes, [number]))
+        self._aim(topic.changes, [number])
 
     def _reached(self, consumer: Consumer) -> list[TopicPartition]:
         """Return the consumer's offset in each partition."""
@@ -176,21 +180,19 @@ class TopicFollower:
     def _look_up(self, topic: TopicDefinition) -> None:
         """Note the start, the end and the topic id of the changes of a topic."""
         changes, partitions = topic.changes, range(topic.partitions)
+        starts = self._cluster.starts(changes, partitions)
         self._topic_ids[changes] = self._cluster.topic_id(changes)
-        self._look_up_partitions(topic, partitions)
+        self._begin_at(topic, starts)
         if topic.starts_empty:
             self._find_unopened(topic)
         self._aim(changes, partitions)
 
-    def _look_up_partitions(self, topic: TopicDefinition, partitions: Iterable[int]) -> None:
-        """Note the starts of partitions, whose loads begin there."""
-        changes = topic.changes
-        starts = self._cluster.starts(changes, partitions)
-        self._starts |= {(changes, number): offset for number, offset in starts.items()}
-        lag, topic_id = compaction_lag_ms(topic) / 1000, self._topic_ids[changes]
-        self._loading |= {
-            (changes, number): LoadProgress(topic_id, lag, topic.has_sow) for number in partitions
-        }
+    def _begin_at(self, topic: TopicDefinition, starts: Mapping[int, int]) -> None:
+        """Note the offsets at which partitions start, where their loads begin."""
+        lag, topic_id = compaction_lag_ms(topic) / 1000, self._topic_ids[topic.changes]
+        for number, offset in starts.items():
+            self._starts[topic.changes, number] = offset
+            self._loading[topic.changes, number] = LoadProgress(topic_id, lag, topic.has_sow)
 
     def _find_unopened(self, topic: TopicDefinition) -> None:
         """Note the end of each partition that no worker owns; a worker that opens it writes after that."""
@@ -341,7 +343,9 @@ class TopicFollower:
             try:
                 results.append(function(*arguments))
             except BaseException as error:
+                # The loop's handler logs it. This thread ends the service, because the batch may be half applied.
                 errors.append(error)
+                raise
             finally:
                 self._pace.note(time.monotonic() - began)
                 done.set()

@@ -129,12 +129,12 @@ def test_a_snapshot_that_is_taken_during_changes(
     chance = Random(seed)
     log, other = log_of(chance, before + count), log_of(chance, 20)
     topic = served()
-    replica, neighbour = topic.partitions
-    for partition, events in ((replica, log[:before]), (neighbour, [])):
+    replica, neighbor = topic.partitions
+    for partition, events in ((replica, log[:before]), (neighbor, [])):
         partition.load(events)
         partition.loaded()
     mine = [(replica, one) for one in log[before:]]
-    others = [(neighbour, EventAtOffset(one.offset, _renamed(one.event))) for one in other]
+    others = [(neighbor, EventAtOffset(one.offset, _renamed(one.event))) for one in other]
     live = (partial(partition.apply, [one]) for partition, one in mixed(chance, mine, others))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer_module, "BLOCK_RECORDS_MAX", rows_max)

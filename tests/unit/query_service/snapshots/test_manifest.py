@@ -92,7 +92,7 @@ def test_a_damaged_block_is_found() -> None:
     block = BlockAt.require_whole
     at = BlockAt(0, 3, 0x352441C2)
     assert block(at, b"abc") == b"abc"
-    for data in (b"abd", b"ab", b"abcd"):
+    for data in (b"abx", b"ab", b"abcd"):
         with pytest.raises(Unreadable, match="the block at byte 0 of its data is damaged"):
             block(at, data)
 
