@@ -1,13 +1,12 @@
 """The files of snapshots: for each partition one manifest, and the data file that it names.
 
-`TOPIC/PARTITION.manifest` is replaced in one step once its data is on the disk. So a crash leaves the previous
+`topics/TOPIC/PARTITION.manifest` is replaced in one step once its data is on the disk. So a crash leaves the previous
 snapshot, whole, and at most a data file that no manifest names.
 """
 
 import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 from zlib import crc32
@@ -27,7 +26,8 @@ class SnapshotDirectory:
     def __init__(self, path: Path) -> None:
         """Make the directory and lock it. Raise `DirectoryInUse` and OSError."""
         path.mkdir(parents=True, exist_ok=True)
-        self._path = path
+        # A topic may have any name, that of the lock's file too.
+        self._topics = path / "topics"
         # Kept open, because closing the file would release the lock.
         self._lock = (path / "lock").open("w")
         try:
@@ -46,7 +46,7 @@ class SnapshotDirectory:
     def manifest(self, topic: str, partition: int) -> Manifest | None:
         """Return the manifest of a partition's snapshot; None if there is none. Raise `Unreadable`."""
         try:
-            return read(self._file(topic, partition, MANIFEST).read_bytes())
+            return read(self._file(topic, f"{partition}.{MANIFEST}").read_bytes())
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -55,50 +55,64 @@ class SnapshotDirectory:
     def blocks(self, topic: str, manifest: Manifest) -> Iterator[bytes]:
         """Yield the bytes of each block, checked, and then those of the index. Raise `Unreadable`."""
         try:
-            with (self._path / topic / manifest.data).open("rb") as file:
+            with self._file(topic, manifest.data).open("rb") as file:
                 for block in (*manifest.blocks, manifest.index):
                     file.seek(block.start)
                     yield block.require_whole(file.read(block.size))
         except OSError as error:
             raise Unreadable(str(error)) from error
 
-    def write_data(self, topic: str, name: str, blocks: Iterable[bytes]) -> list[BlockAt]:
-        """Write a data file; return where its blocks are. If `blocks` or the disk fails, no file is left."""
-        path = self._path / topic / name
-        path.parent.mkdir(exist_ok=True)
+    def write(
+        self,
+        topic: str,
+        partition: int,
+        data: str,
+        blocks: Iterable[bytes],
+        describe: Callable[[list[BlockAt], BlockAt], Manifest],
+    ) -> Manifest:
+        """Replace the snapshot of a partition: write its data, then the manifest that `describe` returns.
+
+        `describe` gets where the blocks are in the file `data`, and where the last one is, the index. If `blocks` or
+        the disk fails, the previous snapshot stays. What an earlier failure has left is removed first.
+        """
+        path = self._file(topic, data)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._remove_unused(topic, partition)
         try:
             with path.open("wb") as file:
-                at = [_append(file, block) for block in blocks]
+                *at, index = [_append(file, block) for block in blocks]
                 _sync(file)
+            manifest = describe(at, index)
+            self.write_manifest(topic, partition, manifest)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
-        return at
+        self._remove_unused(topic, partition)
+        return manifest
 
     def write_manifest(self, topic: str, partition: int, manifest: Manifest) -> None:
-        """Make a manifest, whose data is written, the partition's only one."""
-        path = self._file(topic, partition, MANIFEST)
+        """Replace the manifest of a partition; its data must be on the disk."""
+        path = self._file(topic, f"{partition}.{MANIFEST}")
         new = path.with_suffix(".new")
         with new.open("wb") as file:
             file.write(written(manifest))
             _sync(file)
         new.replace(path)
         _sync_directory(path.parent)
-        self._remove(topic, partition, lambda name: name not in (path.name, manifest.data))
 
-    def remove(self, topic: str, partition: int) -> None:
-        """Remove the snapshot of a partition."""
-        self._file(topic, partition, MANIFEST).unlink(missing_ok=True)
-        self._remove(topic, partition, lambda name: True)
+    def _remove_unused(self, topic: str, partition: int) -> None:
+        """Remove the files of a partition that do not belong to its snapshot."""
+        try:
+            manifest = self.manifest(topic, partition)
+        except Unreadable:
+            manifest = None
+        used = set() if manifest is None else {f"{partition}.{MANIFEST}", manifest.data}
+        for path in (self._topics / topic).glob(f"{partition}.*"):
+            if path.name not in used:
+                path.unlink(missing_ok=True)
 
-    def _remove(self, topic: str, partition: int, is_unused: Callable[[str], bool]) -> None:
-        for path in (self._path / topic).glob(f"{partition}.*"):
-            if is_unused(path.name):
-                with suppress(OSError):
-                    path.unlink()
-
-    def _file(self, topic: str, partition: int, kind: str) -> Path:
-        return self._path / topic / f"{partition}.{kind}"
+    def _file(self, topic: str, name: str) -> Path:
+        return self._topics / topic / name
 
 
 def _append(file: IO[bytes], block: bytes) -> BlockAt:

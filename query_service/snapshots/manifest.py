@@ -1,8 +1,8 @@
 """The manifest of a snapshot: what it was taken of, where to follow from, and where its blocks are. Pure.
 
-A snapshot is a position to follow from, never a base to load onto. A reader that follows judges each event by its
-position (`sowline.protocol.changes_loader.verdict`), and so notices any missing one. `discard` says which snapshots
-can't be followed from.
+A snapshot is the records of a partition, and the offset at which the follower continues. The follower compares each
+event with its position (`sowline.protocol.changes_loader.verdict`), and so notices any missing one. A snapshot is
+never a base for a load, which would not notice. `discard_reason` returns why a snapshot can't be followed from.
 """
 
 import json
@@ -53,7 +53,7 @@ class Manifest:
     definition: str
     """The digest of the topic's definition."""
     taken_at: float
-    """When `head` was the state of the replica, in seconds since 1970."""
+    """The newest time at which the records are known to have had every change, in seconds since 1970."""
     head: Head
     records: int
     data: str
@@ -89,16 +89,19 @@ def read(data: bytes) -> Manifest:
         raise Unreadable(f"its format is {version[:20]!r}, and this service reads {FORMAT}")
     if checksum != b"%d" % crc32(text):
         raise Unreadable("its manifest is damaged")
-    fields: dict[str, Any] = json.loads(text)
-    position, *rest = fields.pop("head")
-    blocks = [BlockAt(*block) for block in fields.pop("blocks")]
-    index = BlockAt(*fields.pop("index"))
-    return Manifest(**fields, head=Head(position_of(position), *rest), blocks=blocks, index=index)
+    try:
+        fields: dict[str, Any] = json.loads(text)
+        position, *rest = fields.pop("head")
+        blocks = [BlockAt(*block) for block in fields.pop("blocks")]
+        index = BlockAt(*fields.pop("index"))
+        return Manifest(**fields, head=Head(position_of(position), *rest), blocks=blocks, index=index)
+    except (TypeError, ValueError, KeyError) as error:
+        raise Unreadable(f"its manifest lacks fields, or has others: {error}") from error
 
 
-def discard(manifest: Manifest, expected: Expected) -> Discard | None:
+def discard_reason(manifest: Manifest, expected: Expected) -> Discard | None:
     """Return why a snapshot can't be followed from; None if it can."""
-    # Offsets of another topic name other events, though it has the same name
+    # A topic that is created again uses the same offsets for other events
     # (test_a_snapshot_of_another_topic_is_discarded).
     if manifest.topic_id != expected.topic_id:
         return Discard("topic", "the changes topic was deleted and created again since")

@@ -7,7 +7,7 @@ import structlog
 
 from query_service.snapshots.block import decoded, decoded_index
 from query_service.snapshots.directory import SnapshotDirectory
-from query_service.snapshots.manifest import Discard, Expected, Manifest, Unreadable, discard
+from query_service.snapshots.manifest import Discard, Expected, Manifest, Unreadable, discard_reason
 from query_service.topics.follower import InLoop
 from query_service.topics.message_reader import ChangesPartition
 from query_service.topics.state import ServedTopics
@@ -41,7 +41,7 @@ class SnapshotReader:
         """Restore a partition; return the offset of the changes topic to follow from.
 
         `offsets` are those that the partition has in the changes topic. Return None if the partition must be loaded:
-        there is no snapshot, or it can't be used. Then it is removed, and the log has a sentence.
+        there is no snapshot, or it can't be used. Then the log says why; the next snapshot replaces it.
         """
         if not has_snapshots(topic):
             return None
@@ -52,7 +52,7 @@ class SnapshotReader:
             manifest = self._directory.manifest(topic.name, number)
             if manifest is None:
                 return None
-            if (found := discard(manifest, expected)) is not None:
+            if (found := discard_reason(manifest, expected)) is not None:
                 self._discard(topic, number, found)
                 return None
             self._fill(topic, number, manifest, in_loop)
@@ -82,4 +82,3 @@ class SnapshotReader:
     def _discard(self, topic: TopicDefinition, number: int, found: Discard) -> None:
         log.warning("snapshot discarded", topic=topic.name, partition=number, why=found.why)
         self._state.snapshots_discarded[found.reason] += 1
-        self._directory.remove(topic.name, number)

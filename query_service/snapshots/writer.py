@@ -18,7 +18,7 @@ from query_service.index.rows import Captured
 from query_service.replica.partition_replica import Head
 from query_service.snapshots.block import BLOCK_RECORDS_MAX, Index, blocks_of, encoded, encoded_index
 from query_service.snapshots.directory import SnapshotDirectory
-from query_service.snapshots.manifest import Manifest
+from query_service.snapshots.manifest import BlockAt, Manifest
 from query_service.snapshots.reader import has_snapshots
 from query_service.topics.message_reader import ChangesPartition
 from query_service.topics.state import ServedTopics, TopicState
@@ -81,7 +81,8 @@ class SnapshotWriter:
         self._seconds = seconds
         self._bytes_per_second_max = bytes_per_second_max
         self._written: dict[ChangesPartition, NewestSnapshot] = {}
-        self._tried_at: dict[ChangesPartition, float] = {}
+        self._due_at: dict[ChangesPartition, float] = {}
+        """When the next snapshot of a partition is due, in seconds of the monotonic clock."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="snapshots", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -101,8 +102,9 @@ class SnapshotWriter:
 
     def taken_at(self) -> dict[ChangesPartition, float]:
         """Return when the newest snapshot of each partition was taken, in seconds since 1970."""
-        taken = {partition: manifest.taken_at for partition, manifest in self._restored.items()}
-        return taken | {partition: one.manifest.taken_at for partition, one in self._written.items()}
+        # Any thread may call this. Copies, because other threads add to both.
+        taken = {partition: manifest.taken_at for partition, manifest in self._restored.copy().items()}
+        return taken | {partition: one.manifest.taken_at for partition, one in self._written.copy().items()}
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
@@ -115,7 +117,6 @@ class SnapshotWriter:
             partition = (topic.definition.changes, number)
             if replica.loading or not self._is_due(topic, partition):
                 continue
-            self._tried_at[partition] = time.time()
             try:
                 self._take(topic, number)
             except Stopped:
@@ -129,9 +130,13 @@ class SnapshotWriter:
                 )
 
     def _is_due(self, topic: TopicState, partition: ChangesPartition) -> bool:
+        """Return whether a snapshot of a partition is due; if so, the next one is due some time later."""
         seconds = min(self._seconds, compaction_lag_ms(topic.definition) / 1000 / LAG_SHARE)
-        times = (self._tried_at.get(partition, 0.0), self.taken_at().get(partition, 0.0))
-        return time.time() >= max(times) + seconds
+        now = time.monotonic()
+        due_at = self._due_at.setdefault(partition, now + seconds if partition in self._restored else now)
+        if now >= due_at:
+            self._due_at[partition] = now + seconds
+        return now >= due_at
 
     def _take(self, topic: TopicState, number: int) -> None:
         begun = self._in_loop(self._begin, topic, number)
@@ -149,27 +154,30 @@ class SnapshotWriter:
         if before is not None and before.changes_applied == begun.changes_applied:
             # The records are the same; only the position has moved, and the snapshot must not become too old.
             manifest = replace(before.manifest, head=begun.head, taken_at=begun.taken_at)
+            self._directory.write_manifest(definition.name, number, manifest)
         else:
-            name = f"{number}.{time.time_ns()}.data"
-            *at, index = self._directory.write_data(definition.name, name, blocks)
-            manifest = Manifest(
-                self._topic_id(definition.changes),
-                definition.digest,
-                begun.taken_at,
-                begun.head,
-                counted[0],
-                name,
-                at,
-                index,
-            )
-        self._directory.write_manifest(definition.name, number, manifest)
+            data = f"{number}.{time.time_ns()}.data"
+
+            def describe(at: list[BlockAt], index: BlockAt) -> Manifest:
+                topic_id, records = self._topic_id(definition.changes), counted[0]
+                facts = (topic_id, definition.digest, begun.taken_at, begun.head, records)
+                return Manifest(*facts, data, at, index)
+
+            manifest = self._directory.write(definition.name, number, data, blocks, describe)
         self._written[partition] = NewestSnapshot(manifest, begun.changes_applied)
 
     def _begin(self, topic: TopicState, number: int) -> Begun | None:
-        replica = topic.partitions[number]
-        if replica.head is None:
+        """Return the state to begin with; None if it is not known that the replica has every change."""
+        replica, taken_at = topic.partitions[number], self._whole_at(topic, number)
+        if replica.head is None or taken_at is None:
             return None
-        return Begun(replica.head, replica.index, replica.changes_applied, topic.rows.end, time.time())
+        return Begun(replica.head, replica.index, replica.changes_applied, topic.rows.end, taken_at)
+
+    def _whole_at(self, topic: TopicState, number: int) -> float | None:
+        """Return the newest time at which the replica is known to have had every change, in seconds since 1970."""
+        # A replica that is behind lacks changes, which compaction may remove soon. So its snapshot is older than now.
+        seconds = topic.lags()[number].seconds
+        return None if seconds is None else time.time() - seconds
 
     def _blocks(self, topic: TopicState, number: int, begun: Begun, counted: list[int]) -> Iterator[bytes]:
         """Yield the blocks of a partition's records, then its index; count the records."""
@@ -189,7 +197,8 @@ class SnapshotWriter:
         due = time.monotonic()
         for block in blocks:
             yield block
-            due += len(block) / self._bytes_per_second_max
+            # Time that was lost is not made up for: the limit holds for each moment.
+            due = max(due, time.monotonic()) + len(block) / self._bytes_per_second_max
             if self._stop.wait(max(0.0, due - time.monotonic())):
                 raise Stopped
 

@@ -158,7 +158,7 @@ def test_a_damaged_snapshot_is_discarded(snapshots: System) -> None:
     """Only its partition is loaded from the changes topic; the log says why."""
     query = prepared(snapshots)
     manifest = manifests(snapshots)[1]
-    path = snapshots.directory / "snapshots" / name_of(snapshots) / manifest.data
+    path = snapshots.directory / "snapshots" / "topics" / name_of(snapshots) / manifest.data
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)

@@ -29,7 +29,7 @@ from materializer.worker.repair import Repair
 from query_service.live.dispatcher import Dispatcher
 from query_service.live.subscription import LiveSubscription
 from query_service.replica.partition_replica import PartitionReplica, Ring
-from query_service.snapshots.manifest import Manifest, discard
+from query_service.snapshots.manifest import Manifest, discard_reason
 from query_service.snapshots.writer import SnapshotWriter
 from query_service.subscriptions.catch_up import CatchUp
 from query_service.topics.follower import TopicFollower
@@ -438,10 +438,10 @@ def _fanout_commits_before_it_writes() -> list[Any]:
 def _snapshot_of_another_topic() -> list[Any]:
     def ignoring(manifest: Manifest, expected: Any) -> Any:
         offsets = range(0, max(expected.offsets.stop, manifest.head.next_offset))
-        return discard(manifest, expected._replace(topic_id=manifest.topic_id, offsets=offsets))
+        return discard_reason(manifest, expected._replace(topic_id=manifest.topic_id, offsets=offsets))
 
     return [
-        patch("query_service.snapshots.reader.discard", ignoring),
+        patch("query_service.snapshots.reader.discard_reason", ignoring),
         patch.object(TopicFollower, "_require_same_topics", lambda self, partitions: None),
     ]
 
@@ -465,12 +465,12 @@ def _gap_behind_a_snapshot_taken() -> list[Any]:
             return _apply(self, events)
 
     def ignoring(manifest: Manifest, expected: Any) -> Any:
-        return discard(manifest, expected._replace(now=manifest.taken_at))
+        return discard_reason(manifest, expected._replace(now=manifest.taken_at))
 
     # Young snapshots have no gaps behind them.
     return [
         patch.object(PartitionReplica, "apply", apply),
-        patch("query_service.snapshots.reader.discard", ignoring),
+        patch("query_service.snapshots.reader.discard_reason", ignoring),
     ]
 
 

@@ -1,6 +1,7 @@
 """The services as processes of the simulation: the materializer's, with its real loop, and the query service's."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -14,7 +15,7 @@ from query_service.server.session import Session
 from query_service.snapshots.reader import SnapshotReader
 from query_service.topics.follower import Batches, TopicFollower, no_snapshot
 from query_service.topics.message_reader import ChangesPartition
-from query_service.topics.state import ServedTopics
+from query_service.topics.state import ServedTopics, TopicState
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.native import Core
@@ -109,7 +110,9 @@ class QueryService(Process):
             native=self._native,
             restore=reader.restore if self.has_snapshots else no_snapshot,
         )
-        self.taken = SnapshotsTaken(self._snapshots, self.state, follower.topic_id, self._snapshot_chance)
+        self.taken = SnapshotsTaken(
+            self._snapshots, self.state, follower.topic_id, self._whole_at, self._snapshot_chance
+        )
         follower.start()
         self.begin(follower._thread.strand)  # type: ignore[attr-defined]
 
@@ -139,6 +142,11 @@ class QueryService(Process):
 
     def _failed(self, error: BaseException) -> None:
         self.state.failed(error)
+
+    def _whole_at(self, topic: TopicState, number: int) -> float | None:
+        """Return the time if the replica has every change; None if not."""
+        end = self.broker.parts[topic.definition.changes, number].end
+        return time.time() if topic.partitions[number].next_offset >= end else None
 
     def take_snapshots(self) -> None:
         """Take a little of a snapshot, if it has any."""

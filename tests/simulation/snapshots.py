@@ -26,31 +26,38 @@ class SnapshotDisk:
         """Yield the blocks, and then the index."""
         return iter(self._data[manifest.data])
 
-    def write_data(self, topic: str, name: str, blocks: Iterator[bytes]) -> list[BlockAt]:
-        """Keep blocks."""
-        data = self._data[name] = list(blocks)
-        return [BlockAt(0, len(block), 0) for block in data]
+    def write(
+        self, topic: str, partition: int, data: str, blocks: Iterator[bytes], describe: Any
+    ) -> Manifest:
+        """Keep a snapshot."""
+        self._data[data] = list(blocks)
+        *at, index = [BlockAt(0, len(block), 0) for block in self._data[data]]
+        manifest: Manifest = describe(at, index)
+        self.write_manifest(topic, partition, manifest)
+        return manifest
 
     def write_manifest(self, topic: str, partition: int, manifest: Manifest) -> None:
         """Keep a manifest."""
         self._trace("  snapshot of", partition, manifest.head, manifest.records)
         self._manifests[topic, partition] = manifest
 
-    def remove(self, topic: str, partition: int) -> None:
-        """Remove a snapshot."""
-        self._manifests.pop((topic, partition), None)
-
 
 class SnapshotsTaken:
     """Takes snapshots of one life of a service; `step` does a little of one."""
 
     def __init__(
-        self, disk: SnapshotDisk, state: ServedTopics, topic_id: Callable[[str], str], chance: Random
+        self,
+        disk: SnapshotDisk,
+        state: ServedTopics,
+        topic_id: Callable[[str], str],
+        whole_at: Callable[[TopicState, int], float | None],
+        chance: Random,
     ) -> None:
         self._state = state
         self._chance = chance
         self._writer = cast(Any, SnapshotWriter(disk, state, topic_id, {}, 1, 1))  # type: ignore[arg-type]
         self._writer._in_loop = lambda function, *arguments: function(*arguments)
+        self._writer._whole_at = whole_at
         self._taken: Iterator[None] = iter(())
 
     def step(self) -> None:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,15 +25,14 @@ def directory(tmp_path: Path) -> Iterator[SnapshotDirectory]:
 
 def write(directory: SnapshotDirectory, name: str, *blocks: bytes, number: int = 0) -> Manifest:
     """Write a snapshot of a partition; the last block is the index."""
-    *at, index = directory.write_data("orders", name, blocks)
-    manifest = Manifest("id", "digest", 1.0, Head(Position(0, 1), 2, 3, 4), 5, name, at, index)
-    directory.write_manifest("orders", number, manifest)
-    return manifest
+    head = Head(Position(0, 1), 2, 3, 4)
+    describe = partial(Manifest, "id", "digest", 1.0, head, 5, name)
+    return directory.write("orders", number, name, blocks, describe)
 
 
 def files(tmp_path: Path) -> set[str]:
     """Return the names of the files of a topic."""
-    return {path.name for path in (tmp_path / "snapshots" / "orders").iterdir()}
+    return {path.name for path in (tmp_path / "snapshots" / "topics" / "orders").iterdir()}
 
 
 def test_there_is_none_at_first(directory: SnapshotDirectory) -> None:
@@ -54,8 +54,6 @@ def test_the_next_snapshot_replaces_the_last(directory: SnapshotDirectory, tmp_p
     newer = write(directory, "1.2.data", b"two", number=1)
     assert directory.manifest("orders", 1) == newer
     assert files(tmp_path) == {"1.manifest", "1.2.data", "10.manifest", "10.1.data"}
-    directory.remove("orders", 1)
-    assert files(tmp_path) == {"10.manifest", "10.1.data"}
 
 
 def test_a_snapshot_that_is_not_finished_leaves_the_last(
@@ -69,15 +67,44 @@ def test_a_snapshot_that_is_not_finished_leaves_the_last(
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
-        directory.write_data("orders", "0.2.data", blocks())
+        directory.write("orders", 0, "0.2.data", blocks(), partial(pytest.fail, "it is not described"))
     assert directory.manifest("orders", 0) == manifest
     assert files(tmp_path) == {"0.manifest", "0.1.data"}
+
+
+def test_what_a_crash_has_left_is_removed(directory: SnapshotDirectory, tmp_path: Path) -> None:
+    """Before the next snapshot needs the space."""
+    write(directory, "0.1.data", b"one")
+    topic = tmp_path / "snapshots" / "topics" / "orders"
+    for name in ("0.2.data", "0.new"):
+        (topic / name).write_bytes(b"left over")
+    found = list[set[str]]()
+
+    def blocks() -> Iterator[bytes]:
+        found.append(files(tmp_path))
+        yield b"index"
+
+    head = Head(Position(0, 1), 2, 3, 4)
+    directory.write(
+        "orders", 0, "0.3.data", blocks(), partial(Manifest, "id", "digest", 1.0, head, 5, "0.3.data")
+    )
+    assert found == [{"0.manifest", "0.1.data", "0.3.data"}]
+    assert files(tmp_path) == {"0.manifest", "0.3.data"}
+
+
+def test_a_topic_may_have_any_name(directory: SnapshotDirectory) -> None:
+    """That of the lock, or of the directory of all topics."""
+    for topic in ("lock", "topics"):
+        assert directory.manifest(topic, 0) is None
+        describe = partial(Manifest, "id", "digest", 1.0, Head(Position(0, 1), 2, 3, 4), 5, "0.1.data")
+        manifest = directory.write(topic, 0, "0.1.data", [b"index"], describe)
+        assert directory.manifest(topic, 0) == manifest
 
 
 def test_damage_is_found(directory: SnapshotDirectory, tmp_path: Path) -> None:
     """A damaged or a missing data file, and a damaged manifest."""
     manifest = write(directory, "0.1.data", b"one", b"two")
-    path = tmp_path / "snapshots" / "orders" / "0.1.data"
+    path = tmp_path / "snapshots" / "topics" / "orders" / "0.1.data"
     path.write_bytes(b"oneTwo")
     with pytest.raises(Unreadable, match="the block at byte 3"):
         list(directory.blocks("orders", manifest))

@@ -10,7 +10,7 @@ from query_service.snapshots.manifest import (
     Expected,
     Manifest,
     Unreadable,
-    discard,
+    discard_reason,
     read,
     written,
 )
@@ -50,20 +50,20 @@ def test_every_damaged_byte_is_found() -> None:
 
 def test_a_snapshot_to_follow_from() -> None:
     """It fits; the offset to continue at may be the first and the one behind the last."""
-    assert discard(MANIFEST, EXPECTED) is None
-    assert discard(MANIFEST, EXPECTED._replace(offsets=range(50, 50))) is None
+    assert discard_reason(MANIFEST, EXPECTED) is None
+    assert discard_reason(MANIFEST, EXPECTED._replace(offsets=range(50, 50))) is None
 
 
 def test_a_snapshot_of_another_topic_is_discarded() -> None:
     """Offsets of a topic that was deleted and created again name other events."""
-    found = discard(MANIFEST, EXPECTED._replace(topic_id="id-2"))
+    found = discard_reason(MANIFEST, EXPECTED._replace(topic_id="id-2"))
     assert found is not None
     assert found == ("topic", "the changes topic was deleted and created again since")
 
 
 def test_a_snapshot_of_another_definition_is_discarded() -> None:
     """Its keys or its partitions may be others."""
-    found = discard(MANIFEST, EXPECTED._replace(definition="digest-2"))
+    found = discard_reason(MANIFEST, EXPECTED._replace(definition="digest-2"))
     assert found is not None
     assert found.reason == "definition"
 
@@ -72,7 +72,7 @@ def test_a_snapshot_of_another_definition_is_discarded() -> None:
 def test_a_snapshot_outside_the_topic_is_discarded(offsets: range) -> None:
     """What it would continue at is gone, or was never there."""
     offsets = range(offsets.start, offsets.stop - 1) if offsets.stop == 50 else offsets
-    found = discard(MANIFEST, EXPECTED._replace(offsets=offsets))
+    found = discard_reason(MANIFEST, EXPECTED._replace(offsets=offsets))
     assert found is not None
     assert found.reason == "offsets"
     assert f"has {offsets.start} to {offsets.stop}" in found.why
@@ -80,9 +80,9 @@ def test_a_snapshot_outside_the_topic_is_discarded(offsets: range) -> None:
 
 def test_a_snapshot_that_is_too_old_is_discarded() -> None:
     """Half of the compaction lag is safe; a snapshot of the future shows a wrong clock."""
-    assert discard(MANIFEST, EXPECTED._replace(now=1300.5)) is None
+    assert discard_reason(MANIFEST, EXPECTED._replace(now=1300.5)) is None
     for now in (1301.0, 1000.0):
-        found = discard(MANIFEST, EXPECTED._replace(now=now))
+        found = discard_reason(MANIFEST, EXPECTED._replace(now=now))
         assert found is not None
         assert found.reason == "old"
 
@@ -100,4 +100,4 @@ def test_a_damaged_block_is_found() -> None:
 def test_the_age_counts_from_when_it_was_taken() -> None:
     """Not from when it was written."""
     later = replace(MANIFEST, taken_at=1300.0)
-    assert discard(later, EXPECTED._replace(now=1599.0)) is None
+    assert discard_reason(later, EXPECTED._replace(now=1599.0)) is None
