@@ -1,0 +1,64 @@
+"""When a snapshot is taken, and how old it says that it is."""
+
+import time
+from typing import Any, cast
+
+import pytest
+
+from query_service.replica.plain_run import EventAtOffset
+from query_service.snapshots.writer import SnapshotWriter
+from query_service.topics.state import ServedTopics, TopicState
+from sowline.config.topics import Topics, parse_topics
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+
+TOPICS = parse_topics("topics: [{name: orders, key: /id, partitions: 1, resume_window: 100s}]")
+
+
+def topic_of(topics: Topics = TOPICS) -> TopicState:
+    """Return a topic whose only partition has applied one change, at offset 5 of the log."""
+    topic = ServedTopics(topics, ring_changes_max=10).topics["orders"]
+    position = Position(0, 5)
+    change = Change(b"1", b"{}", None, position, Position(0, 4), "publish", 1000)
+    topic.partitions[0].load([EventAtOffset(0, change)])
+    topic.partitions[0].loaded()
+    return topic
+
+
+def writer_of(**given: Any) -> Any:
+    """Return a writer that does not run."""
+    fields = {"directory": None, "state": None, "topic_id": None, "restored": {}, "seconds": 300.0}
+    return SnapshotWriter(**cast(Any, fields | {"bytes_per_second_max": 1} | given))
+
+
+def test_a_replica_whose_lag_is_not_known_has_no_snapshot() -> None:
+    """It may lack changes that compaction removes soon."""
+    assert writer_of()._begin(topic_of(), 0) is None
+
+
+def test_the_age_is_that_of_what_the_replica_has() -> None:
+    """A replica that has the whole log is as old as the sample; one that is behind as old as it has been for."""
+    topic, at = topic_of(), time.monotonic() - 50
+    topic.log_ends[0].note(at, 6, "log", Position(0, 5))
+    begun = writer_of()._begin(topic, 0)
+    assert begun is not None
+    assert begun.taken_at == pytest.approx(time.time() - 50, abs=5)
+    topic.log_ends[0].note(at + 40, 9, "log", Position(0, 5))
+    assert writer_of()._begin(topic, 0).taken_at == pytest.approx(time.time() - 50, abs=5)
+
+
+def test_a_snapshot_is_due_when_there_is_none() -> None:
+    """Then after each interval, which is a tenth of the compaction lag at most."""
+    topic, writer = topic_of(), writer_of()
+    partition = ("orders.changes", 0)
+    assert writer._is_due(topic, partition)
+    assert not writer._is_due(topic, partition)
+    assert writer._due_at[partition] == pytest.approx(time.monotonic() + 60, abs=5)
+
+
+def test_after_a_restored_one_the_next_is_due_later() -> None:
+    """It is as good as one that was just taken."""
+    partition = ("orders.changes", 0)
+    writer = writer_of(restored={partition: None}, seconds=30.0)
+    assert not writer._is_due(topic_of(), partition)
+    assert writer._due_at[partition] == pytest.approx(time.monotonic() + 30, abs=5)
