@@ -85,12 +85,15 @@ def test_settings(service: str) -> None:
     assert mounted["./topics.yaml"] == environment["SOWLINE_CONFIG"]
 
 
-def test_only_the_materializer_keeps_data() -> None:
-    """The materializer's partitions are on a volume, where it is told to keep them."""
+def test_data_is_kept_on_volumes() -> None:
+    """The materializer's partitions and the query service's snapshots, each on a volume of its own."""
     data = COMPOSE["materializer"]["environment"]["SOWLINE_DATA_DIR"]
-    assert [name for name in PORTS if any(v.endswith(f":{data}") for v in COMPOSE[name]["volumes"])] == [
-        "materializer"
-    ]
+    kept = {name: [v for v in COMPOSE[name]["volumes"] if v.endswith(f":{data}")] for name in PORTS}
+    assert {name: volumes for name, volumes in kept.items() if volumes} == {
+        "materializer": [f"sow:{data}"],
+        "query-service": [f"snapshots:{data}"],
+    }
+    assert COMPOSE["query-service"]["environment"]["SOWLINE_SNAPSHOT_DIR"].startswith(f"{data}/")
 
 
 def test_topics() -> None:
