@@ -52,6 +52,8 @@ class Manifest:
     """Kafka's id of the changes topic."""
     definition: str
     """The digest of the topic's definition."""
+    lag_seconds: float
+    """The topic's `min.compaction.lag.ms` when it was taken."""
     taken_at: float
     """The newest time at which the records are known to have had every change, in seconds since 1970."""
     head: Head
@@ -117,10 +119,11 @@ def discard_reason(manifest: Manifest, expected: Expected) -> Discard | None:
     # event follows, nothing shows that one is missing (test_a_snapshot_that_is_too_old_is_discarded).
     # Half of the lag, because the clocks of brokers and readers differ.
     age = expected.now - manifest.taken_at
-    if not 0 <= age <= expected.lag_seconds / 2:
+    lag_seconds = min(manifest.lag_seconds, expected.lag_seconds)
+    if not 0 <= age <= lag_seconds / 2:
         return Discard(
             "old",
-            f"it is {age:.0f} s old, and compaction leaves changes alone for {expected.lag_seconds:.0f} s: half of"
+            f"it is {age:.0f} s old, and compaction leaves changes alone for {lag_seconds:.0f} s: half of"
             " that is safe",
         )
     return None

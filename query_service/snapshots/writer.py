@@ -160,7 +160,8 @@ class SnapshotWriter:
 
             def describe(at: list[BlockAt], index: BlockAt) -> Manifest:
                 topic_id, records = self._topic_id(definition.changes), counted[0]
-                facts = (topic_id, definition.digest, begun.taken_at, begun.head, records)
+                lag_seconds = compaction_lag_ms(definition) / 1000
+                facts = (topic_id, definition.digest, lag_seconds, begun.taken_at, begun.head, records)
                 return Manifest(*facts, data, at, index)
 
             manifest = self._directory.write(definition.name, number, data, blocks, describe)
@@ -169,7 +170,8 @@ class SnapshotWriter:
     def _begin(self, topic: TopicState, number: int) -> Begun | None:
         """Return the state to begin with; None if it is not known that the replica has every change."""
         replica, taken_at = topic.partitions[number], self._whole_at(topic, number)
-        if replica.head is None or taken_at is None:
+        # A batch that failed in the middle has moved the position, and not all of its changes were applied.
+        if self._state.broken or replica.head is None or taken_at is None:
             return None
         return Begun(replica.head, replica.index, replica.changes_applied, topic.rows.end, taken_at)
 

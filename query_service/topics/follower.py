@@ -136,6 +136,8 @@ class TopicFollower:
                 if messages:
                     for partition in self._hand_over(messages):
                         self._load_again(consumer, partition)
+                if self._stop.is_set():
+                    break
                 if self._loading:
                     self._report_loaded()
                 self.behind.look(consumer, partial(self._reached, consumer))

@@ -373,6 +373,9 @@ class ServedTopics:
 
     def loaded(self, partitions: list[ChangesPartition]) -> None:
         """Note that the load of partitions is complete."""
+        # `take` has applied nothing more since: their last events are missing.
+        if self.broken:
+            return
         for changes_topic, number in partitions:
             topic = self._by_changes[changes_topic]
             topic.partitions[number].loaded()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from random import Random
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -92,7 +93,7 @@ def records(replica: PartitionReplica, rows: Rows, number: int) -> dict[Any, Any
 
 def taken(topic: TopicState, live: Iterator[Callable[[], Any]]) -> tuple[Any, list[Any], Any]:
     """Take a snapshot of partition 0 with the writer's own functions; between two calls more events arrive."""
-    writer = cast(Any, SnapshotWriter(None, None, None, {}, 1, 1))  # type: ignore[arg-type]
+    writer = cast(Any, SnapshotWriter(None, SimpleNamespace(broken=None), None, {}, 1, 1))  # type: ignore[arg-type]
 
     def in_loop(function: Callable[..., Any], *arguments: Any) -> Any:
         for apply in islice(live, 8):

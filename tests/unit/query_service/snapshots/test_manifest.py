@@ -19,6 +19,7 @@ from sowline.model.position import Position
 MANIFEST = Manifest(
     "id-1",
     "digest-1",
+    600.0,
     1000.5,
     Head(Position(1, 70, 2), 50, 2000, 1999),
     2,
@@ -81,6 +82,8 @@ def test_a_snapshot_outside_the_topic_is_discarded(offsets: range) -> None:
 def test_a_snapshot_that_is_too_old_is_discarded() -> None:
     """Half of the compaction lag is safe; a snapshot of the future shows a wrong clock."""
     assert discard_reason(MANIFEST, EXPECTED._replace(now=1300.5)) is None
+    # The lag may have been shorter before the service was started again.
+    assert discard_reason(replace(MANIFEST, lag_seconds=100.0), EXPECTED) is not None
     for now in (1301.0, 1000.0):
         found = discard_reason(MANIFEST, EXPECTED._replace(now=now))
         assert found is not None

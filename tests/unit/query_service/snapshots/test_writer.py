@@ -1,7 +1,8 @@
 """When a snapshot is taken, and how old it says that it is."""
 
 import time
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -27,13 +28,23 @@ def topic_of(topics: Topics = TOPICS) -> TopicState:
 
 def writer_of(**given: Any) -> Any:
     """Return a writer that does not run."""
-    fields = {"directory": None, "state": None, "topic_id": None, "restored": {}, "seconds": 300.0}
-    return SnapshotWriter(**cast(Any, fields | {"bytes_per_second_max": 1} | given))
+    state = SimpleNamespace(broken=None)
+    fields: dict[str, Any] = {"directory": None, "state": state, "topic_id": None, "restored": {}}
+    fields |= {"seconds": 300.0, "bytes_per_second_max": 1}
+    return SnapshotWriter(**fields | given)
 
 
 def test_a_replica_whose_lag_is_not_known_has_no_snapshot() -> None:
     """It may lack changes that compaction removes soon."""
     assert writer_of()._begin(topic_of(), 0) is None
+
+
+def test_a_broken_replica_has_no_snapshot() -> None:
+    """A batch that failed in the middle has moved its position."""
+    topic = topic_of()
+    topic.log_ends[0].note(time.monotonic(), 6, "log", Position(0, 5))
+    assert writer_of()._begin(topic, 0) is not None
+    assert writer_of(state=SimpleNamespace(broken="failed"))._begin(topic, 0) is None
 
 
 def test_the_age_is_that_of_what_the_replica_has() -> None:
