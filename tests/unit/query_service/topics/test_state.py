@@ -5,6 +5,8 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
+from query_service.replica.partition_replica import Head
+from query_service.replica.plain_run import EventAtOffset
 from sowline.errors import SowlineError
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Progress
@@ -39,6 +41,30 @@ def test_a_gap_breaks_the_state() -> None:
     assert "orders.changes [0]" in server.state.broken
     server.take(change(1, 0))
     assert server.topic.positions == {0: Position(0, 0)}
+
+
+def test_a_broken_state_loads_nothing() -> None:
+    """The events that would complete a load have not been applied."""
+    server = Server(partitions=2)
+    server.state.loaded([("orders.changes", 0)])
+    server.take(change(5, 4))
+    assert server.state.broken is not None
+    server.state.loaded([("orders.changes", 1)])
+    assert server.state.loading == ["orders"]
+
+
+def test_a_partition_that_begins_with_a_snapshot_follows() -> None:
+    """Nobody hears of its changes while its load lasts. After a gap it is empty, and has to be loaded again."""
+    server, received = Server(), list[int]()
+    server.state.listen(lambda topic, number, before, changes: received.append(len(changes)))
+    partition, head = ("orders.changes", 0), Head(Position(0, 3), 4, 1000, 1000)
+    server.state.restored(partition, head, [(Position(0, 3), 3)])
+    assert server.state.take({partition: [EventAtOffset(4, change(4, 3))]}) == []
+    assert (server.topic.size, server.topic.positions, received) == (1, {0: Position(0, 4)}, [])
+    assert server.state.take({partition: [EventAtOffset(5, change(9, 8))]}) == [partition]
+    assert (server.topic.size, server.topic.positions) == (0, {0: Position(0, -1)})
+    assert server.state.snapshots_discarded == {"gap": 1}
+    assert (server.state.broken, server.state.loading) == (None, ["orders"])
 
 
 def test_the_followers_end_is_reported() -> None:
