@@ -80,6 +80,7 @@ class QueryService:
             settings.group + WORKERS,
             native,
             self._snapshots.restore,
+            self._state.not_restored,
         )
         self._log_ends = LogEnds(
             settings.kafka_client,

@@ -70,9 +70,11 @@ class TopicFollower:
         workers: str = "",
         native: ModuleType | None = None,
         restore: Restore = no_snapshot,
+        forget: Callable[[ChangesPartition], None] = no_snapshot,
     ) -> None:
         """Follow topics once it starts. `native` is the module of the native core, if that reads plain changes."""
         self._restore = restore
+        self._forget = forget
         self._kafka = kafka
         self._topics = topics
         self._take = take
@@ -139,6 +141,7 @@ class TopicFollower:
                 if self._stop.is_set():
                     break
                 if self._loading:
+                    self._leave_old_snapshots(consumer)
                     self._report_loaded()
                 self.behind.look(consumer, partial(self._reached, consumer))
         finally:
@@ -155,6 +158,22 @@ class TopicFollower:
             self._starts[partition] = offset
             self._loading[partition].begin_at(offset)
             self._restored.add(partition)
+
+    def _leave_old_snapshots(self, consumer: Consumer) -> None:
+        """Load partitions that have followed from their snapshots for too long."""
+        # Kafka was away for an hour, say. Compaction may have removed the last event of a record that was deleted
+        # before that (test_a_snapshot_that_is_followed_for_too_long).
+        if self._restored and not self._stop.is_set():
+            now = time.monotonic()
+            for partition in [one for one in self._restored if self._loading[one].has_aged(now)]:
+                log.warning(
+                    "snapshot discarded",
+                    topic=partition[0],
+                    partition=partition[1],
+                    why="following from it takes too long",
+                )
+                self._in_loop(self._forget, partition)
+                self._load_again(consumer, partition)
 
     def _load_again(self, consumer: Consumer, partition: ChangesPartition) -> None:
         """Load a partition from the start of its topic, instead of following from its snapshot."""

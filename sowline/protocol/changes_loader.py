@@ -261,6 +261,11 @@ class LoadProgress:
         """The offset up to which events are read."""
         return self._target
 
+    def has_aged(self, now: float) -> bool:
+        """Return whether the target was set so long ago that compaction may have removed events since."""
+        assert self._seen_at is not None, "a load has a target"
+        return now - self._seen_at > self._lag_seconds / 2
+
     def begin_at(self, offset: int) -> None:
         """Note that the reader has a snapshot with every record, and follows from this offset."""
         self.wholeness = None
@@ -308,7 +313,7 @@ class LoadProgress:
         # A load takes longer than the lag. Record K changes behind the target, and compaction removes the older event
         # of K before the load reaches it. Without a new target the load would end without K
         # (test_a_load_that_takes_long_goes_on). Half of the lag, because the clocks of brokers and readers differ.
-        if not is_at_end and now - self._seen_at > self._lag_seconds / 2:
+        if not is_at_end and self.has_aged(now):
             return Phase.LATE
         return Phase.COMPLETE
 

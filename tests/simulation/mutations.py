@@ -469,6 +469,7 @@ def _gap_behind_a_snapshot_taken() -> list[Any]:
 
     # Young snapshots have no gaps behind them.
     return [
+        patch.object(TopicFollower, "_leave_old_snapshots", lambda self, consumer: None),
         patch.object(PartitionReplica, "apply", apply),
         patch("query_service.snapshots.reader.discard_reason", ignoring),
     ]

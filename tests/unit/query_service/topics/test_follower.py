@@ -360,3 +360,26 @@ def test_a_transient_topic_that_a_worker_has(
     """It is loaded at its end, like any other."""
     transient(loaded, monkeypatch, {("orders", 0)})
     assert loaded == [PARTITION]
+
+
+def test_a_snapshot_that_is_followed_for_too_long(
+    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compaction may have removed events since: the partition is emptied, and read from its start."""
+    follower, forgotten, sought = follower_of(loaded, monkeypatch), list[ChangesPartition](), list[int]()
+    cluster = SimpleNamespace(
+        topic_id=lambda _: "this",
+        starts=lambda topic, numbers: dict.fromkeys(numbers, 0),
+        ends=lambda topic, numbers: dict.fromkeys(numbers, 9),
+    )
+    follower._cluster = cluster  # type: ignore[assignment]
+    follower._forget = forgotten.append
+    follower._restored = {PARTITION}
+    follower._loading[PARTITION].begin_at(1)
+    consumer: Any = SimpleNamespace(seek=lambda one: sought.append(one.offset))
+    follower._leave_old_snapshots(consumer)
+    assert (forgotten, sought) == ([], [])
+    follower._loading[PARTITION].aim(2, long_ago(follower))
+    follower._leave_old_snapshots(consumer)
+    assert (forgotten, sought, follower._restored) == ([PARTITION], [0], set())
+    assert follower._loading[PARTITION].target == 9
