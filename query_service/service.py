@@ -80,7 +80,7 @@ class QueryService:
             settings.group + WORKERS,
             native,
             self._snapshots.restore,
-            self._state.not_restored,
+            self._state.discard_snapshot,
         )
         self._log_ends = LogEnds(
             settings.kafka_client,

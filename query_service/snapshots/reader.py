@@ -7,7 +7,7 @@ import structlog
 
 from query_service.snapshots.block import decoded, decoded_index
 from query_service.snapshots.directory import SnapshotDirectory
-from query_service.snapshots.manifest import Discard, Expected, Manifest, Unreadable, discard_reason
+from query_service.snapshots.manifest import Expected, Manifest, Unreadable, discard_reason
 from query_service.topics.follower import InLoop
 from query_service.topics.message_reader import ChangesPartition
 from query_service.topics.state import ServedTopics
@@ -45,7 +45,7 @@ class SnapshotReader:
         """
         if not has_snapshots(topic):
             return None
-        began = time.monotonic()
+        began, partition = time.monotonic(), (topic.changes, number)
         lag_seconds = compaction_lag_ms(topic) / 1000
         expected = Expected(topic_id, topic.digest, offsets, lag_seconds, time.time())
         try:
@@ -53,14 +53,13 @@ class SnapshotReader:
             if manifest is None:
                 return None
             if (found := discard_reason(manifest, expected)) is not None:
-                self._discard(topic, number, found)
+                in_loop(self._state.discard_snapshot, partition, *found)
                 return None
-            self._fill(topic, number, manifest, in_loop)
+            self._fill(topic.name, partition, manifest, in_loop)
         except Unreadable as error:
-            in_loop(self._state.not_restored, (topic.changes, number))
-            self._discard(topic, number, Discard("damaged", str(error)))
+            in_loop(self._state.discard_snapshot, partition, "damaged", str(error))
             return None
-        self.restored[topic.changes, number] = manifest
+        self.restored[partition] = manifest
         log.info(
             "snapshot restored",
             topic=topic.name,
@@ -71,14 +70,9 @@ class SnapshotReader:
         )
         return manifest.head.next_offset
 
-    def _fill(self, topic: TopicDefinition, number: int, manifest: Manifest, in_loop: InLoop) -> None:
-        partition = (topic.changes, number)
-        blocks = self._directory.blocks(topic.name, manifest)
+    def _fill(self, topic: str, partition: ChangesPartition, manifest: Manifest, in_loop: InLoop) -> None:
+        blocks = self._directory.blocks(topic, manifest)
         for data in islice(blocks, len(manifest.blocks)):
             in_loop(self._state.restore_block, partition, decoded(data))
         (index,) = blocks
         in_loop(self._state.restored, partition, manifest.head, decoded_index(index))
-
-    def _discard(self, topic: TopicDefinition, number: int, found: Discard) -> None:
-        log.warning("snapshot discarded", topic=topic.name, partition=number, why=found.why)
-        self._state.snapshots_discarded[found.reason] += 1

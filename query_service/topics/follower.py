@@ -70,11 +70,11 @@ class TopicFollower:
         workers: str = "",
         native: ModuleType | None = None,
         restore: Restore = no_snapshot,
-        forget: Callable[[ChangesPartition], None] = no_snapshot,
+        discard: Callable[[ChangesPartition, str, str], None] = no_snapshot,
     ) -> None:
         """Follow topics once it starts. `native` is the module of the native core, if that reads plain changes."""
         self._restore = restore
-        self._forget = forget
+        self._discard = discard
         self._kafka = kafka
         self._topics = topics
         self._take = take
@@ -166,13 +166,7 @@ class TopicFollower:
         if self._restored and not self._stop.is_set():
             now = time.monotonic()
             for partition in [one for one in self._restored if self._loading[one].has_aged(now)]:
-                log.warning(
-                    "snapshot discarded",
-                    topic=partition[0],
-                    partition=partition[1],
-                    why="following from it takes too long",
-                )
-                self._in_loop(self._forget, partition)
+                self._in_loop(self._discard, partition, "old", "following from it takes too long")
                 self._load_again(consumer, partition)
 
     def _load_again(self, consumer: Consumer, partition: ChangesPartition) -> None:

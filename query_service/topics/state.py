@@ -316,11 +316,7 @@ class ServedTopics:
             except GapFound as gap:
                 if partition.loading:
                     # Nobody has seen a record of it yet (test_a_gap_behind_a_snapshot_discards_it).
-                    log.warning(
-                        "snapshot discarded", topic=topic.definition.name, partition=number, why=str(gap)
-                    )
-                    self.snapshots_discarded["gap"] += 1
-                    partition.begin_again()
+                    self.discard_snapshot((changes_topic, number), "gap", str(gap))
                     again.append((changes_topic, number))
                     continue
                 # A change is missing, and the records may be wrong from now on. Apply nothing more, and report it:
@@ -351,9 +347,12 @@ class ServedTopics:
         topic.rows.free_replaced()
         topic.partitions[partition[1]].restore(head, index)
 
-    def not_restored(self, partition: ChangesPartition) -> None:
-        """Remove what was added of a snapshot that is damaged."""
-        self._by_changes[partition[0]].partitions[partition[1]].begin_again()
+    def discard_snapshot(self, partition: ChangesPartition, reason: str, why: str) -> None:
+        """Remove what a partition has of its snapshot, so that it can be loaded; log why, and count the reason."""
+        topic, number = self._by_changes[partition[0]], partition[1]
+        log.warning("snapshot discarded", topic=topic.definition.name, partition=number, why=why)
+        self.snapshots_discarded[reason] += 1
+        topic.partitions[number].begin_again()
 
     def _keep_histories_within(self) -> None:
         had_memory = not self.histories.dropped

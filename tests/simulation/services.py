@@ -109,7 +109,7 @@ class QueryService(Process):
             self._failed,
             native=self._native,
             restore=reader.restore if self.has_snapshots else no_snapshot,
-            forget=self.state.not_restored,
+            discard=self.state.discard_snapshot,
         )
         self.taken = SnapshotsTaken(
             self._snapshots, self.state, follower.topic_id, self._whole_at, self._snapshot_chance

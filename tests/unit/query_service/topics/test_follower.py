@@ -373,7 +373,7 @@ def test_a_snapshot_that_is_followed_for_too_long(
         ends=lambda topic, numbers: dict.fromkeys(numbers, 9),
     )
     follower._cluster = cluster  # type: ignore[assignment]
-    follower._forget = forgotten.append
+    follower._discard = lambda partition, reason, why: forgotten.append(partition)
     follower._restored = {PARTITION}
     follower._loading[PARTITION].begin_at(1)
     consumer: Any = SimpleNamespace(seek=lambda one: sought.append(one.offset))
