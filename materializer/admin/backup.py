@@ -6,7 +6,6 @@ complete.
 
 import gzip
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from struct import error as StructError
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 
@@ -28,6 +27,7 @@ from sowline.errors import SowlineError
 from sowline.model.limits import Limits
 from sowline.model.position import Position
 from sowline.protocol.stored_format import BY, FORMAT, require_format
+from sowline.runtime.durable import sync, sync_directory
 
 MANIFEST = "manifest.json"
 COMPRESSION_LEVEL = 1
@@ -84,7 +84,7 @@ def back_up(definition: TopicDefinition, asides: Iterable[OfflineCopies], direct
         backup = Backup(directory, definition.name, definition.digest, parts)
         _write_manifest(making, definition, backup)
         making.rename(directory)
-        _settle(directory.parent)
+        sync_directory(directory.parent)
     except BaseException:
         shutil.rmtree(making, ignore_errors=True)
         raise
@@ -103,7 +103,7 @@ def _write_part(making: Path, offline: OfflineCopies) -> BackupPart:
     with file.open("wb") as raw:
         with gzip.GzipFile("", "wb", COMPRESSION_LEVEL, raw, mtime=0) as packed:
             entries = _write_entries(packed, copy)
-        _sync(raw)
+        sync(raw)
     return BackupPart(file.name, _checksum(file), entries, copy.checkpoint)
 
 
@@ -139,8 +139,8 @@ def _write_manifest(making: Path, definition: TopicDefinition, backup: Backup) -
     whole = {"manifest": manifest, "checksum": _manifest_checksum(manifest)}
     with (making / MANIFEST).open("wb") as file:
         file.write(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
-        _sync(file)
-    _settle(making)
+        sync(file)
+    sync_directory(making)
 
 
 def _manifest_checksum(manifest: Any) -> str:
@@ -150,20 +150,6 @@ def _manifest_checksum(manifest: Any) -> str:
 def _checksum(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "blake2b").hexdigest()
-
-
-def _sync(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _settle(directory: Path) -> None:
-    """Wait until the names in a directory are on disk."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def open_backup(directory: Path) -> Backup:

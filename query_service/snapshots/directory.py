@@ -5,13 +5,13 @@ snapshot, whole, and at most a data file that no manifest names.
 """
 
 import fcntl
-import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
 from zlib import crc32
 
 from query_service.snapshots.manifest import BlockAt, Manifest, Unreadable, read, written
+from sowline.runtime.durable import sync, sync_directory
 
 MANIFEST: Final = "manifest"
 
@@ -81,7 +81,7 @@ class SnapshotDirectory:
         try:
             with path.open("wb") as file:
                 *at, index = [_append(file, block) for block in blocks]
-                _sync(file)
+                sync(file)
             manifest = describe(at, index)
             self.write_manifest(topic, partition, manifest)
         except BaseException:
@@ -96,9 +96,9 @@ class SnapshotDirectory:
         new = path.with_suffix(".new")
         with new.open("wb") as file:
             file.write(written(manifest))
-            _sync(file)
+            sync(file)
         new.replace(path)
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
 
     def _remove_unused(self, topic: str, partition: int) -> None:
         """Remove the files of a partition that do not belong to its snapshot."""
@@ -119,16 +119,3 @@ def _append(file: IO[bytes], block: bytes) -> BlockAt:
     start = file.tell()
     file.write(block)
     return BlockAt(start, len(block), crc32(block))
-
-
-def _sync(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
