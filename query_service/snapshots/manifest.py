@@ -57,7 +57,6 @@ class Manifest:
     taken_at: float
     """The newest time at which the records are known to have had every change, in seconds since 1970."""
     head: Head
-    records: int
     data: str
     """Name of the data file."""
     blocks: list[BlockAt]

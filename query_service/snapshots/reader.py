@@ -55,7 +55,7 @@ class SnapshotReader:
             if (found := discard_reason(manifest, expected)) is not None:
                 in_loop(self._state.discard_snapshot, partition, *found)
                 return None
-            self._fill(topic.name, partition, manifest, in_loop)
+            records = self._fill(topic.name, partition, manifest, in_loop)
         except Unreadable as error:
             in_loop(self._state.discard_snapshot, partition, "damaged", str(error))
             return None
@@ -64,15 +64,19 @@ class SnapshotReader:
             "snapshot restored",
             topic=topic.name,
             partition=number,
-            records=manifest.records,
+            records=records,
             age_seconds=round(expected.now - manifest.taken_at, 1),
             seconds=round(time.monotonic() - began, 3),
         )
         return manifest.head.next_offset
 
-    def _fill(self, topic: str, partition: ChangesPartition, manifest: Manifest, in_loop: InLoop) -> None:
-        blocks = self._directory.blocks(topic, manifest)
+    def _fill(self, topic: str, partition: ChangesPartition, manifest: Manifest, in_loop: InLoop) -> int:
+        """Add the records and the index of a snapshot; return the number of records."""
+        blocks, records = self._directory.blocks(topic, manifest), 0
         for data in islice(blocks, len(manifest.blocks)):
-            in_loop(self._state.restore_block, partition, decoded(data))
+            block = decoded(data)
+            in_loop(self._state.restore_block, partition, block)
+            records += len(block.keys)
         (index,) = blocks
         in_loop(self._state.restored, partition, manifest.head, decoded_index(index))
+        return records

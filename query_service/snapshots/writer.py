@@ -141,13 +141,9 @@ class SnapshotWriter:
     def _take(self, topic: TopicState, number: int) -> None:
         begun = self._in_loop(self._begin, topic, number)
         if begun is not None:
-            counted = [0]
-            blocks = self._paced(self._blocks(topic, number, begun, counted))
-            self._keep(topic, number, begun, blocks, counted)
+            self._keep(topic, number, begun, self._paced(self._blocks(topic, number, begun)))
 
-    def _keep(
-        self, topic: TopicState, number: int, begun: Begun, blocks: Iterator[bytes], counted: list[int]
-    ) -> None:
+    def _keep(self, topic: TopicState, number: int, begun: Begun, blocks: Iterator[bytes]) -> None:
         """Write a snapshot; if no change was applied since the last one, only its manifest."""
         definition, partition = topic.definition, (topic.definition.changes, number)
         before = self._written.get(partition)
@@ -159,9 +155,11 @@ class SnapshotWriter:
             data = f"{number}.{time.time_ns()}.data"
 
             def describe(at: list[BlockAt], index: BlockAt) -> Manifest:
-                topic_id, records = self._topic_id(definition.changes), counted[0]
-                lag_seconds = compaction_lag_ms(definition) / 1000
-                facts = (topic_id, definition.digest, lag_seconds, begun.taken_at, begun.head, records)
+                topic_id, lag_seconds = (
+                    self._topic_id(definition.changes),
+                    compaction_lag_ms(definition) / 1000,
+                )
+                facts = (topic_id, definition.digest, lag_seconds, begun.taken_at, begun.head)
                 return Manifest(*facts, data, at, index)
 
             manifest = self._directory.write(definition.name, number, data, blocks, describe)
@@ -181,12 +179,11 @@ class SnapshotWriter:
         seconds = topic.lags()[number].seconds
         return None if seconds is None else time.time() - seconds
 
-    def _blocks(self, topic: TopicState, number: int, begun: Begun, counted: list[int]) -> Iterator[bytes]:
-        """Yield the blocks of a partition's records, then its index; count the records."""
+    def _blocks(self, topic: TopicState, number: int, begun: Begun) -> Iterator[bytes]:
+        """Yield the blocks of a partition's records, then its index."""
         rows_max = BLOCK_RECORDS_MAX * min(len(topic.partitions), ROWS_MAX // BLOCK_RECORDS_MAX)
         for start in range(0, begun.rows_end, rows_max):
             captured = self._in_loop(self._capture, topic, number, start, start + rows_max)
-            counted[0] += len(captured)
             yield from map(encoded, blocks_of(captured))
         yield encoded_index(begun.entries)
 

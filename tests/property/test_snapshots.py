@@ -105,7 +105,7 @@ def taken(topic: TopicState, live: Iterator[Callable[[], Any]]) -> tuple[Any, li
     begun = in_loop(writer._begin, topic, 0)
     if begun is None:
         return None, [], None
-    *blocks, index = writer._blocks(topic, 0, begun, [0])
+    *blocks, index = writer._blocks(topic, 0, begun)
     return begun.head, blocks, index
 
 

@@ -447,8 +447,8 @@ def _snapshot_of_another_topic() -> list[Any]:
 
 
 def _snapshot_begins_at_its_end() -> list[Any]:
-    def keep(self: SnapshotWriter, topic: Any, number: int, begun: Any, blocks: Any, counted: Any) -> None:
-        _keep(self, topic, number, begun._replace(head=topic.partitions[number].head), blocks, counted)
+    def keep(self: SnapshotWriter, topic: Any, number: int, begun: Any, blocks: Any) -> None:
+        _keep(self, topic, number, begun._replace(head=topic.partitions[number].head), blocks)
 
     return [patch.object(SnapshotWriter, "_keep", keep)]
 

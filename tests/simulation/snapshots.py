@@ -38,7 +38,7 @@ class SnapshotDisk:
 
     def write_manifest(self, topic: str, partition: int, manifest: Manifest) -> None:
         """Keep a manifest."""
-        self._trace("  snapshot of", partition, manifest.head, manifest.records)
+        self._trace("  snapshot of", partition, manifest.head)
         self._manifests[topic, partition] = manifest
 
 
@@ -76,8 +76,7 @@ class SnapshotsTaken:
             return
         yield
         blocks: list[bytes] = []
-        counted = [0]
-        for block in self._writer._blocks(topic, number, begun, counted):
+        for block in self._writer._blocks(topic, number, begun):
             blocks.append(block)
             yield
-        self._writer._keep(topic, number, begun, iter(blocks), counted)
+        self._writer._keep(topic, number, begun, iter(blocks))

@@ -26,7 +26,7 @@ def directory(tmp_path: Path) -> Iterator[SnapshotDirectory]:
 def write(directory: SnapshotDirectory, name: str, *blocks: bytes, number: int = 0) -> Manifest:
     """Write a snapshot of a partition; the last block is the index."""
     head = Head(Position(0, 1), 2, 3, 4)
-    describe = partial(Manifest, "id", "digest", 600.0, 1.0, head, 5, name)
+    describe = partial(Manifest, "id", "digest", 600.0, 1.0, head, name)
     return directory.write("orders", number, name, blocks, describe)
 
 
@@ -86,7 +86,7 @@ def test_what_a_crash_has_left_is_removed(directory: SnapshotDirectory, tmp_path
 
     head = Head(Position(0, 1), 2, 3, 4)
     directory.write(
-        "orders", 0, "0.3.data", blocks(), partial(Manifest, "id", "digest", 600.0, 1.0, head, 5, "0.3.data")
+        "orders", 0, "0.3.data", blocks(), partial(Manifest, "id", "digest", 600.0, 1.0, head, "0.3.data")
     )
     assert found == [{"0.manifest", "0.1.data", "0.3.data"}]
     assert files(tmp_path) == {"0.manifest", "0.3.data"}
@@ -96,7 +96,7 @@ def test_a_topic_may_have_any_name(directory: SnapshotDirectory) -> None:
     """That of the lock, or of the directory of all topics."""
     for topic in ("lock", "topics"):
         assert directory.manifest(topic, 0) is None
-        describe = partial(Manifest, "id", "digest", 600.0, 1.0, Head(Position(0, 1), 2, 3, 4), 5, "0.1.data")
+        describe = partial(Manifest, "id", "digest", 600.0, 1.0, Head(Position(0, 1), 2, 3, 4), "0.1.data")
         manifest = directory.write(topic, 0, "0.1.data", [b"index"], describe)
         assert directory.manifest(topic, 0) == manifest
 

@@ -22,7 +22,6 @@ MANIFEST = Manifest(
     600.0,
     1000.5,
     Head(Position(1, 70, 2), 50, 2000, 1999),
-    2,
     "0.17.data",
     [BlockAt(0, 10, 111)],
     BlockAt(10, 5, 222),
