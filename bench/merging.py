@@ -20,7 +20,7 @@ import orjson
 from confluent_kafka import Producer
 
 from bench.usage import Usage, usage
-from sowline.config.kafka_options import kafka_config
+from sowline.config.kafka_options import KafkaConfig, kafka_config
 from sowline.config.topics import TopicDefinition
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, read_range
@@ -124,6 +124,16 @@ def _commands(records: int) -> Iterator[tuple[dict[str, object], bool]]:
         key = number if number < keys else chance.randrange(keys)
         is_delta = number >= keys and chance.random() < 0.5
         yield _delta(chance, key) if is_delta else order_of(chance, key), is_delta
+
+
+def fill_with_orders(kafka: KafkaConfig, log: str, records: int) -> None:
+    """Write orders with a key each to a log, the same every time."""
+    chance, producer = random.Random(7), exact_producer(kafka)
+    for number in range(records):
+        producer.produce(log, orjson.dumps(order_of(chance, number)), str(number))
+        if number % 10_000 == 0:
+            producer.poll(0)
+    producer.flush()
 
 
 def order_of(chance: random.Random, key: int) -> dict[str, object]:

@@ -5,7 +5,6 @@ same job, has lost its store and restores it from its changelog. Each is a proce
 start over an empty topic is taken off.
 """
 
-import random
 import shutil
 import statistics
 import tempfile
@@ -13,18 +12,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import orjson
 from confluent_kafka import TopicPartition
 
 from bench.broker import broker
-from bench.merging import order_of
+from bench.merging import fill_with_orders
 from bench.peers.kafka_streams import Application, compiled
 from bench.service import running, until
 from bench.table import table
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topics import TopicDefinition
 from sowline.kafka.admin import Cluster
-from sowline.kafka.clients import exact_producer, plain_consumer, poll_batch
+from sowline.kafka.clients import plain_consumer, poll_batch
 
 FULL, EMPTY = "recovered", "empty"
 PARTITIONS = 2
@@ -52,13 +50,7 @@ class Setting:
 
     def fill(self) -> None:
         """Write the log, the same every time."""
-        chance = random.Random(7)
-        producer = exact_producer(self.kafka)
-        for number in range(self.records):
-            producer.produce(self.full.log, orjson.dumps(order_of(chance, number)), str(number))
-            if number % 10_000 == 0:
-                producer.poll(0)
-        producer.flush()
+        fill_with_orders(self.kafka, self.full.log, self.records)
 
     def seconds(self, name: str) -> float:
         """Run a materializer until it has nothing left to do: how long that takes."""

@@ -6,7 +6,6 @@ cache the snapshot's files are first dropped from memory.
 """
 
 import os
-import random
 import statistics
 import tempfile
 import time
@@ -20,13 +19,12 @@ from urllib.request import Request, urlopen
 import orjson
 
 from bench.broker import broker
-from bench.merging import order_of
+from bench.merging import fill_with_orders
 from bench.service import Running, running, until
 from bench.table import table
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topics import TopicDefinition
 from sowline.kafka.admin import Cluster
-from sowline.kafka.clients import exact_producer
 
 TOPIC = "orders"
 PARTITIONS = 8
@@ -63,18 +61,13 @@ class Setting:
 
     def fill(self) -> None:
         """Write the log, and let a materializer write the changes."""
-        chance, producer = random.Random(7), exact_producer(self._kafka)
-        for number in range(self.records):
-            producer.produce(self._definition.log, orjson.dumps(order_of(chance, number)), str(number))
-            if number % 10_000 == 0:
-                producer.poll(0)
-        producer.flush()
+        fill_with_orders(self._kafka, self._definition.log, self.records)
         with running("materializer", self._environment):
             ends = partial(self._cluster.ends, self._definition.changes, range(PARTITIONS))
             until(lambda: sum(ends().values()) >= self.records)
 
-    def start(self, *, with_snapshots: bool, then: Callable[[Running], None] = lambda service: None) -> Start:
-        """Start a query service, measure it, do something with it, and end it."""
+    def start(self, *, with_snapshots: bool, then: Callable[[], object] = lambda: None) -> Start:
+        """Start a query service, measure it, do something while it runs, and end it."""
         given = {"SOWLINE_SNAPSHOT_DIR": str(self.snapshots)} if with_snapshots else {}
         given |= {
             "SOWLINE_SNAPSHOT_SECONDS": str(SNAPSHOT_SECONDS),
@@ -90,8 +83,12 @@ class Setting:
                 raise AssertionError("expected records of the filter, got none")
             filtered = time.monotonic() - began
             rss = service.usage().rss_bytes_max / 1e6
-            then(service)
+            then()
         return Start(ready, looked_up, filtered, rss)
+
+    def wait_for_snapshots(self) -> None:
+        """Wait until there is a snapshot of each partition."""
+        until(lambda: len([*self.snapshots.rglob("*.manifest")]) == PARTITIONS)
 
     @property
     def snapshot_bytes(self) -> int:
@@ -123,11 +120,6 @@ def _sow(service: Running, text: str) -> int:
         return len(answer.read().splitlines())
 
 
-def _wait_for_snapshots(service: Running) -> None:
-    """Wait until there is a snapshot of each partition."""
-    until(lambda: service.metric("sowline_snapshot_taken_seconds") > (PARTITIONS - 0.5) * 1.7e9)
-
-
 LOADED, WARM, COLD = (
     "from the changes topic",
     "from snapshots, files in the page cache",
@@ -141,7 +133,7 @@ def run(records: int, runs: int) -> str:
     with broker() as bootstrap, tempfile.TemporaryDirectory() as directory:
         setting = Setting(bootstrap, Path(directory), records)
         setting.fill()
-        setting.start(with_snapshots=True, then=_wait_for_snapshots)
+        setting.start(with_snapshots=True, then=setting.wait_for_snapshots)
         size = setting.snapshot_bytes
         for _ in range(runs):
             figures[LOADED].append(setting.start(with_snapshots=False))
