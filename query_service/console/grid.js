@@ -341,7 +341,7 @@ export function Grid({ wire, topic, route }) {
         go({ ...there, layout: text }, { quietly: true });
       }, 300);
     };
-    const themed = ({ detail }) => element.restore({ theme: detail === "dark" ? "Pro Dark" : "Pro Light" });
+    const themed = ({ detail }) => sheet.paint(detail);
     element.addEventListener("mousedown", pressed, true);
     element.addEventListener("perspective-click", clicked);
     element.addEventListener("perspective-config-update", changed);

@@ -7,8 +7,13 @@ const EVERY_MS = 100;
 const CLOCK = { format: "custom", year: "disabled", month: "disabled", day: "disabled", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false };
 const DATE = { format: "custom", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false };
 const CHUNK = 20_000;
+const THEMES = { dark: "Pro Dark", light: "Pro Light" };
 
 let engine;
+
+// What each viewer does last. A viewer does one thing at a time: a new table and new settings at once leave it in an
+// error. It outlives a sheet: the sheet of the next filter begins while the previous one may still be drawing.
+const turns = new WeakMap();
 
 // Loads the engine and the viewer once. They are large, and other views don't need them.
 export function loadEngine() {
@@ -49,7 +54,6 @@ export class Sheet {
   #gone = new Set();
   #timer;
   #flushing;
-  #last = Promise.resolve();
   #closed = false;
   #layout;
   #base = {};
@@ -102,10 +106,14 @@ export class Sheet {
     });
   }
 
-  // The viewer does one thing at a time: a new table and new settings at once leave it in an error.
+  // Shows the grid in the colors of the page.
+  async paint(theme) {
+    await this.#inTurn(() => this.#viewer.restore({ theme: THEMES[theme] }));
+  }
+
   #inTurn(work) {
-    const done = this.#last.then(work);
-    this.#last = done.catch(() => {});
+    const done = (turns.get(this.#viewer) ?? Promise.resolve()).then(work);
+    turns.set(this.#viewer, done.catch(() => {}));
     return done;
   }
 
@@ -116,7 +124,7 @@ export class Sheet {
     await this.#flushing?.catch(() => {});
     const table = this.#table;
     this.#table = undefined;
-    return table;
+    await table?.delete({ lazy: true });
   }
 
   // The settings of the viewer, as short as possible; columns only if they were chosen.
@@ -256,7 +264,7 @@ export class Sheet {
     const { columns, ...layout } = this.#layout ?? {};
     for (const name of Object.keys(layout.expressions ?? {})) known.add(name);
     const chosen = columns?.filter((name) => name === null || known.has(name));
-    const theme = document.documentElement.dataset.theme === "dark" ? "Pro Dark" : "Pro Light";
+    const theme = THEMES[document.documentElement.dataset.theme] ?? THEMES.light;
     const usual = { plugin: "Datagrid", group_by: [], split_by: [], sort: this.#defaultSort(), filter: [], expressions: {}, aggregates: {} };
     this.#base = { ...usual, ...this.#arrange(this.columns) };
     const theirs = this.#base.columns ?? this.#layoutColumns;

@@ -5,6 +5,7 @@ import random
 import re
 import signal
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -69,10 +70,10 @@ class Pair:
         """Write as many records to each partition, the same ones each time."""
         self.system.write(self.topic, *({"id": key, "qty": qty} for keys in KEYS for key in keys))
 
-    def wait_settled(self) -> None:
-        """Wait until all is applied, and every delete that is forwarded is."""
+    def wait_settled(self) -> dict[int, int]:
+        """Wait until all is applied, and every delete that is forwarded is; return the ends of the log."""
         wait_for(lambda: not model_of(self.system, self.topic).missing, "every forward to be on the log")
-        self.system.wait_settled(self.query.url, self.topic)
+        return self.system.wait_settled(self.query.url, self.topic)
 
     def stop_within_delete(self, worker: Service) -> None:
         """Stop a worker when Kafka has some of the many changes of one log record, but not all.
@@ -84,14 +85,15 @@ class Pair:
         self.wait_settled()  # what the load deletes by a filter, and is forwarded late, would take these records too
         while True:
             self.write_burst(13)
-            self.wait_settled()
+            log_ends = self.wait_settled()
             before = self.changes_ends()
             written = partial(self.written_since, before, owned)
             publisher.sow_delete(self.topic, filter="/qty = 13")
             publisher.flush()
             wait_for(lambda written=written: max(written()) > ON_THE_WAY, "a worker to write changes")
             worker.signal(signal.SIGSTOP)
-            if any(ON_THE_WAY < changes < BURST - ON_THE_WAY for changes in written()):
+            deleted = self.deleted_since(log_ends)
+            if any(ON_THE_WAY < deleted[partition] < BURST - ON_THE_WAY for partition in owned):
                 return
             worker.signal(signal.SIGCONT)
 
@@ -99,6 +101,14 @@ class Pair:
         """Return how many changes there are of some partitions, from where they ended."""
         now = self.changes_ends()
         return [now[partition] - ends[partition] for partition in partitions]
+
+    def deleted_since(self, log_ends: dict[int, int]) -> Counter[int]:
+        """Return how many changes of each partition belong to log records from these offsets on.
+
+        A repair writes changes too, of older log records: they are not counted.
+        """
+        events, _ = read_changes(self.system, self.topic)
+        return Counter(one.partition for one in events if one.position[0] >= log_ends[one.partition])
 
     def old_events(self) -> int:
         """Return how many changes came after newer ones of their partition, and not for compaction's sake."""
