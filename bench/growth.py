@@ -252,7 +252,7 @@ def _queried(size: int) -> Queried:
     domain = topic.definition.domain_prefix
     for number in range(size):
         topic.rows.put(sow_key(domain, str(number)), _body(number), 0, Position(0, number), number)
-    for partition in topic.partitions:
+    for partition in topic.partitions.values():
         partition.loaded()
     held = _rss_bytes() - before
     gc.collect()

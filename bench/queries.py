@@ -71,7 +71,7 @@ def filled(bodies: list[bytes]) -> ServedTopics:
     for number, body in enumerate(bodies):
         text = key_text(orjson.loads(body), topic.definition.key_paths)
         topic.rows.put(sow_key(domain, text), body, 0, Position(0, number), 1000)
-    for partition in topic.partitions:
+    for partition in topic.partitions.values():
         partition.loaded()
     return state
 

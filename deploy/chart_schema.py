@@ -20,6 +20,7 @@ TAKEN = frozenset(
         "data_dir",
         "host",
         "port",
+        "shard",
         "snapshot_dir",
         "standby",
         "tls_cert",

@@ -61,6 +61,7 @@ class QueryService:
             settings.history_bytes_max,
             settings.timeline_bytes_max,
             native,
+            settings.shard,
         )
         for topic in self._state.topics.values():
             topic.metadata = topic.metadata._replace(instance=socket.gethostname(), group=settings.group)
@@ -81,6 +82,7 @@ class QueryService:
             native,
             self._snapshots.restore,
             self._state.discard_snapshot,
+            settings.shard,
         )
         self._log_ends = LogEnds(
             settings.kafka_client,
@@ -89,6 +91,7 @@ class QueryService:
             self._state.unapplied,
             self._state.take_log_ends,
             self._state.take_hole,
+            settings.shard,
         )
         self._state.sample_soon = self._log_ends.sample_soon
         self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
@@ -311,7 +314,7 @@ class QueryService:
         for name, topic in self._state.topics.items():
             if (changes := self._state.changes_behind(topic)) is not None:
                 behind.add_metric([name], changes)
-            for number, lag in enumerate(topic.lags()):
+            for number, lag in topic.lags().items():
                 if lag.records is not None:
                     lag_records.add_metric([name, str(number)], lag.records)
                 if lag.seconds is not None:

@@ -39,11 +39,12 @@ async def _wait_for_bookmark(state: ServedTopics, topics: Sequence[TopicState], 
             raise SowlineError(
                 "invalid bookmark", f"expected at_least of {', '.join(by_log)}, got a bookmark of {log}"
             )
-        if beyond := [number for number in positions if number >= len(by_log[log].partitions)]:
+        if beyond := [number for number in positions if number >= by_log[log].definition.partitions]:
             raise SowlineError("invalid bookmark", f"{log} has no partition {beyond[0]}")
     deadline = time.monotonic() + AT_LEAST_SECONDS_MAX
-    for log, positions in wanted.items():
+    for log, named in wanted.items():
         topic = by_log[log]
+        positions = topic.held_of(named)
         if not await state.wait_until_reached(topic, positions, deadline - time.monotonic()):
             raise SowlineError(
                 "behind",
@@ -68,4 +69,4 @@ async def _wait_for_lag(state: ServedTopics, topics: Sequence[TopicState], secon
 
 def lag_seconds(topics: Sequence[TopicState]) -> float | None:
     """Return how far topics are behind their logs, the one furthest behind; None if that is not known of one."""
-    return Lag.of([lag for topic in topics for lag in topic.lags()]).seconds
+    return Lag.of([lag for topic in topics for lag in topic.lags().values()]).seconds

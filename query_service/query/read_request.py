@@ -18,7 +18,7 @@ from sowline.filter import ALL, Filter, compile_filter
 from sowline.filter.parse import FILTER_CHARS_MAX
 from sowline.filter.tree import Call, In, Literal, Meets, conjunction, parts_of
 from sowline.model.bookmark import Positions
-from sowline.model.bookmark_range import BookmarkRange
+from sowline.model.bookmark_range import BookmarkRange, Point
 from sowline.protocol.options import Options
 from sowline.protocol.request import SUBSCRIBES, Request
 
@@ -227,16 +227,29 @@ def bookmark_range_of(request: Request, topics: list[TopicState]) -> BookmarkRan
         _check_partitions(bookmark_range.end, topics)
         for topic in topics:
             log, named = topic.definition.log, bookmark_range.end.get(topic.definition.log, {})
-            if missing := [part.number for part in topic.partitions if part.number not in named]:
+            if missing := [number for number in topic.partitions if number not in named]:
                 raise SowlineError(
                     "invalid bookmark",
                     f"expected an end in each partition, got none in {missing[0]} of {log}",
                 )
-    return bookmark_range
+    starts = tuple(_held_of(start, topics) for start in bookmark_range.starts)
+    end = None if bookmark_range.end is None else _held_of(bookmark_range.end, topics)
+    return bookmark_range._replace(starts=starts, end=end)
+
+
+def _held_of(point: Point, topics: list[TopicState]) -> Point:
+    """Return a start or an end without the positions of partitions that this service does not hold."""
+    if not isinstance(point, dict):
+        return point
+    return {
+        topic.definition.log: topic.held_of(point[topic.definition.log])
+        for topic in topics
+        if topic.definition.log in point
+    }
 
 
 def _check_partitions(positions_by_log: PositionsByLog, topics: list[TopicState]) -> None:
-    counts = {topic.definition.log: len(topic.partitions) for topic in topics}
+    counts = {topic.definition.log: topic.definition.partitions for topic in topics}
     if not set(positions_by_log) <= set(counts):
         raise _other_logs(positions_by_log, topics)
     for log, positions in positions_by_log.items():

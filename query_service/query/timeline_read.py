@@ -70,7 +70,7 @@ class TimelineRequest:
     @property
     def partition(self) -> PartitionReplica:
         """The partition of the document."""
-        return self.topic.partitions[partition_of(self.key, len(self.topic.partitions))]
+        return self.topic.partitions[partition_of(self.key, self.topic.definition.partitions)]
 
     @property
     def awaited(self) -> Positions:

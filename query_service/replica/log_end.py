@@ -5,6 +5,7 @@ this module to find out what `lag` and `lag_seconds` mean, and when they are not
 """
 
 from collections import deque
+from collections.abc import Collection
 from typing import NamedTuple
 
 from sowline.model.position import Position
@@ -24,7 +25,7 @@ class Lag(NamedTuple):
     seconds: float | None = None
 
     @classmethod
-    def of(cls, lags: "list[Lag]") -> "Lag":
+    def of(cls, lags: "Collection[Lag]") -> "Lag":
         """Return the lag of partitions together: the sum of their records, and the longest time."""
         records = [lag.records for lag in lags if lag.records is not None]
         seconds = [lag.seconds for lag in lags if lag.seconds is not None]

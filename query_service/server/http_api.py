@@ -318,7 +318,7 @@ def _readable_fields(read: Entitlements, topic: str) -> str | None:
 def _lag_fields(topic: TopicState) -> dict[str, Any]:
     """Return how far the topic is behind its log, and each of its partitions, as JSON has it."""
     lags, positions = topic.lags(), topic.positions
-    of_all = Lag.of(lags)
+    of_all = Lag.of(lags.values())
     return {
         "lag": of_all.records,
         "lag_seconds": _rounded(of_all.seconds),
@@ -329,7 +329,7 @@ def _lag_fields(topic: TopicState) -> dict[str, Any]:
                 "lag": lag.records,
                 "lag_seconds": _rounded(lag.seconds),
             }
-            for number, lag in enumerate(lags)
+            for number, lag in lags.items()
         ],
     }
 

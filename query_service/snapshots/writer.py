@@ -113,7 +113,7 @@ class SnapshotWriter:
                     self._look_at(topic)
 
     def _look_at(self, topic: TopicState) -> None:
-        for number, replica in enumerate(topic.partitions):
+        for number, replica in topic.partitions.items():
             partition = (topic.definition.changes, number)
             if replica.loading or not self._is_due(topic, partition):
                 continue

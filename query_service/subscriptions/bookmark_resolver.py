@@ -118,8 +118,8 @@ async def begin_of(
                 held[number] = min(position, held.get(number, position))
     return {
         topic.definition.log: {
-            partition.number: positions[topic.definition.log].get(partition.number, before_the_log())
-            for partition in topic.partitions
+            number: positions[topic.definition.log].get(number, before_the_log())
+            for number in topic.partitions
         }
         for topic in topics
     }
@@ -137,7 +137,7 @@ async def _positions(
     if start == NOW:
         return topic.positions
     if start == EPOCH:
-        return {partition.number: before_the_log() for partition in topic.partitions}
+        return dict.fromkeys(topic.partitions, before_the_log())
     assert isinstance(start, dict)
     named = start.get(topic.definition.log, {})
     if not takes_start:
@@ -166,9 +166,8 @@ async def wait_for_time(context: ServiceContext, topics: list[TopicState], ms: i
     for topic in topics if ms / 1000 < time.time() else ():
         # A replica that has applied a later record of every partition has everything up to the time. Only otherwise
         # is Kafka asked.
-        if any(partition.time <= ms for partition in topic.partitions):
-            log, count = topic.definition.log, len(topic.partitions)
-            positions = await asyncio.to_thread(log_offsets_at, context.kafka, log, count, ms + 1)
+        if any(partition.time <= ms for partition in topic.partitions.values()):
+            positions = await asyncio.to_thread(log_offsets_at, context.kafka, topic, ms + 1)
             await wait_applied(context, topic, positions)
 
 
@@ -178,9 +177,7 @@ async def before_time(context: ServiceContext, topic: TopicState, first_ms: int)
     Raise `BookmarkExpired` if the log no longer has the records of that time, and as `begin_of` does.
     """
     await _wait_for_clock(first_ms)
-    positions = await asyncio.to_thread(
-        log_offsets_at, context.kafka, topic.definition.log, len(topic.partitions), first_ms
-    )
+    positions = await asyncio.to_thread(log_offsets_at, context.kafka, topic, first_ms)
     await wait_applied(context, topic, positions)
     raw: Positions = {}
     for number, (first, start) in positions.items():
@@ -224,9 +221,11 @@ async def _real(context: ServiceContext, topic: TopicState, raw: Positions) -> P
 # times in the log
 
 
-def log_offsets_at(kafka: KafkaConfig, log: str, partitions: int, first_ms: int) -> dict[int, LogOffsets]:
+def log_offsets_at(kafka: KafkaConfig, topic: TopicState, first_ms: int) -> dict[int, LogOffsets]:
     """Ask Kafka for the first offset of this time or later in each partition; its end if there is none."""
-    numbers = range(partitions)
+    log, numbers = topic.definition.log, list(topic.partitions)
+    if not numbers:
+        return {}
     cluster = Cluster(kafka)
     with consuming(kafka) as consumer:
         asked = [TopicPartition(log, number, first_ms) for number in numbers]
@@ -288,12 +287,12 @@ def _last_record(kafka: KafkaConfig, log: str, number: int, start: int, end: int
 
 def first_offsets(kafka: KafkaConfig, topic: TopicState) -> dict[int, int]:
     """Return the start offset of each partition of the changes topic."""
-    return Cluster(kafka).starts(topic.definition.changes, range(len(topic.partitions)))
+    return Cluster(kafka).starts(topic.definition.changes, topic.partitions)
 
 
 def last_offsets(kafka: KafkaConfig, topic: TopicState) -> dict[int, int]:
     """Return the end offset of each partition of the changes topic."""
-    return Cluster(kafka).ends(topic.definition.changes, range(len(topic.partitions)))
+    return Cluster(kafka).ends(topic.definition.changes, topic.partitions)
 
 
 async def oldest(context: ServiceContext, topics: list[TopicState]) -> PositionsByLog:
@@ -302,7 +301,7 @@ async def oldest(context: ServiceContext, topics: list[TopicState]) -> Positions
     for topic in topics:
         held = topic.positions
         starts = await asyncio.to_thread(first_offsets, context.kafka, topic)
-        for number, partition in enumerate(topic.partitions):
+        for number, partition in topic.partitions.items():
             async with context.scans:
                 position = await _behind_last_gap(
                     context, topic, number, starts[number], partition.next_offset

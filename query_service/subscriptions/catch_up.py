@@ -76,7 +76,7 @@ class ChangesAfter:
 
     def behind(self) -> list[int]:
         """Return the partitions in which the replica is ahead of the positions."""
-        partitions = enumerate(self.topic.partitions)
+        partitions = self.topic.partitions.items()
         return [number for number, partition in partitions if self.positions[number] < partition.held]
 
     async def check(self) -> None:

@@ -107,9 +107,7 @@ class EndTime:
         )
         async for attempt in retrying:
             with attempt:
-                positions = await asyncio.to_thread(
-                    log_offsets_at, kafka, topic.definition.log, len(topic.partitions), self._last_ms + 1
-                )
+                positions = await asyncio.to_thread(log_offsets_at, kafka, topic, self._last_ms + 1)
                 self._wanted = await last_records(self._context, topic, positions)
 
     def _log_refusal(self, attempt: RetryCallState) -> None:

@@ -22,6 +22,7 @@ from query_service.replica.partition_replica import whole_records
 from query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
 from query_service.topics.message_reader import ChangesPartition, MessageReader, Portions, is_plain
 from sowline.config.kafka_options import KafkaConfig
+from sowline.config.shard import WHOLE, Shard
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster, await_answer, compaction_lag_ms
@@ -48,7 +49,7 @@ def no_snapshot(*partition: object) -> None:
 
 
 class TopicFollower:
-    """Reads whole changes topics from their start, or from a snapshot, then follows them.
+    """Reads the partitions of changes topics from their start, or from a snapshot, then follows them.
 
     It makes all its calls in the event loop, one after another. `take(batches)` gets the events that arrived; a batch
     never ends within the changes of one log record. It may return partitions to load again from the start of their
@@ -71,8 +72,13 @@ class TopicFollower:
         native: ModuleType | None = None,
         restore: Restore = no_snapshot,
         discard: Callable[[ChangesPartition, str, str], None] = no_snapshot,
+        shard: Shard = WHOLE,
     ) -> None:
-        """Follow topics once it starts. `native` is the module of the native core, if that reads plain changes."""
+        """Follow the shard's partitions of topics once it starts.
+
+        `native` is the module of the native core, if that reads plain changes.
+        """
+        self._shard = shard
         self._restore = restore
         self._discard = discard
         self._kafka = kafka
@@ -125,7 +131,7 @@ class TopicFollower:
         for topic in self._topics:
             await_answer(partial(self._look_up, topic), self._stop)
         for topic in self._topics:
-            for number in range(topic.partitions):
+            for number in self._shard.partitions(topic):
                 self._begin_with_snapshot(topic, number)
         consumer = plain_consumer(self._kafka, REPORT_ENDS)
         try:
@@ -194,7 +200,7 @@ class TopicFollower:
 
     def _look_up(self, topic: TopicDefinition) -> None:
         """Note the start, the end and the topic id of the changes of a topic."""
-        changes, partitions = topic.changes, range(topic.partitions)
+        changes, partitions = topic.changes, self._shard.partitions(topic)
         starts = self._cluster.starts(changes, partitions)
         self._topic_ids[changes] = self._cluster.topic_id(changes)
         self._begin_at(topic, starts)
@@ -213,7 +219,7 @@ class TopicFollower:
         """Note the end of each partition that no worker owns; a worker that opens it writes after that."""
         # Read the ends first. If the owners came first: a partition has no owner, a worker opens it and writes its
         # event, and the end includes that event. The load would wait for another one.
-        ends = self._cluster.ends(topic.changes, range(topic.partitions))
+        ends = self._cluster.ends(topic.changes, self._shard.partitions(topic))
         owned = self._cluster.owned(self._workers)
         self._unopened |= {
             (topic.changes, number): end for number, end in ends.items() if (topic.log, number) not in owned

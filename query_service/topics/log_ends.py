@@ -13,6 +13,7 @@ import structlog
 from confluent_kafka import KafkaException
 
 from sowline.config.kafka_options import KafkaConfig
+from sowline.config.shard import WHOLE, Shard
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster, ClusterAnswer, is_away
@@ -61,9 +62,10 @@ class LogEnds:
         unapplied: Callable[[], Mapping[LogPartition, range]],
         take: Callable[[LogEndSample], None],
         take_hole: Callable[[LogPartition, range], None],
+        shard: Shard = WHOLE,
     ) -> None:
         self._kafka = kafka
-        self._partitions = [(topic.log, number) for topic in topics for number in range(topic.partitions)]
+        self._partitions = [(topic.log, number) for topic in topics for number in shard.partitions(topic)]
         self._held = held
         self._unapplied = unapplied
         self._take = take

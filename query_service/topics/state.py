@@ -22,6 +22,7 @@ from query_service.topics.follower import Batches
 from query_service.topics.log_ends import LogEndSample, LogPartition
 from query_service.topics.message_reader import ChangesPartition, is_plain
 from query_service.topics.topic_indexes import Indexes
+from sowline.config.shard import WHOLE, Shard
 from sowline.config.topics import TopicDefinition, Topics
 from sowline.errors import SowlineError
 from sowline.filter.metadata import Metadata
@@ -68,13 +69,14 @@ class TopicState:
         histories: Histories,
         timelines: Timelines,
         native: ModuleType | None = None,
+        shard: Shard = WHOLE,
     ) -> None:
         self.definition = definition
         self.rows = Rows() if definition.has_sow else NoRows()
         self.indexes = Indexes(definition, self.rows, memory, native)
         self.metadata = Metadata(topic=definition.name)
-        self.partitions = [
-            PartitionReplica(
+        self.partitions = {
+            number: PartitionReplica(
                 number,
                 self.rows,
                 ring_changes_max,
@@ -82,10 +84,10 @@ class TopicState:
                 self._history(histories),
                 self._timeline(timelines),
             )
-            for number in range(definition.partitions)
-        ]
-
-        self.log_ends = [LogEnd() for _ in self.partitions]
+            for number in shard.partitions(definition)
+        }
+        """The partitions that this service holds, by number, in ascending order."""
+        self.log_ends = {number: LogEnd() for number in self.partitions}
 
     def _history(self, histories: Histories) -> PartitionHistory | None:
         if self.definition.history is None:
@@ -106,76 +108,81 @@ class TopicState:
         """The number of partitions whose plain changes the native core may load."""
         if not is_plain(self.definition):
             return 0
-        return sum(not partition.native_has_failed for partition in self.partitions)
+        return sum(not partition.native_has_failed for partition in self.partitions.values())
 
     @property
     def changes_applied(self) -> int:
         """The number of changes applied since its partitions began to follow."""
-        return sum(partition.changes_applied for partition in self.partitions)
+        return sum(partition.changes_applied for partition in self.partitions.values())
 
     @property
     def loading(self) -> bool:
         """Whether a partition is still being loaded."""
-        return any(partition.loading for partition in self.partitions)
+        return any(partition.loading for partition in self.partitions.values())
 
     @property
     def positions(self) -> Positions:
         """The position of each partition."""
-        return {number: partition.held for number, partition in enumerate(self.partitions)}
+        return {number: partition.held for number, partition in self.partitions.items()}
 
     @property
     def changed_time(self) -> int:
         """The log time of the newest change, in ms since 1970; 0 if there was none."""
-        return max(partition.changed_time for partition in self.partitions)
+        return max((partition.changed_time for partition in self.partitions.values()), default=0)
 
     @property
     def histories(self) -> list[PartitionHistory]:
         """The histories of its partitions; none if the topic has no history."""
-        return [partition.history for partition in self.partitions if partition.history is not None]
+        return [one.history for one in self.partitions.values() if one.history is not None]
 
     @property
     def timelines(self) -> list[Timeline]:
         """The timelines of its partitions; none if the topic has no documents."""
-        return [partition.timeline for partition in self.partitions if partition.timeline is not None]
+        return [one.timeline for one in self.partitions.values() if one.timeline is not None]
 
-    def lags(self) -> list[Lag]:
+    def lags(self) -> dict[int, Lag]:
         """Return how far each partition is behind the end of its log; not known while it is loaded."""
         now = time.monotonic()
-        return [
-            Lag() if partition.loading else log_end.lag(partition.held, now)
-            for partition, log_end in zip(self.partitions, self.log_ends, strict=True)
-        ]
+        return {
+            number: Lag() if partition.loading else self.log_ends[number].lag(partition.held, now)
+            for number, partition in self.partitions.items()
+        }
 
     @property
     def lag(self) -> Lag:
         """How far the topic is behind its log: the sum of the partitions' records, and their longest time."""
-        return Lag.of(self.lags())
+        return Lag.of(self.lags().values())
 
     def past(self, at: int) -> Past:
         """Return the state at a time, in ms since 1970, rounded down to the topic's granularity.
 
         The topic must have a history. Raise `history expired` if the time is before it.
         """
-        name, histories = self.definition.name, self.histories
-        assert histories, f"{name} has no history"
-        floor = max(history.floor for history in histories)
+        name = self.definition.name
+        assert self.definition.history is not None, f"{name} has no history"
+        histories = {n: one.history for n, one in self.partitions.items() if one.history is not None}
+        floor = max((history.floor for history in histories.values()), default=0)
         if at < floor:
             raise SowlineError(
                 "history expired",
                 f"expected a time not before {time_text(floor)}, got {time_text(at)}: {name} no longer keeps its"
                 " older history",
             )
-        found = [history.since(at) for history in histories]
-        former = [(number, since.former) for number, since in enumerate(found) if since is not None]
+        found = {number: history.since(at) for number, history in histories.items()}
+        former = [(number, since.former) for number, since in found.items() if since is not None]
         return Past(
-            {n: self.partitions[n].held if since is None else since.after for n, since in enumerate(found)},
-            len(self.rows) - sum(since.gained for since in found if since is not None),
+            {n: self.partitions[n].held if since is None else since.after for n, since in found.items()},
+            len(self.rows) - sum(since.gained for since in found.values() if since is not None),
             joined([states for _, states in former]),
             np.repeat(
                 np.array([n for n, _ in former], np.uint16),
                 np.array([len(states) for _, states in former], np.int64),
             ),
         )
+
+    def held_of(self, positions: Positions) -> Positions:
+        """Return those of the positions whose partitions this service holds: a bookmark names those of all shards."""
+        return {number: position for number, position in positions.items() if number in self.partitions}
 
     def bookmark(self, positions: Positions) -> str:
         """Return the positions as a bookmark of this topic's log."""
@@ -199,6 +206,7 @@ class ServedTopics:
         history_bytes_max: int = 1 << 30,
         timeline_bytes_max: int = 1 << 30,
         native: ModuleType | None = None,
+        shard: Shard = WHOLE,
     ) -> None:
         """Hold topics without records. `native` is the module of the native core, if memo indexes are to use it."""
         self.memory = Memory(index_bytes_max)
@@ -213,6 +221,7 @@ class ServedTopics:
                 self.histories,
                 self.timelines,
                 native,
+                shard,
             )
             for definition in topics.topics
         }
@@ -241,7 +250,7 @@ class ServedTopics:
         name = topic.definition.changes
         known = [
             self.unread_changes[name, number]
-            for number, _ in enumerate(topic.partitions)
+            for number in topic.partitions
             if (name, number) in self.unread_changes
         ]
         return sum(known) if len(known) == len(topic.partitions) else None
@@ -251,7 +260,7 @@ class ServedTopics:
         return {
             (log_name, partition.number): partition.held
             for log_name, topic in self._by_log.items()
-            for partition in topic.partitions
+            for partition in topic.partitions.values()
             if not partition.loading
         }
 

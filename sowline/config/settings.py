@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from sowline.config.expected import expected_by
 from sowline.config.kafka_options import kafka_config, read_options
+from sowline.config.shard import WHOLE, Shard, read_shard
 from sowline.errors import SowlineError
 from sowline.native import Core
 
@@ -22,6 +23,11 @@ FANOUTS = "-fanout-"
 def _options(given: Any) -> Any:
     """Accept Kafka client options as text, or as a mapping."""
     return read_options(given) if isinstance(given, str) else given
+
+
+def _shard(given: Any) -> Any:
+    """Accept a shard as text, such as `2/8`."""
+    return read_shard(given) if isinstance(given, str) else given
 
 
 class Settings(BaseSettings):
@@ -119,6 +125,10 @@ class Settings(BaseSettings):
         description="memory for these changes; older ones are read from Kafka",
     )
 
+    shard: Annotated[Shard, NoDecode, BeforeValidator(_shard)] = Field(
+        default=WHOLE,
+        description="the partitions that a query service holds: shard k of n, as k/n; 0/1 holds all of them",
+    )
     snapshot_dir: Path | None = Field(
         default=None,
         description="where a query service keeps snapshots of its topics, to start from; without it, each start loads"

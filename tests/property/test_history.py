@@ -311,7 +311,7 @@ async def expected(world: World, asked: Asked, at: int, *, exact: bool) -> Answe
     topic = then.topics["t"]
     for key, held in world.records(at).items():
         topic.rows.put(key, *held)
-    for partition in topic.partitions:
+    for partition in topic.partitions.values():
         partition.loaded()
     query = query_of(topic, asked, None, exact=exact)
     await query.begin()

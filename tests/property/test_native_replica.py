@@ -269,9 +269,9 @@ class Loaded:
             "captured": (captured.keys, captured.bodies, captured.rare),
             "partitions": [
                 vars(partition) | {"_newest": vars(partition._newest)} | dict.fromkeys(not_observed)
-                for partition in self.topic.partitions
+                for partition in self.topic.partitions.values()
             ],
-            "rings": [list(partition.ring._changes) for partition in self.topic.partitions],
+            "rings": [list(partition.ring._changes) for partition in self.topic.partitions.values()],
             "held back": {
                 number: list(events_of(held)) for (_, number), held in follower._held_back.items() if held
             },

@@ -131,7 +131,7 @@ def test_a_snapshot_that_is_taken_during_changes(
     chance = Random(seed)
     log, other = log_of(chance, before + count), log_of(chance, 20)
     topic = served()
-    replica, neighbor = topic.partitions
+    replica, neighbor = topic.partitions.values()
     for partition, events in ((replica, log[:before]), (neighbor, [])):
         partition.load(events)
         partition.loaded()

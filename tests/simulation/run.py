@@ -606,7 +606,7 @@ class Simulation:
         found = [worker.name for worker in self.workers if not worker.runs]
         for service in self.services:
             replicas = service.state.topics[self.definition.name].partitions
-            for number, replica in enumerate(replicas):
+            for number, replica in replicas.items():
                 if service.is_dead or replica.loading or replica.held.offset != self.truth.last(number):
                     found.append(f"{service.name}[{number}] at {replica.held} of {self.truth.last(number)}")
         found += [

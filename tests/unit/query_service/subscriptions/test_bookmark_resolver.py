@@ -27,10 +27,10 @@ from tests.unit.query_service.sessions import Server, settled
 def log_offsets_at(server: Server) -> Any:
     """Stand in for Kafka's answer: change n of a partition is of the log record n, at the time 1000 + n."""
 
-    def offsets(kafka: Any, log: str, partitions: int, first_ms: int) -> dict[int, LogOffsets]:
+    def offsets(kafka: Any, topic: TopicState, first_ms: int) -> dict[int, LogOffsets]:
         return {
             number: LogOffsets(max(0, min(first_ms - 1000, server.last[number].offset + 1)), 0)
-            for number in range(partitions)
+            for number in topic.partitions
         }
 
     return offsets
@@ -38,7 +38,7 @@ def log_offsets_at(server: Server) -> Any:
 
 def first_offsets(kafka: Any, topic: TopicState) -> dict[int, int]:
     """Stand in for Kafka's answer: nothing is deleted from the beginning."""
-    return {partition.number: 0 for partition in topic.partitions}
+    return dict.fromkeys(topic.partitions, 0)
 
 
 @pytest.fixture
@@ -133,8 +133,8 @@ async def test_a_time_before_changes_that_are_gone_is_not_found(server: Server) 
 async def test_a_time_before_the_log_began_is_not_found(server: Server) -> None:
     """What was then, the log does not tell; unless it began with nothing."""
 
-    def shorter(kafka: Any, log: str, partitions: int, first_ms: int) -> dict[int, LogOffsets]:
-        return {number: LogOffsets(max(5, first_ms - 1000), 5) for number in range(partitions)}
+    def shorter(kafka: Any, topic: TopicState, first_ms: int) -> dict[int, LogOffsets]:
+        return {number: LogOffsets(max(5, first_ms - 1000), 5) for number in topic.partitions}
 
     with patch("query_service.subscriptions.bookmark_resolver.log_offsets_at", shorter):
         with pytest.raises(BookmarkExpired):

@@ -147,7 +147,7 @@ def test_how_far_behind_kafka_a_topic_is() -> None:
 def test_when_the_newest_change_was() -> None:
     """By the log's time, whether it was loaded or followed; no matter when something went on without one."""
     server = Server()
-    (partition,) = server.topic.partitions
+    (partition,) = server.topic.partitions.values()
     assert partition.changed_time == 0
     server.put({"id": 1})
     assert partition.changed_time == 1000

@@ -177,7 +177,7 @@ def test_a_query_service_has_begun_when_its_topics_are_loaded() -> None:
     service = QueryService(Settings(), TOPICS)
     assert answers(service) == ("loading orders", "loading orders", None)
     for topic in service._state.topics.values():
-        for partition in topic.partitions:
+        for partition in topic.partitions.values():
             partition.loaded()
     assert answers(service) == (None, None, None)
     service._state.broken = "a change is missing"
