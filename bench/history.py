@@ -16,7 +16,7 @@ import orjson
 
 from bench.orders import CONDITION, bodies_of
 from query_service.query.query import Query
-from query_service.query.selection import QueryLimits, Selection
+from query_service.query.selection import Selection
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
 from query_service.topics.state import ServedTopics, TopicState
@@ -26,6 +26,7 @@ from sowline.filter import compile_filter
 from sowline.model.key import key_text, sow_key
 from sowline.model.position import Position
 from sowline.protocol.change import Change
+from sowline.serving.result import QueryLimits
 
 DEFINITION = "name: orders, key: [/order, /side]"
 HISTORY = ", history: {window: 2h, granularity: 1s}"

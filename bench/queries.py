@@ -25,10 +25,9 @@ from query_service.context import ServiceContext
 from query_service.live.dispatcher import Dispatcher
 from query_service.live.pages import PageView
 from query_service.live.view import Viewer
-from query_service.outbox.outbox import Outbox
 from query_service.query.query import Query
-from query_service.query.selection import QueryLimits, Selection
-from query_service.server.app import Server
+from query_service.query.selection import Selection
+from query_service.server.server import server_of
 from query_service.topics.state import ServedTopics, TopicState
 from sowline.client.async_client import AsyncClient
 from sowline.config.settings import Settings
@@ -38,6 +37,8 @@ from sowline.filter import compile_filter
 from sowline.model.key import key_text, sow_key
 from sowline.model.position import Position
 from sowline.protocol.change import Change
+from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.result import QueryLimits
 
 TOPICS = "topics: [{name: orders, key: [/order, /side], hash_indexes: [[/order]]}]"
 RETURNED = 50_000
@@ -187,7 +188,7 @@ async def _seconds(state: ServedTopics, filter: str) -> float:
 def _serve(port: int, bodies: list[bytes], ready: Connection) -> None:
     state = filled(bodies)
     gc.freeze()
-    app = Server(Settings(), ServiceContext(state, Dispatcher(), {}), Ready()).app
+    app = server_of(Settings(), ServiceContext(state, Dispatcher(), {}), Ready()).app
     config = uvicorn.Config(
         app, port=port, ws="websockets-sansio", ws_per_message_deflate=False, log_level="error"
     )

@@ -22,11 +22,10 @@ from websockets.asyncio.server import ServerConnection, serve
 from bench.orders import bodies_of
 from deploy.ports import HOST, free_port
 from query_service.context import ServiceContext
-from query_service.cooperative import StepSize
 from query_service.live.dispatcher import Dispatcher
 from query_service.live.subscription import LiveSubscription
 from query_service.replica.plain_run import EventAtOffset
-from query_service.server.app import Server
+from query_service.server.server import server_of
 from query_service.topics.state import ServedTopics
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
@@ -35,6 +34,7 @@ from sowline.model.position import Position
 from sowline.protocol.change import Change
 from sowline.runtime.health import ServiceHealth
 from sowline.runtime.process import spare_the_collector
+from sowline.serving.cooperative import StepSize
 
 TOPICS = "topics: [{name: orders, key: /order}]"
 PARTITION = ("orders.changes", 0)
@@ -146,7 +146,7 @@ class BenchQueryService:
         """Accept connections."""
         settings = Settings()
         config = uvicorn.Config(
-            Server(settings, ServiceContext(self._state, self._dispatcher, {}), Ready()).app,
+            server_of(settings, ServiceContext(self._state, self._dispatcher, {}), Ready()).app,
             host=HOST,
             port=port,
             ws="websockets-sansio",

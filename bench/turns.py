@@ -19,19 +19,19 @@ import re2  # type: ignore[import-untyped,unused-ignore]
 
 from bench.hostile import Command, commands
 from bench.table import table
-from query_service.access.login_session import LoginSession
-from query_service.authorization.identity import ANYBODY
 from query_service.context import ServiceContext
 from query_service.live.dispatcher import Dispatcher
-from query_service.outbox.outbox import Outbox
 from query_service.replica.plain_run import EventAtOffset
-from query_service.server.session import Session
+from query_service.server.server import session_of
 from query_service.topics.state import ServedTopics
 from sowline.config.topics import parse_topics
 from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.protocol.change import Change
 from sowline.runtime.process import spare_the_collector
+from sowline.serving.access.login_session import LoginSession
+from sowline.serving.authorization.identity import ANYBODY
+from sowline.serving.outbox.outbox import Outbox
 
 TOPICS = "topics: [{name: orders, key: /id}]"
 RECORDS = 20
@@ -86,7 +86,7 @@ def turns() -> Iterator[tuple[str, Turn]]:
 
 async def _turn(measured: "_Measured", context: ServiceContext, command: Command) -> Turn:
     outbox = Outbox(1 << 24)
-    session = Session(context, outbox, LoginSession(ANYBODY))
+    session = session_of(context, outbox, LoginSession(ANYBODY))
     frame = orjson.dumps({"command_id": "1", "topic": "orders"} | command)
     re2.purge()
     with _compiling() as compiled:

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-VENDOR = Path(__file__).parents[1] / "query_service" / "console" / "vendor"
+VENDOR = Path(__file__).parents[1] / "sowline" / "serving" / "console" / "vendor"
 LOCK = VENDOR / "lock.json"
 
 Files = dict[str, bytes]

@@ -4,11 +4,11 @@ import asyncio
 from dataclasses import dataclass, field
 
 from query_service.live.dispatcher import Dispatcher
-from query_service.query.selection import QueryLimits
 from query_service.query.timeline_read import TimelineReader
 from query_service.topics.state import ServedTopics
 from query_service.writes.publishing import Publishing
 from sowline.config.kafka_options import KafkaConfig
+from sowline.serving.result import QueryLimits
 
 SCANS_AT_ONCE = 4
 """Concurrent scans of whole partitions of changes topics: each uses a Kafka client, and so file descriptors."""

@@ -2,26 +2,17 @@
 
 import asyncio
 import contextlib
-import os
 import socket
-import ssl
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 import structlog
-import uvicorn
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from query_service.access.proxies import read_proxies
-from query_service.access.tls import Certified, tls_of
-from query_service.authorization.access_file import LOOPBACK
 from query_service.context import ServiceContext
 from query_service.live.dispatcher import Dispatcher
-from query_service.query.selection import QueryLimits
-from query_service.server.app import Server
+from query_service.server.server import server_of
 from query_service.snapshots.snapshots import Snapshots
 from query_service.topics.follower import Batches, TopicFollower
 from query_service.topics.log_ends import LogEnds
@@ -34,10 +25,9 @@ from sowline.errors import SowlineError
 from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
 from sowline.native import Core
-from sowline.runtime import descriptors
-from sowline.runtime.connections import Connections
-from sowline.runtime.http_server import ACCEPTED_A_TURN, HttpServer, WebSocketProtocol, listening
 from sowline.runtime.native import native_core, panic_metric
+from sowline.serving.client_port import ClientPort
+from sowline.serving.result import QueryLimits
 
 log = structlog.get_logger()
 
@@ -95,71 +85,23 @@ class QueryService:
         )
         self._state.sample_soon = self._log_ends.sample_soon
         self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
-        self._tls = tls_of(settings)
-        self._proxies = read_proxies(settings.trusted_proxies)
-        self._budget = descriptors.share_out(descriptors.limit(), settings.sessions_max, os.cpu_count() or 1)
-        self._connections = Connections(self._budget)
-        self._server = Server(
-            settings, context, self, self._kafka_health.lost, self._connections, self._details
+        self._client_port = ClientPort(settings, USUAL_PORT)
+        self._server = server_of(
+            settings, context, self, self._kafka_health.lost, self._client_port.connections, self._details
         )
         self._state.listen(self._dispatcher.on_changes)
 
     async def run(self, stop: threading.Event) -> None:
         """Serve until `stop` is set or the state breaks; then close every session. Raises `no port`."""
         self._kafka_health.start()
-        self._note_few_descriptors()
-        readers = ThreadPoolExecutor(self._budget.readers, "reader")
-        asyncio.get_running_loop().set_default_executor(readers)
         async with self._following(stop) as following:
-            config = uvicorn.Config(
-                self._server.app,
-                backlog=ACCEPTED_A_TURN,
-                http=partial(Certified, connections=self._connections),  # type: ignore[arg-type]
-                ws=WebSocketProtocol,
-                ssl_context_factory=None if self._tls is None else self._secured,
-                ws_max_size=self._settings.frame_bytes_max,
-                ws_per_message_deflate=False,
-                ws_ping_timeout=None,  # a client that reads slowly answers late; one that is gone, TCP tells
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                timeout_graceful_shutdown=5,
-                proxy_headers=bool(self._proxies),
-                forwarded_allow_ips=self._proxies,
+            await self._client_port.serve(
+                self._server, lambda: stop.is_set() or bool(self._state.broken) or _has_failed(following)
             )
-            if self._server.authenticator.is_open and self._settings.host not in LOOPBACK:
-                log.warning("no access file: every client may do everything", host=self._settings.host)
-            server = HttpServer(config, self._connections, self._settings.request_seconds_max)
-            listens = listening(self._settings.host, self._settings.port or USUAL_PORT, self._connections)
-            serving = asyncio.create_task(server.serve(sockets=[listens]))
-            watching = [asyncio.create_task(self._server.watch_access())]
-            if self._tls is not None:
-                watching.append(asyncio.create_task(self._tls.watch()))
-            while not (stop.is_set() or self._state.broken or serving.done() or _has_failed(following)):
-                await asyncio.sleep(0.1)
-            for task in watching:
-                task.cancel()
-            await self._server.sessions.close_all()
-            server.should_exit = True
-            await serving
             if _has_failed(following):
                 following.result()
         if self._state.broken:
             raise SowlineError("replica broken", self._state.broken)
-
-    def _note_few_descriptors(self) -> None:
-        limit, wanted = self._budget.limit, self._settings.sessions_max
-        if self._server.sessions.limit < wanted:
-            log.warning(
-                "fewer sessions than configured",
-                sessions=self._server.sessions.limit,
-                configured=wanted,
-                why=f"the process may have {limit} descriptors; raise the hard limit (ulimit -Hn)",
-            )
-
-    def _secured(self, config: uvicorn.Config, usual: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-        assert self._tls is not None
-        return self._tls.context
 
     @contextlib.asynccontextmanager
     async def _following(self, stop: threading.Event) -> AsyncIterator["asyncio.Task[bool]"]:
@@ -228,13 +170,7 @@ class QueryService:
         yield from self._snapshots.metrics()
         yield from self._history_metrics()
         yield from self._timeline_metrics()
-        yield GaugeMetricFamily("sowline_sessions", "Connected clients", value=len(self._server.sessions))
-        yield CounterMetricFamily(
-            "sowline_sessions_refused",
-            "Connections refused at the limit",
-            value=self._server.sessions.refused,
-        )
-        yield from self._access_metrics()
+        yield from self._client_port.metrics(self._server)
         yield GaugeMetricFamily(
             "sowline_subscriptions_live", "Live subscriptions", value=self._dispatcher.live
         )
@@ -262,40 +198,6 @@ class QueryService:
         cores.add_metric(["native"], native)
         cores.add_metric(["python"], sum(len(topic.partitions) for topic in topics) - native)
         return cores
-
-    def _access_metrics(self) -> Iterator[Metric]:
-        authenticator = self._server.authenticator
-        refused = CounterMetricFamily(
-            "sowline_logons_refused", "Refused logons, and refused requests without a logon", labels=["why"]
-        )
-        for why, times in authenticator.refused.items():
-            refused.add_metric([why], times)
-        yield refused
-        yield CounterMetricFamily(
-            "sowline_origins_refused",
-            "Requests refused because of their origin or their host name",
-            value=self._server.app.refused,
-        )
-        yield CounterMetricFamily(
-            "sowline_commands_slowed",
-            "Times that a user exceeded the command rate and had to wait",
-            value=self._server.rates.slowed,
-        )
-        yield GaugeMetricFamily(
-            "sowline_access_stale",
-            "Whether the access file can't be read; the previous one stays in use",
-            value=authenticator.is_stale,
-        )
-        yield GaugeMetricFamily(
-            "sowline_certificate_expires_seconds",
-            "Expiry time of the TLS certificate, in seconds since 1970; 0 without TLS",
-            value=0.0 if self._tls is None else self._tls.expires,
-        )
-        yield GaugeMetricFamily(
-            "sowline_certificate_stale",
-            "Whether the TLS files can't be used; the previous ones stay in use",
-            value=self._tls is not None and self._tls.is_stale,
-        )
 
     def _lag_metrics(self) -> Iterator[Metric]:
         behind = GaugeMetricFamily(

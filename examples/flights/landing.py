@@ -24,7 +24,7 @@ from examples.flights.disturb import Disturbances
 from examples.flights.run import Run
 
 PAGE = Path(__file__).with_name("page")
-CONSOLE = Path(__file__).parents[2] / "query_service" / "console"
+CONSOLE = Path(__file__).parents[2] / "sowline" / "serving" / "console"
 COOKIE = "sowline-demo"
 
 

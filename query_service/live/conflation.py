@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 from fanout.engine.conflation import Conflation, adapted, by_values_of
 from fanout.engine.delivery import Deltas, Form
 from fanout.engine.subscription import ChangeView, Delivery
-from query_service.outbox.change_message import put_step
-from query_service.outbox.outbox import Outbox
+from query_service.live.change_message import put_step
 from query_service.topics.state import TopicState
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
 from sowline.model.difference import Keys
 from sowline.model.path import Path
 from sowline.protocol.options import AUTO, Options
+from sowline.serving.outbox.outbox import Outbox
 
 
 class Conflated:

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from fanout.engine.matching import LiveSubscriptions
 from fanout.engine.subscription import ChangeView, Delivery
-from query_service.cooperative import Turns
 from query_service.live.subscription import LiveSubscription, deliver
 from query_service.live.view import LiveView
 from query_service.topics.state import TopicState
 from sowline.model.position import Position
 from sowline.protocol.change import Change
 from sowline.runtime.tracing import begin
+from sowline.serving.cooperative import Turns
 
 ViewName = tuple[str, ...]
 """Identifies a view: filter, grouping and projection, order, and whether it is a page."""

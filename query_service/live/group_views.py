@@ -8,7 +8,6 @@ import orjson
 from fanout.engine.groups import GroupChange
 from fanout.engine.page import Entered, Event, Left, Window
 from fanout.engine.subscription import MATCH, OOF, PUBLISH, ChangeView, Delivery
-from query_service.cooperative import in_turns
 from query_service.index.rows import Captured
 from query_service.live.pages import Paged, sorted_set
 from query_service.live.view import GUESSED, Due, LiveView, ShownRecord, Viewer, no_longer_shown
@@ -19,6 +18,7 @@ from query_service.topics.state import TopicState
 from sowline.model.path import Document
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import DELETED, Change
+from sowline.serving.cooperative import in_turns
 
 Order = tuple[int, int, Position]
 """When a record last changed: log time, partition, position."""

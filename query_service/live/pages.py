@@ -6,7 +6,6 @@ import orjson
 
 from fanout.engine.page import SortedSet, deliveries
 from fanout.engine.subscription import ChangeView, Delivery
-from query_service.cooperative import in_turns
 from query_service.index.rows import RowNumbers
 from query_service.live.view import Due, LiveView, ShownRecord, Viewer, no_longer_shown
 from query_service.query.ordering import in_thread_if_large, sorted_in_runs
@@ -16,6 +15,7 @@ from query_service.query.topic_slice import TopicSlice
 from query_service.topics.state import TopicState
 from sowline.expressions.order import SortKey
 from sowline.protocol.change import Change
+from sowline.serving.cooperative import in_turns
 
 
 async def sorted_set(keyed: list[tuple[SortKey, ShownRecord]]) -> SortedSet[ShownRecord]:

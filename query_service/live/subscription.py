@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from fanout.engine.delivery import Deltas, Form, selected
 from fanout.engine.subscription import ChangeView, Delivery, Subscription, entitled
+from query_service.live.change_message import change_message
 from query_service.live.conflation import Conflated, pending_of
-from query_service.outbox.change_message import change_message
-from query_service.outbox.outbox import Outbox
 from query_service.query.selection import Selection
 from query_service.topics.state import TopicState
 from sowline.model.bookmark import Positions, format_position
 from sowline.model.select import Select
 from sowline.protocol.change import Change
+from sowline.serving.outbox.outbox import Outbox
 
 
 class Addressee(NamedTuple):

@@ -16,12 +16,10 @@ import structlog
 from fanout.engine.delivery import Deltas, Form, payload_of
 from fanout.engine.page import Window
 from fanout.engine.subscription import MATCH, OOF, PUBLISH, ChangeView, Delivery, entitled
+from query_service.live.change_message import put_step
 from query_service.live.conflation import Conflated, pending_of
-from query_service.outbox.change_message import put_step
-from query_service.outbox.outbox import Outbox
 from query_service.query.query import Query
 from query_service.query.selection import Selection
-from query_service.refusal import unforeseen
 from query_service.topics.state import TopicState
 from sowline.emodb.writes import DocumentMetadata
 from sowline.errors import SowlineError
@@ -30,6 +28,8 @@ from sowline.model.difference import Keys
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import DELETED, Change
 from sowline.protocol.options import Options
+from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.refusal import unforeseen
 
 log = structlog.get_logger()
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import orjson
 
-from query_service.authorization.entitlements import Entitlement
 from query_service.topics.state import TopicState
 from sowline.filter import ALL
 from sowline.filter.functions import FUNCTIONS
 from sowline.model.path import Document, Path
+from sowline.serving.authorization.entitlements import Entitlement
 
 SAMPLE_RECORDS = 1000
 """Records of a sample; reading them takes some milliseconds."""

@@ -10,11 +10,10 @@ from typing import Any
 import orjson
 
 from fanout.engine.groups import Groups
-from query_service.cooperative import CHUNK, Spend, in_turns
 from query_service.index.rows import RowNumbers, digest_of
 from query_service.query.ordering import in_thread_if_large, sorted_in_runs
 from query_service.query.query import Query
-from query_service.query.selection import QueryLimits, Result, Selection
+from query_service.query.selection import Selection
 from query_service.query.topic_slice import TopicSlice
 from query_service.topics.state import TopicState
 from sowline.expressions.order import Order
@@ -22,6 +21,8 @@ from sowline.expressions.projection import parse_projection
 from sowline.model.bookmark import Positions
 from sowline.model.path import Document
 from sowline.protocol.server_message import sow_record
+from sowline.serving.cooperative import CHUNK, Spend, in_turns
+from sowline.serving.result import QueryLimits, Result
 
 
 def groups_of(topic: TopicState, selection: Selection, groups_max: int) -> Groups:

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 import orjson
 
-from query_service.cooperative import in_turns
 from query_service.index.ranks import top
 from query_service.index.rows import RowNumbers
 from query_service.query.topic_slice import TopicSlice
 from sowline.expressions.order import Order
+from sowline.serving.cooperative import in_turns
 
 T = TypeVar("T")
 

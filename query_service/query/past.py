@@ -10,7 +10,6 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from query_service.cooperative import Spend, in_steps
 from query_service.index.access_path import HISTORY, KEYS, NO_ROWS, AccessPath
 from query_service.index.rows import Captured
 from query_service.query.selection import Selection
@@ -18,6 +17,7 @@ from query_service.query.topic_slice import TopicSlice
 from query_service.replica.history import Former
 from query_service.topics.state import Past, TopicState
 from sowline.filter import ALL, Filter
+from sowline.serving.cooperative import Spend, in_steps
 
 STEP = 2000
 """Records to check before other tasks run."""

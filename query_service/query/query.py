@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from query_service.cooperative import CHUNK, StepSize
 from query_service.index.rows import UNKNOWN_TIME, RowNumbers
 from query_service.query.freshness import lag_seconds
 from query_service.query.ordering import Found, in_order
 from query_service.query.past import as_they_were, slice_at
-from query_service.query.selection import QueryLimits, Result, Selection
+from query_service.query.selection import Selection
 from query_service.query.topic_slice import TopicSlice
 from query_service.query.unknown_fields import warnings_of
 from query_service.topics.state import Past, TopicState
@@ -21,6 +20,8 @@ from sowline.errors import SowlineError
 from sowline.filter import Filter
 from sowline.model.bookmark import Positions, format_bookmark
 from sowline.protocol.server_message import sow_record, sow_records
+from sowline.serving.cooperative import CHUNK, StepSize
+from sowline.serving.result import QueryLimits, Result
 
 PORTION_BYTES = 1 << 20
 """Bytes of bodies to write at once; a single larger record is written alone."""

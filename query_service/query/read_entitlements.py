@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from query_service.authorization.entitlements import Rights, both, check_fields, together
 from query_service.query.selection import Selection
 from query_service.topics.state import TopicState
 from sowline.expressions.projection import parse_projection
 from sowline.filter import ALL
 from sowline.filter.tree import Node
 from sowline.protocol.options import Options
+from sowline.serving.authorization.entitlements import Rights, both, check_fields, together
 
 
 def entitled_to_read(selection: Selection, topics: Sequence[TopicState], rights: Rights) -> Selection:

@@ -4,12 +4,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fanout.engine.subscription import Subscription, require_sent_before
-from query_service.authorization.entitlements import NOT_ENTITLED, Entitlements, Rights
-from query_service.authorization.topic_patterns import TOPIC_CHARS_MAX, excerpt, is_pattern, meant
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
 from query_service.query.read_entitlements import entitled_to_read
-from query_service.query.selection import QueryLimits, Selection
+from query_service.query.selection import Selection
 from query_service.topics.state import ServedTopics, TopicState
 from sowline.emodb import compile_condition
 from sowline.errors import SowlineError
@@ -21,6 +19,9 @@ from sowline.model.bookmark import Positions
 from sowline.model.bookmark_range import BookmarkRange, Point
 from sowline.protocol.options import Options
 from sowline.protocol.request import SUBSCRIBES, Request
+from sowline.serving.authorization.entitlements import NOT_ENTITLED, Entitlements, Rights
+from sowline.serving.authorization.topic_patterns import TOPIC_CHARS_MAX, excerpt, is_pattern, meant
+from sowline.serving.result import QueryLimits
 
 PAGE_RECORDS_MAX = 10_000
 """Records in the page of a paginated subscription; a page is sent at once."""

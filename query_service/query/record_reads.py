@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import orjson
 
-from query_service.authorization.entitlements import Entitlement
 from query_service.query.read_request import no_sow
 from query_service.query.selection import Selection
 from query_service.query.topic_slice import TopicSlice
@@ -16,6 +15,7 @@ from sowline.emodb.writes import DocumentMetadata, document_of
 from sowline.errors import SowlineError
 from sowline.filter import ALL
 from sowline.model.select import Select
+from sowline.serving.authorization.entitlements import Entitlement
 
 
 def read_record(topic: TopicState, key: str, entitlement: Entitlement) -> bytes:

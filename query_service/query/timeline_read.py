@@ -15,7 +15,6 @@ from typing import Any
 import orjson
 from confluent_kafka import Message
 
-from query_service.authorization.entitlements import NOT_ENTITLED, Rights
 from query_service.query.read_request import no_sow, one_topic
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.timeline import Noted
@@ -34,6 +33,7 @@ from sowline.protocol.change import AGAIN, DELETE, Change, read_event
 from sowline.protocol.command import SOW_DELETE
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import iso_time
+from sowline.serving.authorization.entitlements import NOT_ENTITLED, Rights
 
 LIMIT_MAX = 1000
 """The largest number of writes in one answer."""
@@ -93,6 +93,11 @@ class TimelineAnswer:
     since: int
     """A time in ms since 1970; earlier writes may be missing."""
     writes: list[bytes]
+
+    @property
+    def sow_key(self) -> bytes:
+        """The SOW key of the document."""
+        return self.wanted.sow_key
 
     @property
     def answer(self) -> bytes:

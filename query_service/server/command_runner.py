@@ -6,14 +6,14 @@ from typing import Any
 
 import structlog
 
-from query_service.access.login_session import LoginSession
-from query_service.authorization.entitlements import Rights
 from query_service.context import ServiceContext
-from query_service.outbox.outbox import Outbox
-from query_service.refusal import unforeseen
 from sowline.errors import SowlineError
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import failure
+from sowline.serving.access.login_session import LoginSession
+from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.refusal import unforeseen
 
 log = structlog.get_logger()
 

@@ -1,18 +1,16 @@
-"""The HTTP API: topics, clients, queries, records, timelines and writes."""
+"""The HTTP API: topics, queries, records, timelines and writes."""
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
 
-from query_service.access.middleware import payer_of
-from query_service.access.rate_limits import Rates
-from query_service.authorization.entitlements import NOT_ENTITLED, Entitlements, Rights
 from query_service.context import ServiceContext
 from query_service.query.field_sample import described_fields
 from query_service.query.freshness import lag_seconds, wait_until_fresh
@@ -23,11 +21,7 @@ from query_service.query.read_request import no_sow, one_topic, read_request_of,
 from query_service.query.record_reads import read_record
 from query_service.query.tails import TAIL_PARAMETERS, TailKind, TailReader, tail_request_of
 from query_service.query.timeline_read import timeline_request_of
-from query_service.refusal import refused
 from query_service.replica.log_end import Lag
-from query_service.server.address import Address, read_address
-from query_service.server.clients import Clients
-from query_service.server.worker_thread import FILTER_CHAR_BYTES, bytes_to_read, in_worker_thread
 from query_service.subscriptions.bookmark_resolver import check_newest, wait_for_past, wait_for_replica
 from query_service.subscriptions.query_at_bookmark import query_at
 from query_service.topics.state import ServedTopics, TopicState
@@ -41,27 +35,33 @@ from query_service.writes.requests import (
 )
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
-from sowline.model.body import why_not_json
-from sowline.protocol.command import DELTA, SOW_DELETE
+from sowline.protocol.command import DELTA, DELTA_PUBLISH, PUBLISH, SOW_DELETE
 from sowline.protocol.request import Request, read_request
 from sowline.protocol.server_message import one_line
 from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
 from sowline.runtime.tracing import begin
-
-NDJSON = "application/x-ndjson"
-FRESHNESS = ("at_least", "max_staleness")
-SOW_FIELDS = (
-    "bookmark",
-    "filter",
-    "condition",
-    "options",
-    "order_by",
-    "top_n",
-    "skip_n",
-    "sow_keys",
-    *FRESHNESS,
+from sowline.serving.access.middleware import payer_of
+from sowline.serving.access.rate_limits import Rates
+from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.http.address import Address, read_address
+from sowline.serving.http.requests import (
+    FRESHNESS,
+    NDJSON,
+    body_in,
+    header_text,
+    instant_headers,
+    is_lines,
+    lines_of,
+    parameters_in,
+    readable_fields,
+    require_admin,
+    rights_in,
+    sow_fields_in,
+    with_first,
 )
-NUMBERS = ("top_n", "skip_n")
+from sowline.serving.refusal import refused
+from sowline.serving.worker_thread import FILTER_CHAR_BYTES, bytes_to_read, in_worker_thread
+
 TIMELINE_PARAMETERS = ("bookmark", "up_to", "limit", "reversed", *FRESHNESS)
 TRUTHS = {"true": True, "false": False}
 
@@ -69,24 +69,39 @@ TRUTHS = {"true": True, "false": False}
 class HttpApi:
     """Answers HTTP requests independently of each other: there is no session."""
 
-    def __init__(self, settings: Settings, context: ServiceContext, clients: Clients, rates: Rates) -> None:
+    def __init__(self, settings: Settings, context: ServiceContext, rates: Rates) -> None:
         self._settings = settings
         self._context = context
         self._state = context.state
-        self._clients = clients
         self._rates = rates
         self._tails = TailReader(context.kafka)
 
+    @property
+    def routes(self) -> list[Route]:
+        """The routes of this API."""
+        of_topic = "/v1/topics/{topic:path}"
+        writes = (PUBLISH, DELTA_PUBLISH, DELTA, SOW_DELETE)
+        return [
+            Route("/v1/topics", self.topics),
+            Route(f"{of_topic}/fields", self.fields),
+            Route(f"{of_topic}/kafka", self.kafka),
+            *(Route(f"{of_topic}/{kind.value}", partial(self.tail, kind)) for kind in TailKind),
+            Route(f"{of_topic}/sow", self.sow, methods=["POST"]),
+            Route(f"{of_topic}/explain", self.explain, methods=["POST"]),
+            *(Route(f"{of_topic}/{name}", partial(self.write, name), methods=["POST"]) for name in writes),
+            Route(f"{of_topic}/records/{{key:path}}", self.record),
+        ]
+
     async def topics(self, request: HttpRequest) -> Response:
         """List the topics that the user may read or write."""
-        rights, is_admin = _rights(request), request.state.identity.rights.is_admin
+        rights, is_admin = rights_in(request), request.state.identity.rights.is_admin
         kafka = self._settings.kafka_advertised or self._settings.kafka
         return JSONResponse(
             {
                 "kafka": kafka,
                 "topics": [
                     self._describe(topic)
-                    | {"select": _readable_fields(rights.read, name)}
+                    | {"select": readable_fields(rights.read, name)}
                     | ({"indexes": topic.indexes.statistics()} if is_admin else {})
                     for name, topic in self._state.topics.items()
                     if name in rights.read or name in rights.write
@@ -118,29 +133,10 @@ class HttpApi:
             "subscriptions": self._context.dispatcher.live_in(definition.name),
         }
 
-    async def clients(self, request: HttpRequest) -> Response:
-        """List the connected clients."""
-        try:
-            _require_admin(request)
-        except SowlineError as error:
-            return refused(error)
-        return JSONResponse(await self._clients.listed())
-
-    async def disconnect(self, request: HttpRequest) -> Response:
-        """Close the connection of a client; it reconnects, unless its program decides otherwise."""
-        try:
-            _require_admin(request)
-            number = request.path_params["id"]
-            if not await self._clients.disconnect(number):
-                raise SowlineError("no client", f"expected the id of a connected client, got {number}")
-        except SowlineError as error:
-            return refused(error)
-        return JSONResponse({"id": number})
-
     async def fields(self, request: HttpRequest) -> Response:
         """Describe the fields of a topic, from a sample of the records that the user may see."""
         try:
-            rights = _rights(request)
+            rights = rights_in(request)
             topic = one_topic(self._state, request.path_params["topic"], rights.read)
             if not topic.definition.has_sow:
                 raise no_sow(topic)
@@ -152,8 +148,8 @@ class HttpApi:
     async def kafka(self, request: HttpRequest) -> Response:
         """Describe the Kafka topics of a topic."""
         try:
-            _require_admin(request)
-            topic = one_topic(self._state, request.path_params["topic"], _rights(request).read)
+            require_admin(request)
+            topic = one_topic(self._state, request.path_params["topic"], rights_in(request).read)
             found = await described_kafka_topics(self._context.kafka, topic.definition)
         except SowlineError as error:
             return refused(error)
@@ -162,9 +158,9 @@ class HttpApi:
     async def tail(self, kind: TailKind, request: HttpRequest) -> Response:
         """Answer with the newest messages of one of a topic's Kafka topics."""
         try:
-            _require_admin(request)
-            topic = one_topic(self._state, request.path_params["topic"], _rights(request).read)
-            given = _parameters(request, TAIL_PARAMETERS)
+            require_admin(request)
+            topic = one_topic(self._state, request.path_params["topic"], rights_in(request).read)
+            given = parameters_in(request, TAIL_PARAMETERS)
             tail = await self._tails.read(tail_request_of(topic.definition, kind, given))
         except SowlineError as error:
             return refused(error)
@@ -179,10 +175,10 @@ class HttpApi:
             first = await anext(lines, b"")
         except SowlineError as error:
             return refused(error)
-        headers = _instant_headers(query.bookmark, query.result.lag_seconds)
+        headers = instant_headers(query.bookmark, query.result.lag_seconds)
         if query.result.warnings:
-            headers["Sowline-Warning"] = _header_text("; ".join(query.result.warnings))
-        body = _with_first(first, lines)
+            headers["Sowline-Warning"] = header_text("; ".join(query.result.warnings))
+        body = with_first(first, lines)
         return StreamingResponse(body, media_type=NDJSON, headers=headers)
 
     async def explain(self, request: HttpRequest) -> Response:
@@ -210,13 +206,13 @@ class HttpApi:
 
     async def _read_record(self, address: Address, request: HttpRequest) -> Response:
         """Answer with the record; the header Sowline-Bookmark has the bookmark of the instant."""
-        demanded = _parameters(request, FRESHNESS)
-        rights = _rights(request)
+        demanded = parameters_in(request, FRESHNESS)
+        rights = rights_in(request)
         topic = one_topic(self._state, address.topic, rights.read)
         if demanded:
             fields = {"command": "sow", "topic": address.topic, **demanded}
             await wait_until_fresh(self._state, [topic], read_request(orjson.dumps(fields)))
-        headers = _instant_headers(topic.bookmark(topic.positions), lag_seconds([topic]))
+        headers = instant_headers(topic.bookmark(topic.positions), lag_seconds([topic]))
         return Response(
             read_record(topic, address.key, rights.read.of(address.topic)),
             media_type="application/json",
@@ -225,7 +221,7 @@ class HttpApi:
 
     async def _timeline(self, address: Address, request: HttpRequest) -> Response:
         """Answer with the timeline of a document."""
-        asked, rights = _timeline_request(address, request), _rights(request)
+        asked, rights = _timeline_request(address, request), rights_in(request)
         if asked.demands_fresh:
             await wait_until_fresh(self._state, topics_of(self._state, asked.topic, rights.read), asked)
         wanted = timeline_request_of(self._state, asked, rights)
@@ -254,15 +250,15 @@ class HttpApi:
     async def _written(self, command: str, request: HttpRequest, more: Mapping[str, str]) -> Response:
         """Write commands; answer with their bookmark once Kafka has them, or with their outcomes once applied."""
         try:
-            given = {**more} | _parameters(request, (*PARAMETERS, *_OWN_PARAMETERS.get(command, ()), "ack"))
+            given = {**more} | parameters_in(request, (*PARAMETERS, *_OWN_PARAMETERS.get(command, ()), "ack"))
             ack = given.pop("ack", "persisted")
             if ack not in ("persisted", "processed"):
                 raise SowlineError("bad request", f"expected ack=persisted or ack=processed, got {ack!r}")
-            body = await _body(request, self._settings.frame_bytes_max)
-            topic, rights = request.path_params["topic"], _rights(request)
+            body = await body_in(request, self._settings.frame_bytes_max)
+            topic, rights = request.path_params["topic"], rights_in(request)
             size = len(body) + FILTER_CHAR_BYTES * len(given.get("filter", ""))
             writings = await in_worker_thread(
-                size, _posted, self._state, topic, command, given, body, _is_lines(request), rights
+                size, _posted, self._state, topic, command, given, body, is_lines(request), rights
             )
         except SowlineError as error:
             return refused(error)
@@ -287,32 +283,15 @@ class HttpApi:
         return JSONResponse(answer)
 
     async def _query(self, request: HttpRequest) -> Query | GroupedQuery:
-        fields = await _fields(request, self._settings.frame_bytes_max)
+        fields = await sow_fields_in(request, self._settings.frame_bytes_max)
         sow = read_request(orjson.dumps({"command": "sow", "topic": request.path_params["topic"]} | fields))
-        rights = _rights(request)
+        rights = rights_in(request)
         if sow.demands_fresh:
             await wait_until_fresh(self._state, topics_of(self._state, sow.topic, rights.read), sow)
         checked = await in_worker_thread(bytes_to_read(sow), read_request_of, self._state, sow, rights)
         query = query_at(self._context, sow, checked)
         await wait_for_past(self._context, sow, rights)
         return query
-
-
-def _require_admin(request: HttpRequest) -> None:
-    if not request.state.identity.rights.is_admin:
-        raise SowlineError(NOT_ENTITLED, "expected a user with a role that has `admin`")
-
-
-def _rights(request: HttpRequest) -> Rights:
-    """Return the rights of the user."""
-    rights: Rights = request.state.identity.rights
-    return rights
-
-
-def _readable_fields(read: Entitlements, topic: str) -> str | None:
-    """Return the select list of the fields that the user may read in a topic; None for all or none."""
-    select = read.of(topic).select if topic in read else None
-    return None if select is None else select.text
 
 
 def _lag_fields(topic: TopicState) -> dict[str, Any]:
@@ -334,17 +313,6 @@ def _lag_fields(topic: TopicState) -> dict[str, Any]:
     }
 
 
-def _instant_headers(bookmark: str, seconds: float | None) -> dict[str, str]:
-    """Return the headers that name the instant of an answer and, if it is known, how far it is behind the log."""
-    lag = {} if seconds is None else {"Sowline-Lag-Seconds": f"{seconds:.3f}"}
-    return {"Sowline-Bookmark": bookmark, **lag}
-
-
-def _header_text(text: str) -> str:
-    """Return a text as a header may hold it: characters other than ASCII are escaped as in Python."""
-    return text.encode("ascii", "backslashreplace").decode()
-
-
 def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)
 
@@ -354,19 +322,9 @@ def _seconds_since(moment: int) -> float | None:
     return max(0.0, time.time() - moment / 1000) if moment else None
 
 
-def _parameters(request: HttpRequest, accepted: Sequence[str]) -> dict[str, str]:
-    """Return the query parameters; raise `bad request` for unknown ones."""
-    given = dict(request.query_params)
-    if unknown := given.keys() - set(accepted):
-        raise SowlineError(
-            "bad request", f"expected the parameters {', '.join(accepted)}, got {', '.join(sorted(unknown))}"
-        )
-    return given
-
-
 def _timeline_request(address: Address, request: HttpRequest) -> Request:
     """Return the timeline request of a GET; raise `bad request` for unknown parameters."""
-    given: dict[str, Any] = dict(_parameters(request, TIMELINE_PARAMETERS))
+    given: dict[str, Any] = dict(parameters_in(request, TIMELINE_PARAMETERS))
     limit = given.get("limit", "")
     if limit.isascii() and limit.isdecimal():
         given["limit"] = int(limit)
@@ -380,15 +338,6 @@ _OWN_PARAMETERS = {SOW_DELETE: SELECTORS, DELTA: (KEY,)}
 """By command, the parameters that only this command takes."""
 
 
-def _is_lines(request: HttpRequest) -> bool:
-    """Whether a body has many records, one per line."""
-    return request.headers.get("content-type", "").partition(";")[0].strip() == NDJSON
-
-
-def _lines_of(body: bytes) -> list[bytes]:
-    return [line.strip() for line in body.splitlines() if line.strip()]
-
-
 def _posted(
     state: ServedTopics,
     topic: str,
@@ -400,56 +349,13 @@ def _posted(
 ) -> list[RequestedCommand]:
     """Return the commands of a body: one record, or one per line; deltas for one document, or one per line."""
     if command != DELTA:
-        records = _lines_of(body) if is_lines else [body] if body.strip() else []
+        records = lines_of(body) if is_lines else [body] if body.strip() else []
         return posted_writes(state, topic, command, given, records, rights, are_lines=is_lines)
     if is_lines:
-        return posted_lines(state, topic, given, _lines_of(body), rights)
+        return posted_lines(state, topic, given, lines_of(body), rights)
     return posted_deltas(state, topic, given, body, rights)
-
-
-async def _fields(request: HttpRequest, bytes_max: int) -> dict[str, Any]:
-    """Read the fields of a query from the URL and the JSON body; raise `bad request` for unknown ones."""
-    fields: dict[str, Any] = {
-        name: int(text) if name in NUMBERS and text.isascii() and text.isdecimal() else text
-        for name, text in request.query_params.items()
-    }
-    if body := await _body(request, bytes_max):
-        try:
-            given = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise SowlineError(
-                "bad request", why_not_json(body, error, "a JSON object as the body")
-            ) from error
-        if not isinstance(given, dict):
-            raise SowlineError("bad request", "expected a JSON object as the body")
-        fields |= given
-    if unknown := fields.keys() - SOW_FIELDS:
-        accepted = ", ".join(SOW_FIELDS)
-        raise SowlineError("bad request", f"expected the fields {accepted}, got {', '.join(sorted(unknown))}")
-    return fields
-
-
-async def _body(request: HttpRequest, bytes_max: int) -> bytes:
-    """Read the body. Raise `too large` only at its end: a client that is still sending reads no answer."""
-    body, size = bytearray(), 0
-    try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size <= bytes_max:
-                body += chunk
-    except ClientDisconnect:
-        raise SowlineError("bad request", "the connection ended before the whole body had arrived") from None
-    if size > bytes_max:
-        raise SowlineError("too large", f"expected a body of at most {bytes_max} bytes, got {size}")
-    return bytes(body)
 
 
 async def _lines(query: Query | GroupedQuery) -> AsyncIterator[bytes]:
     async for _, records in query.records():
         yield b"".join([one_line(record) for record in records])
-
-
-async def _with_first(first: bytes, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for more in lines:
-        yield more

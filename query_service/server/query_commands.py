@@ -5,13 +5,6 @@ import itertools
 from collections.abc import Iterator
 from functools import partial
 
-from query_service.outbox.group import (
-    acknowledge,
-    acknowledge_completed,
-    acknowledge_processed,
-    send_group,
-    send_timeline,
-)
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
 from query_service.query.read_request import ReadRequest
@@ -22,6 +15,13 @@ from query_service.subscriptions.query_at_bookmark import query_at
 from sowline.errors import SowlineError
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import failure, message
+from sowline.serving.outbox.group import (
+    acknowledge,
+    acknowledge_completed,
+    acknowledge_processed,
+    send_group,
+    send_timeline,
+)
 
 
 class QueryCommands:

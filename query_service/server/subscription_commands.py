@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-from query_service.outbox.group import acknowledge_done
 from query_service.query.read_request import (
     PositionsByLog,
     ReadRequest,
@@ -17,13 +16,14 @@ from query_service.query.read_request import (
 )
 from query_service.server.command_runner import QUERIES_MAX, CommandRunner, too_many_in_flight
 from query_service.server.query_commands import QueryCommands
-from query_service.subscriptions.progress import SubscriptionStatus
 from query_service.subscriptions.record_subscription import RecordSubscription
 from query_service.subscriptions.view_subscription import ViewSubscription
 from sowline.errors import SowlineError
 from sowline.model.bookmark import format_bookmark
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import failure, message
+from sowline.serving.outbox.group import acknowledge_done
+from sowline.serving.sessions.status import SubscriptionStatus
 
 SUBSCRIPTIONS_MAX = 10_000
 

@@ -5,10 +5,7 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
-from query_service.authorization.entitlements import Rights
-from query_service.outbox.group import acknowledge_done
 from query_service.server.command_runner import CommandRunner, Run, too_many_in_flight
-from query_service.server.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
 from query_service.topics.state import ServedTopics
 from query_service.writes.delta_requests import delta_of
 from query_service.writes.requests import PendingCommands, RequestedCommand, writes_of
@@ -16,6 +13,9 @@ from sowline.errors import SowlineError
 from sowline.protocol.command import DELTA
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack, failure
+from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.outbox.group import acknowledge_done
+from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
 
 WRITES_MAX = 10_000
 """The largest number of commands of one client whose outcome is unknown."""

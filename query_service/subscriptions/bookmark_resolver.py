@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from confluent_kafka import TopicPartition
 
-from query_service.authorization.entitlements import Rights
 from query_service.context import ServiceContext
 from query_service.query.read_request import PositionsByLog, past_of, topics_of
 from query_service.subscriptions.catch_up import BookmarkExpired, ChangesAfter, events_between
@@ -23,6 +22,7 @@ from sowline.model.bookmark_range import BookmarkRange, Moment, Point
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.changes_loader import Verdict, verdict
 from sowline.protocol.request import Request
+from sowline.serving.authorization.entitlements import Rights
 
 BEHIND_SECONDS_MAX = 10.0
 """Seconds to wait for a replica that is behind a bookmark."""

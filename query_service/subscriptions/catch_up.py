@@ -11,7 +11,6 @@ from typing import TypeVar
 from confluent_kafka import KafkaException, Message
 
 from fanout.engine.subscription import ChangeView, Delivery
-from query_service.cooperative import TURN_SECONDS, Turns
 from query_service.live.dispatcher import Dispatcher
 from query_service.live.subscription import LiveSubscription, deliver
 from query_service.replica.partition_replica import PartitionReplica
@@ -23,6 +22,7 @@ from sowline.model.bookmark import Positions, format_position
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Event, read_event
 from sowline.protocol.changes_loader import Verdict, verdict
+from sowline.serving.cooperative import TURN_SECONDS, Turns
 
 BATCH_MAX = 1000
 

@@ -1,28 +1,8 @@
-"""The progress of a subscription: its status, and the time to send its client a bookmark. Pure."""
-
-from typing import Literal, NamedTuple
+"""The progress of a subscription: the time to send its client a bookmark. Pure."""
 
 from query_service.query.read_request import PositionsByLog
 from sowline.model.bookmark import Positions
-from sowline.protocol.request import Request
-
-State = Literal["beginning", "group", "live", "catching up", "paused", "paced"]
-"""`beginning`: not acknowledged yet. `group`: its records are being sent. `catching up`: it sends older changes as
-fast as the client reads them. `paced`: it sends the changes one by one, because it has an end or a rate."""
-
-TICKS = 4
-"""The number of consecutive checks without a sent message after which the bookmark is sent."""
-
-
-class SubscriptionStatus(NamedTuple):
-    """The current status of one subscription."""
-
-    request: Request
-    state: State
-    behind_positions: int
-    """Log offsets that the replica has applied and the client was not sent, over all partitions."""
-    behind_seconds: float
-    """Seconds since it last was at its replica's position; 0 if it is now."""
+from sowline.serving.sessions.status import TICKS
 
 
 def positions_between(sent: Positions, held: Positions) -> int:

@@ -5,15 +5,12 @@ import contextlib
 
 from fanout.engine.delivery import whole_payload
 from query_service.context import ServiceContext
-from query_service.cooperative import running, together
+from query_service.live.change_message import put_payload
 from query_service.live.subscription import LiveSubscription
-from query_service.outbox.change_message import put_payload
-from query_service.outbox.group import Mark, acknowledge, acknowledge_processed, send_group
-from query_service.outbox.outbox import Outbox
 from query_service.query.freshness import lag_seconds
 from query_service.query.query import Query
 from query_service.query.read_request import PositionsByLog, no_sow, past_of, subscription_of
-from query_service.query.selection import Result, Selection
+from query_service.query.selection import Selection
 from query_service.subscriptions.bookmark_resolver import (
     begin_of,
     check_eras,
@@ -23,7 +20,7 @@ from query_service.subscriptions.bookmark_resolver import (
 )
 from query_service.subscriptions.catch_up import BookmarkExpired, CatchUp
 from query_service.subscriptions.end import Ends, ends_of, known_end
-from query_service.subscriptions.progress import ProgressTimer, State, SubscriptionStatus
+from query_service.subscriptions.progress import ProgressTimer
 from query_service.subscriptions.replacement import HeldRecords, ReplacementQuery
 from query_service.subscriptions.replay import Replay
 from query_service.subscriptions.subscribed_topics import SubscribedTopics
@@ -34,6 +31,11 @@ from sowline.model.bookmark import format_bookmark
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack
+from sowline.serving.cooperative import running, together
+from sowline.serving.outbox.group import Mark, acknowledge, acknowledge_processed, send_group
+from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.result import Result
+from sowline.serving.sessions.status import State, SubscriptionStatus
 
 GONE = ("bookmark_expired", "history expired")
 """The reasons that mean that the requested start is no longer available."""

@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 from query_service.context import ServiceContext
-from query_service.cooperative import STEP_SECONDS, running
 from query_service.live.subscription import LiveSubscription
 from query_service.subscriptions.catch_up import ChangesAfter, change_views, deliver_one
 from query_service.subscriptions.end import End, Ends
 from sowline.protocol.change import Change
 from sowline.protocol.options import ReplayRate
+from sowline.serving.cooperative import STEP_SECONDS, running
 
 BURST_SECONDS = 0.1
 """Seconds of unused rate that may be used at once."""

@@ -1,12 +1,12 @@
 """The checksum of a view: the number of records that a client should hold at a bookmark, and their hash."""
 
 from query_service.context import ServiceContext
-from query_service.outbox.outbox import Outbox
 from query_service.query.query import Query
 from query_service.query.selection import Selection
 from query_service.subscriptions.subscribed_topics import SubscribedTopics
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import message
+from sowline.serving.outbox.outbox import Outbox
 
 
 async def send_records_checksum(

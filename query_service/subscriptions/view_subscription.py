@@ -8,17 +8,14 @@ from functools import partial
 from fanout.engine.delivery import whole_payload
 from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
 from query_service.context import ServiceContext
-from query_service.cooperative import together
+from query_service.live.change_message import put_payload
 from query_service.live.group_views import GroupView, shown_in_order
 from query_service.live.view import LiveView, ShownRecord, Viewer, no_longer_shown
-from query_service.outbox.change_message import put_payload
-from query_service.outbox.group import Mark, acknowledge, acknowledge_processed, put_group, send_group
-from query_service.outbox.outbox import Outbox
 from query_service.query.freshness import lag_seconds
 from query_service.query.grouping import GroupedQuery, hash_of
 from query_service.query.query import Query
 from query_service.query.read_request import PositionsByLog, past_of
-from query_service.query.selection import Result, Selection
+from query_service.query.selection import Selection
 from query_service.query.unknown_fields import warnings_of
 from query_service.subscriptions.bookmark_resolver import (
     begin_of,
@@ -28,7 +25,7 @@ from query_service.subscriptions.bookmark_resolver import (
 )
 from query_service.subscriptions.catch_up import BookmarkExpired, changes_since
 from query_service.subscriptions.open_views import OpenViews
-from query_service.subscriptions.progress import ProgressTimer, SubscriptionStatus, positions_between
+from query_service.subscriptions.progress import ProgressTimer, positions_between
 from query_service.subscriptions.record_subscription import GONE
 from query_service.subscriptions.replacement import check_page_restated
 from query_service.subscriptions.view_checksum import put_view_checksum
@@ -39,6 +36,11 @@ from sowline.model.bookmark import Positions, format_position
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack, sow_record
+from sowline.serving.cooperative import together
+from sowline.serving.outbox.group import Mark, acknowledge, acknowledge_processed, put_group, send_group
+from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.result import Result
+from sowline.serving.sessions.status import SubscriptionStatus
 
 
 class ViewSubscription:

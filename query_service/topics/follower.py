@@ -17,7 +17,6 @@ from typing import Any, cast
 import structlog
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from query_service.cooperative import StepSize
 from query_service.replica.partition_replica import whole_records
 from query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
 from query_service.topics.message_reader import ChangesPartition, MessageReader, Portions, is_plain
@@ -28,6 +27,7 @@ from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster, await_answer, compaction_lag_ms
 from sowline.kafka.clients import REPORT_ENDS, Behind, plain_consumer, poll_batch
 from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete, is_of
+from sowline.serving.cooperative import StepSize
 
 log = structlog.get_logger()
 

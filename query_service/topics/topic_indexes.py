@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from query_service.cooperative import Spend, in_steps, uncounted
 from query_service.index.access_path import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN, AccessPath
 from query_service.index.budget import Memory
 from query_service.index.column import Column
@@ -31,6 +30,7 @@ from sowline.expressions.order import Order
 from sowline.filter import ALL, Filter
 from sowline.filter.tree import Node, conjunction
 from sowline.model.path import Path, parse_path
+from sowline.serving.cooperative import Spend, in_steps, uncounted
 
 CHUNK = 1000
 """Bodies to read before other tasks run."""

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from query_service.authorization.entitlements import Rights
 from query_service.query.read_request import one_topic
 from query_service.topics.state import ServedTopics, TopicState
 from query_service.writes.publishing import CheckedCommand
@@ -15,6 +14,7 @@ from sowline.emodb.writable import DELTAS_MAX, check_delta, check_deltas
 from sowline.errors import SowlineError
 from sowline.model.body import why_not_json
 from sowline.protocol.request import Request
+from sowline.serving.authorization.entitlements import Rights
 
 KEY = "key"
 

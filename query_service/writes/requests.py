@@ -8,7 +8,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
-from query_service.authorization.entitlements import Rights
 from query_service.query.read_request import no_sow, one_topic, topics_of
 from query_service.replica.outcomes import CommandOutcome
 from query_service.topics.state import ServedTopics, TopicState
@@ -21,6 +20,7 @@ from sowline.model.position import Position
 from sowline.protocol.command import SOW_DELETE, split_keys
 from sowline.protocol.request import Request
 from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
+from sowline.serving.authorization.entitlements import Rights
 
 TURN_COMMANDS = 200
 """Commands of one request to write before other tasks of the event loop run."""

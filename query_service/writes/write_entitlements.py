@@ -9,13 +9,13 @@ from typing import Any
 
 import orjson
 
-from query_service.authorization.entitlements import NOT_ENTITLED, Rights, both, check_fields
 from query_service.topics.state import TopicState
 from query_service.writes.publishing import CheckedCommand
 from sowline.errors import SowlineError
 from sowline.filter import ALL, Filter, compile_filter
 from sowline.model.merge import merge
 from sowline.protocol.command import DELTA, DELTA_PUBLISH, SOW_DELETE
+from sowline.serving.authorization.entitlements import NOT_ENTITLED, Rights, both, check_fields
 
 
 def entitled_to_delete(topic: TopicState, fields: Mapping[str, Any], rights: Rights) -> Mapping[str, Any]:

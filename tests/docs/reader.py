@@ -15,9 +15,9 @@ import yaml
 
 from ingest.definition import load_pipeline
 from materializer.admin.commands import operate
-from query_service.authorization.access_file import parse_access
 from sowline.cli import main
 from sowline.config.topics import parse_topics
+from sowline.serving.authorization.access_file import parse_access
 from tests.docs.compare import agrees
 from tests.docs.pages import Block, blocks_of
 from tests.docs.terminal import Command, Terminal, commands_of

@@ -2,7 +2,7 @@
 
 import yaml
 
-from query_service.authorization.entitlements import Role, rights_of
+from sowline.serving.authorization.entitlements import Role, rights_of
 from tests.docs.pages import blocks_of
 
 PAGE = blocks_of("docs/entitlements.md")

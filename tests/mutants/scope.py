@@ -16,7 +16,7 @@ PROPERTY = {
     "fanout/engine/subscription.py": ["test_subscriptions.py"],
     "materializer/core": ["test_core_model.py", "test_supplied_model.py", "test_transient_model.py"],
     "materializer/core/documents.py": ["test_documents.py"],
-    "query_service/authorization/entitlements.py": ["test_entitled.py"],
+    "sowline/serving/authorization/entitlements.py": ["test_entitled.py"],
     "query_service/index": ["test_index_access_paths.py"],
     "query_service/replica/history.py": ["test_history.py"],
     "query_service/replica/timeline.py": ["test_timeline.py"],

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from query_service.index.access_path import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN
 from query_service.query.query import Query
-from query_service.query.selection import QueryLimits, Selection
+from query_service.query.selection import Selection
 from query_service.replica.plain_run import EventAtOffset
 from query_service.topics.state import ServedTopics, TopicState
 from sowline.config.topics import Topics, parse_topics
@@ -31,6 +31,7 @@ from sowline.model.bookmark import format_position
 from sowline.model.key import key_text, partition_of, sow_key
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import Change
+from sowline.serving.result import QueryLimits
 from tests.property.test_index_access_paths import DOCUMENTS, FILTERS, LOOKUPS
 
 LIMITS = QueryLimits()
@@ -420,6 +421,6 @@ def test_the_same_while_indexes_are_being_made(drawn: Drawn) -> None:
     with (
         patch.multiple("query_service.topics.topic_indexes", CHUNK=3, AT_ONCE=4),
         patch("query_service.query.query.CHUNK", 2),
-        patch("query_service.cooperative.CHUNK", 2),
+        patch("sowline.serving.cooperative.CHUNK", 2),
     ):
         _happens(drawn)

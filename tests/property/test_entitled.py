@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from query_service.query.selection import QueryLimits
+from sowline.serving.result import QueryLimits
 from tests.property.clock import ClockLoop
 from tests.property.test_subscriptions import (
     ROOMY,

@@ -17,7 +17,7 @@ from query_service.query import past
 from query_service.query import read_request as asking
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
-from query_service.query.selection import QueryLimits, Selection
+from query_service.query.selection import Selection
 from query_service.replica.plain_run import EventAtOffset
 from query_service.subscriptions.query_at_bookmark import query_at
 from query_service.topics.state import ServedTopics, TopicState
@@ -31,6 +31,7 @@ from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import AGAIN, Change, Event, Progress
 from sowline.protocol.options import parse_options
 from sowline.protocol.request import Request
+from sowline.serving.result import QueryLimits
 
 PARTITIONS = 2
 KEYS = 4

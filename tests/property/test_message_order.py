@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query_service.outbox.message_order import MessageOrder
+from sowline.serving.outbox.message_order import MessageOrder
 
 NAMES = ("a", "b", "c")
 OF = st.sets(st.sampled_from(NAMES), min_size=1).map(sorted)

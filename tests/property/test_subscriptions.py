@@ -16,8 +16,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from query_service.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
-from query_service.query.selection import QueryLimits
 from query_service.replica.plain_run import EventAtOffset
 from sowline.filter import compile_filter
 from sowline.model.bookmark import Positions, format_bookmark, parse_bookmark
@@ -26,6 +24,8 @@ from sowline.model.position import Position, before_the_log
 from sowline.model.select import parse_select
 from sowline.protocol.change import Change, Progress
 from sowline.protocol.server_message import iso_time
+from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
+from sowline.serving.result import QueryLimits
 from tests.property.clock import ClockLoop
 from tests.property.world import written
 from tests.unit.query_service.sessions import DOMAIN, Json, Server

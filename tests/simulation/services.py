@@ -11,7 +11,6 @@ from materializer.service import Materializer
 from query_service.context import ServiceContext
 from query_service.live.dispatcher import Dispatcher
 from query_service.replica.plain_run import events_of
-from query_service.server.session import Session
 from query_service.snapshots.reader import SnapshotReader
 from query_service.topics.follower import Batches, TopicFollower, no_snapshot
 from query_service.topics.message_reader import ChangesPartition
@@ -20,6 +19,7 @@ from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.native import Core
 from sowline.runtime.native import native_core
+from sowline.serving.sessions.session import Session
 from tests.simulation.broker import Broker, Group
 from tests.simulation.disk import Disks
 from tests.simulation.process import Process
@@ -169,5 +169,5 @@ class QueryService(Process):
     async def tell_progress(self) -> None:
         """Tell quiet subscriptions where they stand."""
         for session in list(self.sessions):
-            await session.send_progress()
+            await session.commands.send_progress()
             await asyncio.sleep(0)

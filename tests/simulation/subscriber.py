@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from query_service.outbox.outbox import Outbox
-from query_service.server.session import Session
+from query_service.server.server import session_of
 from sowline.client.ask import Ask
 from sowline.client.stream import Stream, stream_id
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.model.position import Position
 from sowline.protocol.client_message import Message, Received, read_frame
+from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.sessions.session import Session
 from tests.property.document_model import CONDITIONS
 from tests.property.model import FILTERS, Account, Body, Effect, merged
 from tests.simulation.truth import Truth, hold
@@ -133,7 +134,7 @@ class Subscriber:
             return
         self.service = service
         self._outbox = Outbox(self._chance.choice((300, 3000, 1 << 20)))
-        self._session = Session(service.context, self._outbox)
+        self._session = session_of(service.context, self._outbox)
         service.sessions.add(self._session)
         self._trace(self.name, "connects to", service.name, ask.command, ask.bookmark)
         self._send(ask.request(self.stream.id))

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from bench.hostile import FRAME_BYTES, PATTERNS, PATTERNS_TOO_LARGE, Command, commands
-from query_service.authorization.entitlements import Rights
+from sowline.serving.authorization.entitlements import Rights
 from tests.unit.materializer.core.test_applier import Core, reasons
 from tests.unit.query_service.sessions import Json, Server
 

@@ -8,20 +8,21 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from query_service.access.login_session import LoginSession
-from query_service.authorization.entitlements import EVERYTHING, Rights
-from query_service.authorization.identity import ANYBODY
 from query_service.context import ServiceContext
 from query_service.live.dispatcher import Dispatcher
-from query_service.outbox.outbox import Outbox
-from query_service.query.selection import QueryLimits
 from query_service.replica.plain_run import EventAtOffset
-from query_service.server.session import Session
+from query_service.server.server import session_of
 from query_service.topics.state import ServedTopics, TopicState
 from sowline.config.topics import parse_topics
 from sowline.model.key import sow_key
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import Change, Event
+from sowline.serving.access.login_session import LoginSession
+from sowline.serving.authorization.entitlements import EVERYTHING, Rights
+from sowline.serving.authorization.identity import ANYBODY
+from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.result import QueryLimits
+from sowline.serving.sessions.session import Session
 from tests.property.world import Written, written
 
 DOMAIN = b"orders\0"
@@ -66,7 +67,9 @@ class Server:
         """Return a new client."""
         outbox, visit = Outbox(self._backlog), LoginSession(replace(ANYBODY, rights=rights))
         return Client(
-            self, Session(ServiceContext(self.state, self.dispatcher, {}, self.limits), outbox, visit), outbox
+            self,
+            session_of(ServiceContext(self.state, self.dispatcher, {}, self.limits), outbox, visit),
+            outbox,
         )
 
     def put(

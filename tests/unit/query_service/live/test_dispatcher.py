@@ -4,11 +4,11 @@ import json
 
 from fanout.engine.subscription import Subscription
 from query_service.live.subscription import LiveSubscription
-from query_service.outbox.outbox import Outbox
 from query_service.query.selection import Selection
 from sowline.filter import compile_filter
 from sowline.model.position import Position
 from sowline.protocol.options import Options
+from sowline.serving.outbox.outbox import Outbox
 from tests.unit.query_service.sessions import Server
 
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
-from query_service.authorization.entitlements import Entitlement
 from query_service.query.record_reads import read_record
 from sowline.emodb import compile_condition
 from sowline.errors import SowlineError
 from sowline.model.position import Position
+from sowline.serving.authorization.entitlements import Entitlement
 from tests.property.clock import clock, on_clock
 from tests.unit.documents import Documents
 from tests.unit.query_service.sessions import Client, Json, Server, settled, view_of
@@ -489,7 +489,7 @@ async def test_redundant_writes_are_not_sent_to_those_who_say_so(
         await clock().tick(1)
         assert [len(received(await client.read())) for client in (every, some)] == [1, count]
     assert server.topic.positions == {0: Position(0, 5)}
-    assert [status.behind_positions for status in some.session.subscription_statuses()] == [0]
+    assert [status.behind_positions for status in some.session.commands.subscription_statuses()] == [0]
 
 
 @pytest.mark.parametrize("command", ["subscribe", "delta_subscribe"])

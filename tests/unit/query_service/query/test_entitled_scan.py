@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from query_service.authorization.entitlements import Entitlement, Rights, to_read
 from sowline.filter import compile_filter
 from sowline.model.select import parse_select
+from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
 from tests.unit.query_service.sessions import Client, Json, Server
 
 RIGHTS = Rights(

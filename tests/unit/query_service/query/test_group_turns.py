@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from query_service.query.selection import QueryLimits
+from sowline.serving.result import QueryLimits
 from tests.message_groups import groups_are_whole
 from tests.unit.query_service.sessions import Client, Json, Server, settled, view_of
 
@@ -149,7 +149,7 @@ async def test_a_group_that_waits_can_be_aborted(server: Server) -> None:
     assert groups_are_whole(messages) == ["q"]
     aborted = [m["command_id"] for m in messages if m.get("reason") == "query aborted"]
     assert aborted == ["a", "b", "c"]
-    assert client.session.subscriptions_count == 0
+    assert client.session.commands.subscriptions_count == 0
 
 
 async def test_a_group_that_fails_halfway_is_reported_at_once() -> None:

@@ -8,7 +8,7 @@ import pytest
 from query_service.query import past
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
-from query_service.query.selection import QueryLimits, Selection
+from query_service.query.selection import Selection
 from query_service.replica.plain_run import EventAtOffset
 from query_service.topics.state import ServedTopics
 from sowline.config.topics import parse_topics
@@ -19,6 +19,7 @@ from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.protocol.change import Change
 from sowline.protocol.options import parse_options
+from sowline.serving.result import QueryLimits
 from tests.unit.query_service.sessions import DOMAIN, Json, Server
 
 HISTORY = ", history: {window: 1h}"

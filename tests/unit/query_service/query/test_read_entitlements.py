@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from query_service.authorization.entitlements import Entitlement, Entitlements, Rights, to_read, to_write
 from query_service.query.record_reads import read_record
 from query_service.query.timeline_read import timeline_request_of
 from query_service.writes.delta_requests import posted_deltas
@@ -17,6 +16,7 @@ from sowline.model.key import sow_key
 from sowline.model.select import parse_select
 from sowline.protocol.command import read_command
 from sowline.protocol.request import Request, SowKeys
+from sowline.serving.authorization.entitlements import Entitlement, Entitlements, Rights, to_read, to_write
 from tests.property.clock import clock, on_clock
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, view_of
 

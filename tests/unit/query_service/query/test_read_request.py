@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from query_service.authorization.entitlements import EVERYTHING
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
 from query_service.query.read_request import (
@@ -20,7 +19,6 @@ from query_service.query.read_request import (
     subscription_of,
     topics_of,
 )
-from query_service.query.selection import QueryLimits
 from query_service.topics.state import ServedTopics
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
@@ -28,6 +26,8 @@ from sowline.filter.metadata import Metadata
 from sowline.model.bookmark_range import BookmarkRange, Point, parse_point
 from sowline.model.position import Position
 from sowline.protocol.request import Request, read_request
+from sowline.serving.authorization.entitlements import EVERYTHING
+from sowline.serving.result import QueryLimits
 
 TOPICS = (
     "topics: [{name: orders, key: /id, partitions: 2}, {name: order.lines, key: /id}, {name: x/y, key: /id}]"

@@ -11,11 +11,11 @@ from unittest.mock import patch
 import orjson
 import pytest
 
-from query_service.authorization.entitlements import EVERYTHING
 from query_service.query.timeline_read import TimelineAnswer, TimelineReader, timeline_request_of
 from sowline.errors import SowlineError
 from sowline.kafka.clients import near_runs
 from sowline.protocol.request import Request
+from sowline.serving.authorization.entitlements import EVERYTHING
 from tests.property.world import Written
 from tests.unit.documents import Documents
 from tests.unit.query_service.sessions import Client, Json

@@ -7,7 +7,7 @@ import orjson
 
 from query_service.index.rows import RowNumbers
 from query_service.query.query import Query
-from query_service.query.selection import QueryLimits, Selection
+from query_service.query.selection import Selection
 from query_service.query.topic_slice import TopicSlice
 from query_service.topics.state import ServedTopics, TopicState
 from sowline.config.topics import parse_topics
@@ -15,6 +15,7 @@ from sowline.expressions.order import parse_order
 from sowline.filter import ALL, Filter, compile_filter
 from sowline.model.key import sow_key
 from sowline.model.position import Position
+from sowline.serving.result import QueryLimits
 
 
 def topic_of(*values: object) -> TopicState:

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from query_service.context import ServiceContext
-from query_service.server.app import Server
+from query_service.server.server import server_of
 from sowline.config.settings import Settings
 from tests.unit.documents import Documents
 
@@ -26,7 +26,7 @@ def documents() -> Documents:
 async def http(documents: Documents) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of its HTTP API."""
     context = ServiceContext(documents.state, documents.dispatcher, {}, documents.limits)
-    app = Server(Settings(), context, cast(Any, SimpleNamespace())).app
+    app = server_of(Settings(), context, cast(Any, SimpleNamespace())).app
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client

@@ -10,12 +10,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from fanout.engine.subscription import Subscription
 from query_service.live.subscription import LiveSubscription
-from query_service.outbox.outbox import Outbox
 from query_service.query.selection import Selection
 from query_service.replica.partition_replica import CHANGE_BYTES, Ring
 from query_service.subscriptions.catch_up import BookmarkExpired, CatchUp
 from sowline.filter import ALL
 from sowline.model.position import Position
+from sowline.serving.outbox.outbox import Outbox
 from tests.unit.query_service.sessions import Server, settled
 
 

@@ -316,7 +316,7 @@ async def test_a_page_that_comes_back_says_when_that_is_completed(server: Server
 async def progress_timer(client: Client, looks: int = 4) -> list[Json]:
     """Let the looks for quiet subscriptions happen; return what is told then."""
     for _ in range(looks):
-        await client.session.send_progress()
+        await client.session.commands.send_progress()
     return await client.read()
 
 

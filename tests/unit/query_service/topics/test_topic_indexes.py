@@ -14,7 +14,7 @@ from query_service.index.column import Column
 from query_service.index.refusals import PATIENCE
 from query_service.index.rows import Rows
 from query_service.query.query import Query
-from query_service.query.selection import QueryLimits, Selection
+from query_service.query.selection import Selection
 from query_service.topics.state import ServedTopics, TopicState
 from query_service.topics.topic_indexes import AT_ONCE, CHUNK, Indexes
 from sowline.config.topics import parse_topics
@@ -24,6 +24,7 @@ from sowline.filter import compile_filter
 from sowline.model.key import sow_key
 from sowline.model.path import parse_path
 from sowline.model.position import Position
+from sowline.serving.result import QueryLimits
 
 COLUMN = 12_000
 """Bytes of one memo index of few records, and not of two."""

@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from query_service.authorization.entitlements import EVERYTHING
-from query_service.server import worker_thread as worker_thread
-from query_service.server.worker_thread import THREAD_BYTES_MIN, in_worker_thread
 from query_service.topics.state import ServedTopics
 from query_service.writes.delta_requests import delta_of, posted_deltas, posted_lines
 from query_service.writes.requests import posted_writes, writes_of
@@ -18,6 +15,9 @@ from sowline.errors import SowlineError
 from sowline.model.key import partition_of
 from sowline.protocol.command import read_command
 from sowline.protocol.request import read_request
+from sowline.serving import worker_thread as worker_thread
+from sowline.serving.authorization.entitlements import EVERYTHING
+from sowline.serving.worker_thread import THREAD_BYTES_MIN, in_worker_thread
 from tests.unit.query_service.sessions import Server, settled
 
 TOPICS = """topics:

@@ -8,7 +8,6 @@ import orjson
 import pytest
 import yaml
 
-from query_service.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read, to_write
 from query_service.index.key_lookup import sow_keys_of
 from query_service.query.record_reads import read_record
 from query_service.topics.state import ServedTopics
@@ -21,6 +20,7 @@ from sowline.model.key import partition_of
 from sowline.model.position import Position
 from sowline.protocol.command import read_command
 from sowline.protocol.request import read_request
+from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read, to_write
 from tests.property.keys import HOSTILE
 from tests.unit.generators import install
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from query_service.authorization.entitlements import EVERYTHING
 from query_service.topics.state import ServedTopics
 from query_service.writes.requests import posted_writes, writes_of
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.protocol.request import read_request
+from sowline.serving.authorization.entitlements import EVERYTHING
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.hostile import PATTERNS_REFUSED, PATTERNS_TAKEN, PATTERNS_TOO_LARGE
-from query_service.authorization.topic_patterns import meant, names
 from sowline.errors import SowlineError
 from sowline.filter import FilterError, compile_filter
 from sowline.filter.functions.patterns import REPLACEMENT_STEPS_MAX, first_match, with_replaced
@@ -23,6 +22,7 @@ from sowline.filter.regex import (
     Regex,
     pattern_size,
 )
+from sowline.serving.authorization.topic_patterns import meant, names
 
 Written = tuple[str, str]
 """A pattern, and the same with its repetitions written out."""

@@ -48,7 +48,7 @@ async def test_what_is_not_sent_is_refused(command: str, ack_type: str) -> None:
         "message": refused.message,
     }
     assert command in refused.message
-    assert client.session.subscriptions_count == 0
+    assert client.session.commands.subscriptions_count == 0
 
 
 BEGINS: dict[str, Json] = {
@@ -148,8 +148,8 @@ async def test_unsubscribe_of_what_does_not_exist_fails(named: str) -> None:
     client.ask("unsubscribe", command_id="2", sub_id=named)
     [failure] = await client.read()
     assert (failure["command_id"], failure["status"], failure["reason"]) == ("2", "failure", "invalid subid")
-    assert client.session.subscriptions_count == 1
+    assert client.session.commands.subscriptions_count == 1
     client.ask("unsubscribe", command_id="3", sub_id="all")
     client.ask("unsubscribe", command_id="4", sub_id="all", ack_type="processed")
     assert [message["command_id"] for message in await client.read()] == ["4"]
-    assert client.session.subscriptions_count == 0
+    assert client.session.commands.subscriptions_count == 0

@@ -21,7 +21,6 @@ from materializer.batch_trace import BatchTrace
 from materializer.partition.partition import Partition
 from materializer.store.memory import MemoryStore
 from query_service.live.subscription import LiveSubscription
-from query_service.outbox.outbox import Outbox
 from query_service.query.selection import Selection
 from query_service.writes.requests import fields_of
 from sowline.filter import compile_filter
@@ -32,6 +31,7 @@ from sowline.protocol.options import Options
 from sowline.protocol.request import Request
 from sowline.protocol.traceparent import TRACEPARENT
 from sowline.runtime import tracing
+from sowline.serving.outbox.outbox import Outbox
 from tests.unit.materializer.partition.test_partition import DEFINITION, opened, record
 from tests.unit.query_service.sessions import Server
 

@@ -1,0 +1,128 @@
+"""The commands of one client: checks the topics and the rights of each, and passes it to its handler."""
+
+from collections.abc import Callable, Iterator
+
+from query_service.context import ServiceContext
+from query_service.query.freshness import wait_until_fresh
+from query_service.query.read_request import ReadRequest, read_request_of, topics_of
+from query_service.server.command_runner import CommandRunner
+from query_service.server.query_commands import QueryCommands
+from query_service.server.subscription_commands import SubscriptionCommands
+from query_service.server.write_commands import WriteCommands
+from sowline.errors import SowlineError
+from sowline.protocol.request import Request
+from sowline.protocol.server_message import failure, message
+from sowline.serving.access.login_session import LoginSession
+from sowline.serving.outbox.group import acknowledge_done
+from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.sessions.session import Waiting
+from sowline.serving.sessions.status import SubscriptionStatus
+from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
+
+
+class ServiceCommands:
+    """Queries, subscriptions and writes over the state of this query service."""
+
+    def __init__(self, context: ServiceContext, outbox: Outbox, login: LoginSession) -> None:
+        self._context = context
+        self._outbox = outbox
+        self._runner = runner = CommandRunner(context, outbox, login)
+        self._queries = queries = QueryCommands(runner)
+        self._subscriptions = subscriptions = SubscriptionCommands(runner, queries)
+        self._writes = writes = WriteCommands(runner)
+        self._handlers: dict[str, Callable[[Request], Waiting]] = {
+            "heartbeat": self._heartbeat,
+            "timeline": queries.timeline,
+            "unsubscribe": subscriptions.unsubscribe,
+            "pause": subscriptions.pause,
+            "resume": subscriptions.resume,
+            "publish": writes.write,
+            "delta_publish": writes.write,
+            "delta": writes.write,
+            "sow_delete": writes.write,
+            "flush": writes.flush,
+        }
+        self._read_handlers: dict[str, Callable[[Request, ReadRequest], None]] = {
+            "sow": queries.sow,
+            "explain": queries.explain,
+            "subscribe": subscriptions.subscribe,
+            "sow_and_subscribe": subscriptions.subscribe,
+            "delta_subscribe": subscriptions.subscribe,
+            "sow_and_delta_subscribe": subscriptions.subscribe,
+        }
+
+    @property
+    def subscriptions_count(self) -> int:
+        """The number of subscriptions."""
+        return len(self._subscriptions)
+
+    def subscription_statuses(self) -> Iterator[SubscriptionStatus]:
+        """Yield the status of each subscription, the oldest first."""
+        return self._subscriptions.statuses()
+
+    @property
+    def queries_count(self) -> int:
+        """The number of running queries."""
+        return len(self._queries)
+
+    def queries(self) -> Iterator[Request]:
+        """Yield the requests of the running queries, the oldest first."""
+        return self._queries.requests()
+
+    async def take_turn(self) -> None:
+        """Let other clients run: this one has used its share of time."""
+        await self._context.dispatcher.turns.wait()
+
+    def begin(self, request: Request) -> Waiting:
+        """Start a command, other than a logon; raise if it is refused."""
+        return self._when_fresh(request) if request.demands_fresh else self._begin(request)
+
+    async def _when_fresh(self, request: Request) -> None:
+        """Start a read once the state is as fresh as it demands; later commands of this client wait meanwhile."""
+        try:
+            topics = topics_of(self._context.state, request.topic, self._runner.rights.read)
+            await wait_until_fresh(self._context.state, topics, request)
+            waiting = self._begin(request)
+        except SowlineError as error:
+            self._outbox.put(failure(request.command_id, error))
+            return
+        if waiting is not None:
+            await waiting
+
+    def _begin(self, request: Request) -> Waiting:
+        if request.command in self._read_handlers:
+            return self._read(request)
+        return self._handlers[request.command](request)
+
+    def _read(self, request: Request) -> Waiting:
+        if bytes_to_read(request) >= THREAD_BYTES_MIN:
+            return self._read_large(request)
+        checked = read_request_of(self._context.state, request, self._runner.rights)
+        self._read_handlers[request.command](request, checked)
+        return None
+
+    async def _read_large(self, request: Request) -> None:
+        """Check a large request in the worker thread, while requests of other clients are handled."""
+        try:
+            size, state, rights = bytes_to_read(request), self._context.state, self._runner.rights
+            checked = await in_worker_thread(size, read_request_of, state, request, rights)
+            self._read_handlers[request.command](request, checked)
+        except SowlineError as error:
+            self._outbox.put(failure(request.command_id, error))
+
+    def _heartbeat(self, request: Request) -> None:
+        if request.sub_id:
+            self._subscriptions.heartbeat(request)
+            return
+        self._outbox.put(message("heartbeat", command_id=request.command_id))
+        acknowledge_done(self._outbox, request)
+
+    async def send_progress(self) -> None:
+        """Send the bookmarks of idle subscriptions; called at regular intervals."""
+        await self._subscriptions.send_progress()
+
+    def close(self) -> None:
+        """End all subscriptions and queries of the client."""
+        self._subscriptions.close()
+        self._queries.close()
+        self._writes.close()

@@ -1,0 +1,118 @@
+"""Authentication of all requests: the user is in the request's state before anything else is looked at.
+
+Paths outside of `/v1` contain no records, and are open: health, metrics and the console's own files.
+"""
+
+import time
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from sowline.errors import SowlineError
+from sowline.serving.access.authenticator import Authenticator, PresentedCredentials
+from sowline.serving.access.rate_limits import Rates
+from sowline.serving.refusal import refused
+
+GUARDED = "/v1"
+
+CLOSE_CODES = 4000
+"""A refused handshake of a browser is closed with this plus the HTTP status: 4403 for an origin that is refused."""
+
+REASON_BYTES_MAX = 123
+
+_BEARER = "bearer "
+_TOO_FAST = SowlineError("busy", "too many commands per second; the limit is SOWLINE_COMMANDS_PER_SECOND_MAX")
+
+
+class AuthMiddleware:
+    """An ASGI application around another one: it answers requests that are not allowed."""
+
+    def __init__(
+        self, app: ASGIApp, authenticator: Authenticator, rates: Rates, *, certificate_required: bool = False
+    ) -> None:
+        self._app = app
+        self._authenticator = authenticator
+        self._rates = rates
+        self._certificate_required = certificate_required
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] in ("http", "websocket") and is_guarded(scope["path"]):
+            credentials = credentials_of(scope)
+            scope.setdefault("state", {})["credentials"] = credentials
+            try:
+                self._check_certificate(credentials)
+                scope["state"]["identity"] = await self._authenticator.identify(credentials)
+            except SowlineError as error:
+                if scope["type"] == "http" or not _may_log_on_later(credentials, error):
+                    await refuse(error, scope, receive, send)
+                    return
+                scope["state"]["identity"] = None
+            if scope["type"] == "http" and (owed := self._rates.owed(payer_of(scope), time.monotonic())):
+                await refuse(_TOO_FAST, scope, receive, send, retry_seconds=owed)
+                return
+            if scope["type"] == "http":
+                self._rates.take(payer_of(scope), 1, time.monotonic())
+        await self._app(scope, receive, send)
+
+    def _check_certificate(self, given: PresentedCredentials) -> None:
+        if self._certificate_required and given.certificate is None:
+            raise SowlineError("auth failure", "expected a client certificate, got none")
+
+
+def payer_of(scope: Scope) -> str:
+    """Return the name whose rate limit applies: the user, or the address if no user is known."""
+    identity, credentials = scope["state"]["identity"], scope["state"]["credentials"]
+    return identity.user or f"\0{credentials.address}"
+
+
+def is_guarded(path: str) -> bool:
+    """Return whether a path gives access to records."""
+    return path == GUARDED or path.startswith(f"{GUARDED}/")
+
+
+def _may_log_on_later(given: PresentedCredentials, error: SowlineError) -> bool:
+    """Whether a WebSocket without a token may send it with its first command, as browsers can't send it before."""
+    return given.token is None and error.reason == "logon required"
+
+
+def credentials_of(scope: Scope) -> PresentedCredentials:
+    """Return the credentials of a request."""
+    header = Headers(scope=scope).get("authorization")
+    token = header[len(_BEARER) :].strip() if header and header.lower().startswith(_BEARER) else header
+    client = scope.get("client")
+    certificate = scope.get("state", {}).get("certificate")
+    return PresentedCredentials(token, certificate, "" if client is None else str(client[0]))
+
+
+async def refuse(
+    error: SowlineError,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    status: int | None = None,
+    retry_seconds: float = 0.0,
+) -> None:
+    """Answer the request with an error."""
+    if scope["type"] == "websocket":
+        await refuse_handshake(WebSocket(scope, receive, send), error, status)
+    else:
+        await refused(error, status, retry_seconds)(scope, receive, send)
+
+
+async def refuse_handshake(socket: WebSocket, error: SowlineError, status: int | None = None) -> None:
+    """Refuse a WebSocket in a way that its client can read: the status and the reason."""
+    answer = refused(error, status)
+    if "origin" not in socket.headers:
+        await socket.send_denial_response(answer)
+        return
+    # The scripts of a page never see the answer to a refused handshake, only that it failed. So a browser's handshake
+    # is accepted and closed at once, with a code and a reason that scripts can read.
+    await socket.accept()
+    await socket.close(CLOSE_CODES + answer.status_code, close_reason(error))
+
+
+def close_reason(error: SowlineError) -> str:
+    """Return a reason as a WebSocket's close may hold it: 123 bytes."""
+    return f"{error.reason}: {error.message}".encode()[:REASON_BYTES_MAX].decode(errors="ignore")

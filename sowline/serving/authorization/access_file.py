@@ -1,0 +1,154 @@
+"""The access file: which users may connect, with which proof, and with which roles. Pure, except for reading it."""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from hmac import compare_digest
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from sowline.config.yaml_file import YamlFile
+from sowline.errors import SowlineError
+from sowline.serving.authorization.entitlements import Rights, Role, rights_of
+from sowline.serving.authorization.identity import Identity, Proof
+
+Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+"""Algorithms with a key pair: the key that verifies a signature is public."""
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+def _hash(text: str) -> str:
+    if not _SHA256.fullmatch(text):
+        raise ValueError("expected a SHA-256 as 64 hexadecimal digits: `sowline token` writes the line")
+    return text
+
+
+def _several(given: Any) -> Any:
+    """Accept one text instead of a list of one."""
+    return [given] if isinstance(given, str) else given
+
+
+def _source(text: str) -> str:
+    """Accept an https URL or a path; http only on this machine, because with forged keys a client can be any user."""
+    url = urlsplit(text)
+    if "@" in url.netloc:
+        raise ValueError("expected a URL without a name and a password: keys are public")
+    if url.scheme == "http" and url.hostname not in LOOPBACK:
+        raise ValueError("expected an https URL or the path of a file")
+    if not text or (url.scheme not in ("", "http", "https") and "://" in text):
+        raise ValueError("expected an https URL or the path of a file")
+    return text
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Names = tuple[Name, ...]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Token(_Section):
+    """A user's token, as its hash."""
+
+    user: Name
+    sha256: Annotated[str, AfterValidator(_hash)]
+    roles: Names = ()
+
+
+class Jwt(_Section):
+    """An issuer of accepted JSON Web Tokens, and the claims that they must have."""
+
+    issuer: Name
+    audience: Annotated[Names, BeforeValidator(_several), Field(min_length=1)]
+    jwks: Annotated[str, AfterValidator(_source)]
+    ca_file: Path | None = None
+    algorithms: Annotated[tuple[Algorithm, ...], Field(min_length=1)] = ("RS256", "PS256", "ES256", "EdDSA")
+    user: Name = "sub"
+    roles: Name = "roles"
+    leeway: Annotated[float, Field(ge=0, le=300)] = 10.0
+
+
+class Certificates(_Section):
+    """The field of a client's certificate that names the user."""
+
+    user: Literal["common_name", "email", "dns", "uri"] = "common_name"
+
+
+class Access(_Section):
+    """The content of an access file."""
+
+    tokens: tuple[Token, ...] = ()
+    jwt: Jwt | None = None
+    certificates: Certificates | None = None
+    users: dict[Name, Names] = Field(default_factory=dict)
+    anonymous: Names = ()
+    roles: dict[Name, Role] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        named = {role for token in self.tokens for role in token.roles}
+        named |= {role for roles in self.users.values() for role in roles} | {*self.anonymous}
+        if unknown := sorted(named - self.roles.keys()):
+            raise ValueError(f"expected roles that are among `roles`, got {', '.join(unknown)}")
+        hashes = [token.sha256 for token in self.tokens]
+        if len({*hashes}) < len(hashes):
+            raise ValueError("expected a line for each token, got two of one token")
+        return self
+
+    def proof_of_token(self, sha256: str) -> Proof | None:
+        """Return the proof of the token with this hash, if there is one."""
+        # Compare with all tokens, so that the time does not reveal which of them exist.
+        found = None
+        for token in self.tokens:
+            if compare_digest(token.sha256, sha256):
+                found = token
+        return None if found is None else Proof("token", found.user, found.roles, found.sha256)
+
+    def identity(self, proof: Proof) -> Identity:
+        """Return the user of a proof; raise `logon required` or `auth failure`."""
+        if proof.kind == "nothing":
+            return self._anonymous(proof)
+        if not self._stands(proof):
+            raise SowlineError(
+                "auth failure", "this token or certificate is no longer accepted; log on again with a new one"
+            )
+        return self._with(proof, proof.user, (*proof.roles, *self.users.get(proof.user, ())))
+
+    def _anonymous(self, proof: Proof) -> Identity:
+        if not self.anonymous:
+            ways = "a token (Authorization: Bearer …, or the command logon)"
+            if self.certificates is not None:
+                ways += " or a client certificate"
+            raise SowlineError("logon required", f"expected {ways}, got none")
+        return self._with(proof, "", self.anonymous)
+
+    def _stands(self, proof: Proof) -> bool:
+        """Return whether the file still has the entry for a proof, unchanged."""
+        if proof.kind == "token":
+            return self.proof_of_token(proof.source) == proof
+        if proof.kind == "jwt":
+            return self.jwt is not None and self.jwt.issuer == proof.source
+        return self.certificates is not None
+
+    def _with(self, proof: Proof, user: str, roles: Iterable[str]) -> Identity:
+        named = {*roles}
+        held = tuple((name, role) for name, role in self.roles.items() if name in named)
+        return Identity(user, tuple(name for name, _ in held), _rights(held), proof)
+
+
+@lru_cache(maxsize=1000)
+def _rights(held: tuple[tuple[str, Role], ...]) -> Rights:
+    """Return the combined rights of roles, one object for all users with the same roles."""
+    return rights_of(dict(held), [name for name, _ in held])
+
+
+def parse_access(text: str, name: str = "access.yaml") -> Access:
+    """Read the text of an access file; raise `bad configuration` with the line of each mistake."""
+    return YamlFile(text, name).read(Access)

@@ -1,0 +1,266 @@
+"""Entitlements: which topics a user may read and write, which of their records, and which of their fields.
+
+A role lists entitlements. If several entitlements name a topic, the first one decides: roles count in the order in
+which they are declared, and their entitlements in the order in which they are listed. A topic that no entitlement
+names may not be read, or not be written. No I/O.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from itertools import chain
+from typing import Annotated, ParamSpec, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from sowline.config.topic_fields import topic_name
+from sowline.errors import SowlineError
+from sowline.filter import ALL, Filter, compile_filter, require_deterministic
+from sowline.filter.tree import Call, Meets, Node, conjunction, disjunction, paths_of, walk
+from sowline.model.path import Path
+from sowline.model.select import Select, parse_select
+from sowline.serving.authorization.topic_patterns import excerpt, is_pattern, names
+
+NOT_ENTITLED = "not entitled"
+
+_OF_WHOLE = ("MESSAGE_SIZE",)
+"""Functions whose value depends on all fields of a record."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _EntitlementModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _pattern(text: str) -> str:
+    _read(names, text)
+    if not is_pattern(text):
+        try:
+            topic_name(text)
+        except ValueError as error:
+            raise ValueError(f"{error}; a pattern begins with ^") from None
+    return text
+
+
+def _content_filter(text: str) -> str:
+    filter = _read(compile_filter, text)
+    _read(require_deterministic, filter, "the filter of an entitlement")
+    if filter.needs_about:
+        asked = ", ".join(node.name for node in walk(filter.tree) if isinstance(node, Call)) or "a condition"
+        raise ValueError(f"expected only fields of the record in the filter of an entitlement, got {asked}")
+    return text
+
+
+def _select_list(text: str) -> str:
+    if text:
+        _read(parse_select, text)
+    return text
+
+
+def _read(read: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    try:
+        return read(*given, **named)
+    except SowlineError as error:
+        raise ValueError(error.message) from None
+
+
+_Topics = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_pattern)]
+_Filter = Annotated[str, AfterValidator(_content_filter)]
+
+
+class ReadEntitlement(_EntitlementModel):
+    """The right to read topics: their records that match the filter, and the selected fields of these."""
+
+    topics: _Topics
+    filter: _Filter = ""
+    select: Annotated[str, AfterValidator(_select_list)] = ""
+
+
+class WriteEntitlement(_EntitlementModel):
+    """The right to write topics: a record must match the filter before and after the write."""
+
+    topics: _Topics
+    filter: _Filter = ""
+
+
+class Role(_EntitlementModel):
+    """A role: the rights of its users. `admin` is the right to see the connected clients and their requests."""
+
+    read: tuple[ReadEntitlement, ...] = ()
+    write: tuple[WriteEntitlement, ...] = ()
+    admin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entitlement:
+    """The right to read, or write, some topics: the records that match, and their selected fields."""
+
+    topics: str
+    filter: Filter = ALL
+    select: Select | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it covers all records of its topics and all their fields."""
+        return self.filter == ALL and self.select is None
+
+
+class Entitlements:
+    """The rights of a user to read, or to write; `to` is the verb for messages. Immutable."""
+
+    __slots__ = ("_listed", "_named", "_to")
+
+    def __init__(self, to: str, listed: Iterable[Entitlement] = ()) -> None:
+        self._to = to
+        self._listed = tuple(listed)
+        self._named = [(names(one.topics), one) for one in self._listed]
+
+    def of(self, topic: str) -> Entitlement:
+        """Return the entitlement to a topic; raise `not entitled`, whether the topic exists or not."""
+        for is_named, entitlement in self._named:
+            if is_named(topic):
+                return entitlement
+        raise SowlineError(
+            NOT_ENTITLED,
+            f"expected a topic that you may {self._to} ({self.topics or 'none'}), got {excerpt(topic)!r}",
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._listed)
+
+    def __contains__(self, topic: str) -> bool:
+        return any(is_named(topic) for is_named, _ in self._named)
+
+    @property
+    def topics(self) -> str:
+        """The names and patterns of the topics."""
+        return ", ".join(one.topics for one in self._listed)
+
+    @property
+    def text(self) -> str:
+        """All entitlements as one text, for comparison."""
+        return repr(
+            [
+                (one.topics, one.filter.text, "" if one.select is None else one.select.text)
+                for one in self._listed
+            ]
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entitlements) and (self._to, self._listed) == (other._to, other._listed)
+
+    def __hash__(self) -> int:
+        return hash((self._to, self._listed))
+
+    def __repr__(self) -> str:
+        return f"Entitlements({self._to!r}, {self.text})"
+
+
+def to_read(*listed: Entitlement) -> Entitlements:
+    """Return these entitlements as rights to read."""
+    return Entitlements("read", listed)
+
+
+def to_write(*listed: Entitlement) -> Entitlements:
+    """Return these entitlements as rights to write."""
+    return Entitlements("write to", listed)
+
+
+@dataclass(frozen=True)
+class Rights:
+    """The rights of a user. Two users with the same `digest` have the same rights."""
+
+    read: Entitlements = field(default_factory=to_read)
+    write: Entitlements = field(default_factory=to_write)
+    is_admin: bool = False
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the rights."""
+        text = repr((self.read.text, self.write.text, self.is_admin))
+        return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+EVERYTHING = Rights(to_read(Entitlement("^.*")), to_write(Entitlement("^.*")), is_admin=True)
+"""The rights of all users if no access file is configured."""
+
+
+def rights_of(roles: Mapping[str, Role], held: Collection[str]) -> Rights:
+    """Return the rights of a user with these roles; roles that are not declared are ignored."""
+    mine = [role for name, role in roles.items() if name in held]
+    read = to_read(
+        *(
+            Entitlement(
+                one.topics, compile_filter(one.filter), parse_select(one.select) if one.select else None
+            )
+            for role in mine
+            for one in role.read
+        )
+    )
+    write = to_write(
+        *(Entitlement(one.topics, compile_filter(one.filter)) for role in mine for one in role.write)
+    )
+    return Rights(read, write, any(role.admin for role in mine))
+
+
+def together(entitlements: Entitlements, topics: Sequence[str]) -> Entitlement:
+    """Return one entitlement to several topics of a request.
+
+    The filter of each topic applies to the records of that topic. Raise `not entitled` if a topic may not be read, or
+    if the readable fields are not the same in all topics.
+    """
+    each = {topic: entitlements.of(topic) for topic in topics}
+    first, *others = each.values()
+    if all(one.select == first.select for one in others):
+        if all(one.filter == first.filter for one in others):
+            return first
+        return Entitlement(
+            first.topics, Filter(disjunction(_of_topic(*one) for one in each.items())), first.select
+        )
+    raise SowlineError(
+        NOT_ENTITLED,
+        f"you may read different fields of {', '.join(topics)}; read each topic separately",
+    )
+
+
+def _of_topic(name: str, entitlement: Entitlement) -> Node:
+    is_it = compile_filter(f"TOPIC_NAME() = '{name}'").tree
+    return is_it if entitlement.filter == ALL else conjunction([is_it, entitlement.filter.tree])
+
+
+def both(one: Filter, other: Filter) -> Filter:
+    """Return a filter that matches what both filters match."""
+    if other in (ALL, one):
+        return one
+    return other if one == ALL else Filter(conjunction([one.tree, other.tree]))
+
+
+def check_fields(
+    entitlement: Entitlement, filter: Filter, paths: Iterable[Path] = (), computed: Iterable[Node] = ()
+) -> None:
+    """Raise `not entitled` if a request uses fields that the user may not read: the answer would reveal their values.
+
+    `paths` are the fields that it sorts and groups by, and `computed` the expressions of its projection.
+    """
+    if entitlement.select is None:
+        return
+    trees = [filter.tree, *computed]
+    if any(_is_of_whole(node) for tree in trees for node in walk(tree)):
+        raise SowlineError(
+            NOT_ENTITLED,
+            "a condition and MESSAGE_SIZE() read the whole record, but you may read only some of its fields; filter"
+            " by these fields",
+        )
+    asked = {*paths, *chain.from_iterable(map(paths_of, trees))}
+    if hidden := sorted(str(path) for path in asked if not entitlement.select.keeps(path)):
+        raise SowlineError(
+            NOT_ENTITLED,
+            f"expected only fields that you may read ({entitlement.select.text}), got {hidden[0]}",
+        )
+
+
+def _is_of_whole(node: Node) -> bool:
+    return isinstance(node, Meets) or (isinstance(node, Call) and node.name in _OF_WHOLE)

@@ -1,0 +1,120 @@
+"""What handlers of HTTP requests share: parameters, bodies, rights, and the headers of answers."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import orjson
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HttpRequest
+
+from sowline.errors import SowlineError
+from sowline.model.body import why_not_json
+from sowline.serving.authorization.entitlements import NOT_ENTITLED, Entitlements, Rights
+
+NDJSON = "application/x-ndjson"
+FRESHNESS = ("at_least", "max_staleness")
+SOW_FIELDS = (
+    "bookmark",
+    "filter",
+    "condition",
+    "options",
+    "order_by",
+    "top_n",
+    "skip_n",
+    "sow_keys",
+    *FRESHNESS,
+)
+NUMBERS = ("top_n", "skip_n")
+
+
+def require_admin(request: HttpRequest) -> None:
+    """Raise `not entitled` unless the user is an administrator."""
+    if not request.state.identity.rights.is_admin:
+        raise SowlineError(NOT_ENTITLED, "expected a user with a role that has `admin`")
+
+
+def rights_in(request: HttpRequest) -> Rights:
+    """Return the rights of the user."""
+    rights: Rights = request.state.identity.rights
+    return rights
+
+
+def readable_fields(read: Entitlements, topic: str) -> str | None:
+    """Return the select list of the fields that the user may read in a topic; None for all or none."""
+    select = read.of(topic).select if topic in read else None
+    return None if select is None else select.text
+
+
+def parameters_in(request: HttpRequest, accepted: Sequence[str]) -> dict[str, str]:
+    """Return the query parameters; raise `bad request` for unknown ones."""
+    given = dict(request.query_params)
+    if unknown := given.keys() - set(accepted):
+        raise SowlineError(
+            "bad request", f"expected the parameters {', '.join(accepted)}, got {', '.join(sorted(unknown))}"
+        )
+    return given
+
+
+async def sow_fields_in(request: HttpRequest, bytes_max: int) -> dict[str, Any]:
+    """Read the fields of a query from the URL and the JSON body; raise `bad request` for unknown ones."""
+    fields: dict[str, Any] = {
+        name: int(text) if name in NUMBERS and text.isascii() and text.isdecimal() else text
+        for name, text in request.query_params.items()
+    }
+    if body := await body_in(request, bytes_max):
+        try:
+            given = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise SowlineError(
+                "bad request", why_not_json(body, error, "a JSON object as the body")
+            ) from error
+        if not isinstance(given, dict):
+            raise SowlineError("bad request", "expected a JSON object as the body")
+        fields |= given
+    if unknown := fields.keys() - SOW_FIELDS:
+        accepted = ", ".join(SOW_FIELDS)
+        raise SowlineError("bad request", f"expected the fields {accepted}, got {', '.join(sorted(unknown))}")
+    return fields
+
+
+async def body_in(request: HttpRequest, bytes_max: int) -> bytes:
+    """Read the body. Raise `too large` only at its end: a client that is still sending reads no answer."""
+    body, size = bytearray(), 0
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size <= bytes_max:
+                body += chunk
+    except ClientDisconnect:
+        raise SowlineError("bad request", "the connection ended before the whole body had arrived") from None
+    if size > bytes_max:
+        raise SowlineError("too large", f"expected a body of at most {bytes_max} bytes, got {size}")
+    return bytes(body)
+
+
+def is_lines(request: HttpRequest) -> bool:
+    """Whether a body has many records, one per line."""
+    return request.headers.get("content-type", "").partition(";")[0].strip() == NDJSON
+
+
+def lines_of(body: bytes) -> list[bytes]:
+    """Return the lines of a body that are not blank."""
+    return [line.strip() for line in body.splitlines() if line.strip()]
+
+
+def instant_headers(bookmark: str, seconds: float | None) -> dict[str, str]:
+    """Return the headers that name the instant of an answer and, if it is known, how far it is behind the log."""
+    lag = {} if seconds is None else {"Sowline-Lag-Seconds": f"{seconds:.3f}"}
+    return {"Sowline-Bookmark": bookmark, **lag}
+
+
+def header_text(text: str) -> str:
+    """Return a text as a header may hold it: characters other than ASCII are escaped as in Python."""
+    return text.encode("ascii", "backslashreplace").decode()
+
+
+async def with_first(first: bytes, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield a chunk that was read already, then the others."""
+    yield first
+    async for more in lines:
+        yield more

@@ -1,0 +1,158 @@
+"""The messages that wait for one client. It is bounded, because a sender can wait until it has drained."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+
+from sowline.serving.outbox.frame_batching import FrameBatching
+from sowline.serving.outbox.message_order import MessageOrder
+
+FRAME_MESSAGES_MAX = 200
+FRAME_BYTES = 128 * 1024
+
+WAITING_SHARES_MAX = 2
+"""No more commands are read while more than this many times `bytes_max` waits for the end of a group."""
+
+
+BACKLOG_BYTES_MIN = FRAME_BYTES
+"""Bytes that may wait for each client, however many clients there are."""
+
+
+class Backlogs:
+    """The memory limit of all outboxes together, shared equally among the connected clients."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.outboxes = 0
+        self._bytes_max = bytes_max
+
+    @property
+    def share(self) -> int:
+        """Bytes that one outbox may hold."""
+        return max(BACKLOG_BYTES_MIN, self._bytes_max // max(1, self.outboxes))
+
+
+class Outbox:
+    """The messages for one client, in the order in which they are sent.
+
+    Above `bytes_max` it is full, and its subscriptions stop being live. The share of `backlogs` may lower that limit.
+    Only one group is open at a time; until it ends, only acknowledgements and heartbeats are sent in between.
+    """
+
+    def __init__(
+        self, bytes_max: int, frame_batching: FrameBatching | None = None, backlogs: Backlogs | None = None
+    ) -> None:
+        self._bytes_max = bytes_max
+        self._backlogs = backlogs
+        self._frame_batching = FrameBatching() if frame_batching is None else frame_batching
+        self._order = MessageOrder()
+        self._messages = self._order.ready
+        self._filled = asyncio.Event()
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._group = asyncio.Lock()
+        """Held by the group that is being sent."""
+        self.sent = 0
+        """Messages taken for frames so far."""
+        self._between_groups = asyncio.Event()
+        self._between_groups.set()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of the messages that wait for the client or for the end of a group."""
+        return self._order.ready_bytes + self._order.waiting_bytes
+
+    @property
+    def bytes_max(self) -> int:
+        """Bytes that may wait for the client."""
+        return self._bytes_max if self._backlogs is None else min(self._bytes_max, self._backlogs.share)
+
+    @property
+    def full(self) -> bool:
+        """Whether the client is slower than what is sent to it."""
+        return self.unsent_bytes > self.bytes_max
+
+    def put(self, message: bytes, of: Iterable[str] = ()) -> None:
+        """Put an acknowledgement or a heartbeat; `of` are the subscriptions or queries that it is about.
+
+        It does not wait for the end of an open group, unless another message of these waits.
+        """
+        was_empty = not self._messages
+        self._order.put(message, of)
+        self._note(was_empty=was_empty)
+
+    def put_behind(self, message: bytes, of: Iterable[str]) -> None:
+        """Put a message of these subscriptions, or an answer to these queries, after a group that is open."""
+        was_empty = not self._messages
+        self._order.put_behind(message, of)
+        self._note(was_empty=was_empty)
+
+    def put_in_group(self, message: bytes) -> None:
+        """Put a message of the group that is being sent."""
+        was_empty = not self._messages
+        self._order.put_in_group(message)
+        self._between_groups.clear()
+        self._note(was_empty=was_empty)
+
+    @contextlib.asynccontextmanager
+    async def group(self) -> AsyncIterator[None]:
+        """Wait until no other group is being sent, and end the group after the block.
+
+        The caller puts its messages with `put_in_group`. If the block fails, the error message follows directly after
+        the messages of the group.
+        """
+        await self._group.acquire()
+        try:
+            await self.wait_drained()
+            yield
+        except BaseException:
+            asyncio.get_running_loop().call_soon(self._end_group)
+            raise
+        self._end_group()
+
+    def _end_group(self) -> None:
+        was_empty = not self._messages
+        self._order.end_group()
+        self._note(was_empty=was_empty)
+        self._between_groups.set()
+        self._group.release()
+
+    def _note(self, *, was_empty: bool) -> None:
+        """Wake the writer after the first message, and note whether the outbox is filled."""
+        if was_empty and self._messages:
+            self._frame_batching.add(self._filled.set)
+        if self._order.ready_bytes > self.bytes_max:
+            self._drained.clear()
+
+    async def take(self) -> list[bytes]:
+        """Wait for messages, and return those for the next frame."""
+        await self._filled.wait()
+        taken: list[bytes] = []
+        size = 0
+        while self._messages and len(taken) < FRAME_MESSAGES_MAX and size < FRAME_BYTES:
+            taken.append(self._order.pop())
+            size += len(taken[-1])
+        self.sent += len(taken)
+        if not self._messages:
+            self._filled.clear()
+        if self._order.ready_bytes <= self.bytes_max // 2:
+            self._drained.set()
+        return taken
+
+    async def wait_drained(self) -> None:
+        """Wait until a filled outbox is half empty; return at once if it was not filled."""
+        await self._drained.wait()
+
+    async def wait_turn(self) -> None:
+        """Wait, before a message outside of a group, until a filled outbox is half empty and no group is open."""
+        await self._drained.wait()
+        # Again after each wait: the next group may have started, or the outbox may be filled again.
+        while self._order.is_open:
+            await self._between_groups.wait()
+            await self._drained.wait()
+
+    async def wait_room(self) -> None:
+        """Wait until there is room for the answers to more commands, which may be about an open group."""
+        await self._drained.wait()
+        while self._order.is_open and self._order.waiting_bytes > WAITING_SHARES_MAX * self.bytes_max:
+            await self._between_groups.wait()
+            await self._drained.wait()

@@ -1,0 +1,1 @@
+"""The sessions of clients: their commands, over WebSocket and as event streams."""

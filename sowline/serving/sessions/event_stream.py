@@ -1,0 +1,244 @@
+"""A subscription over HTTP as Server-Sent Events: `GET /v1/topics/{topic}/subscribe`.
+
+Each stream is a session with one subscription, and writes its outbox as events. It has the limits of other clients.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+import orjson
+from starlette.datastructures import QueryParams
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from sowline.errors import SowlineError
+from sowline.model.bookmark_range import range_text, split_range
+from sowline.protocol.options import parse_options
+from sowline.protocol.request import Request, read_request
+from sowline.serving.refusal import refused
+from sowline.serving.sessions.events import END, Events, failure_of
+from sowline.serving.sessions.open_sessions import OpenSessions, login_headers
+from sowline.serving.sessions.session import Session
+
+MEDIA_TYPE = "text/event-stream"
+RETRY_MS = 2000
+"""The delay after which a browser reconnects."""
+
+KEEP_ALIVE_SECONDS = 15.0
+"""Seconds without an event after which a comment is sent, to show proxies and clients that the connection lives."""
+
+GOODBYE_SECONDS_MAX = 1.0
+
+COMMANDS = ("subscribe", "sow_and_subscribe", "delta_subscribe", "sow_and_delta_subscribe")
+NUMBERS = ("top_n", "skip_n", "batch_size")
+PARAMETERS = (
+    "command",
+    "bookmark",
+    "up_to",
+    "filter",
+    "condition",
+    "options",
+    "order_by",
+    "sow_keys",
+    "at_least",
+    "max_staleness",
+    *NUMBERS,
+)
+PASSING = ("not ready", "behind", "stale", "busy", "bookmark_expired", "history expired")
+"""Errors that a client which reconnects gets as an event. After an error status, a browser would give up."""
+
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Connection": "close"}
+
+
+def is_finished(last_event_id: str) -> bool:
+    """Return whether a client reconnects to a stream that has reached its requested end."""
+    return last_event_id.endswith(END)
+
+
+def command_of(topic: str, given: QueryParams, last_event_id: str) -> bytes:
+    """Return the command that a GET stands for; `last_event_id` is the bookmark of a client that reconnects.
+
+    Raise `bad request`, `invalid options`, or another error of an invalid field.
+    """
+    if unknown := given.keys() - set(PARAMETERS):
+        raise SowlineError(
+            "bad request",
+            f"expected the parameters {', '.join(PARAMETERS)}, got {', '.join(sorted(unknown))}",
+        )
+    fields: dict[str, Any] = {
+        name: int(text) if name in NUMBERS and text.isascii() and text.isdecimal() else text
+        for name, text in given.items()
+    }
+    bookmarks = given.getlist("bookmark")
+    if len(bookmarks) > 1:
+        fields["bookmark"] = bookmarks
+    if last_event_id:
+        ranged = None if len(bookmarks) != 1 else split_range(bookmarks[0])
+        fields["bookmark"] = last_event_id if ranged is None else range_text(last_event_id, ranged)
+    command = fields.setdefault("command", COMMANDS[0])
+    if command not in COMMANDS:
+        raise SowlineError("bad request", f"expected command={'|'.join(COMMANDS)}, got {command[:100]!r}")
+    if parse_options(given.get("options", "")).pause:
+        raise SowlineError("invalid options", "expected no pause: an event stream can't be resumed")
+    metadata = {"topic": topic, "command_id": "1", "ack_type": "processed,completed"}
+    return orjson.dumps(fields | metadata)
+
+
+def events_of(request: Request) -> Events:
+    """Return the encoder for the events of a new subscription; raise `invalid bookmark`."""
+    bookmark_range = request.bookmark_range
+    begins_now = bookmark_range.begins_now and not request.has_snapshot
+    return Events(begins_now=begins_now, has_end=bookmark_range.end is not None)
+
+
+class EventStream:
+    """The stream of one client. It ends with its subscription, when its client leaves, or by `close`."""
+
+    def __init__(self, session: Session, command: bytes) -> None:
+        self._session = session
+        self._command = command
+        self._events = events_of(read_request(command))
+        self._first: list[bytes] = []
+        self._closing = asyncio.Event()
+
+    async def close(self, code: int = 0, reason: str = "") -> None:
+        """End the stream; its client reconnects to this service or another."""
+        self._closing.set()
+
+    async def begin(self) -> None:
+        """Start the subscription; raise its error if it is refused."""
+        if (waiting := self._session.receive_one(self._command)) is not None:
+            await waiting
+        self._first = await self._session.outbox.take()
+        if (refusal := failure_of(self._first[0])) is not None:
+            raise refusal
+
+    async def send(
+        self,
+        receive: Receive,
+        send: Send,
+        headers: Mapping[str, str],
+        ended: "asyncio.Task[SowlineError] | None",
+    ) -> None:
+        """Send events until the subscription ends, the client leaves, or its login ends, which `ended` reports."""
+        await send(_start(headers))
+        loop = asyncio.get_running_loop()
+        sending = loop.create_task(self._send_all(send))
+        leaving = [loop.create_task(_disconnected(receive)), loop.create_task(self._closing.wait())]
+        others = [*leaving, *([] if ended is None else [ended])]
+        try:
+            await asyncio.wait((sending, *others), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (sending, *leaving):
+                task.cancel()
+        if sending.done():
+            sending.result()
+        elif ended is not None and ended.done():
+            await _say(send, self._events.failure(ended.result()))
+        elif self._closing.is_set():
+            await _say(send, b"")
+
+    async def _send_all(self, send: Send) -> None:
+        begin = b"retry: %d\n\n" % RETRY_MS
+        chunk = begin + b"".join(map(self._event, self._first))
+        while not self._events.is_over:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            chunk = await self._next()
+        await send({"type": "http.response.body", "body": chunk, "more_body": False})
+
+    async def _next(self) -> bytes:
+        try:
+            async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                messages = await self._session.outbox.take()
+        except TimeoutError:
+            return b":\n\n"
+        return b"".join(map(self._event, messages))
+
+    def _event(self, message: bytes) -> bytes:
+        return b"" if self._events.is_over else self._events.event(message)
+
+
+def one_event(error: SowlineError) -> Response:
+    """Return a stream whose only event is an error, for a client that reconnects."""
+    body = b"retry: %d\n\n%b" % (RETRY_MS, Events(begins_now=False, has_end=False).failure(error))
+    return Response(body, media_type=MEDIA_TYPE, headers=HEADERS)
+
+
+def _start(headers: Mapping[str, str]) -> dict[str, Any]:
+    given = {**HEADERS, **headers, "Content-Type": f"{MEDIA_TYPE}; charset=utf-8"}
+    encoded = [(name.lower().encode(), value.encode()) for name, value in given.items()]
+    return {"type": "http.response.start", "status": 200, "headers": encoded}
+
+
+async def _say(send: Send, last: bytes) -> None:
+    """Send the last bytes, without waiting for a client that does not read."""
+    with contextlib.suppress(TimeoutError, OSError):
+        async with asyncio.timeout(GOODBYE_SECONDS_MAX):
+            await send({"type": "http.response.body", "body": last, "more_body": False})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class EventAnswer(Response):
+    """A response that a function sends."""
+
+    def __init__(self, serve: Callable[[Receive, Send], Awaitable[None]]) -> None:
+        super().__init__()
+        self._serve = serve
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        await self._serve(receive, send)
+
+
+class EventStreamApi:
+    """The endpoint: each event stream counts as a session."""
+
+    def __init__(self, sessions: OpenSessions) -> None:
+        self._sessions = sessions
+
+    async def endpoint(self, request: HttpRequest) -> Response:
+        """Answer with a stream of events."""
+        return EventAnswer(partial(self._send_events, request))
+
+    async def _send_events(self, request: HttpRequest, receive: Receive, send: Send) -> None:
+        last = request.headers.get("last-event-id", "")
+        if is_finished(last):
+            await Response(status_code=204)(request.scope, receive, send)
+            return
+        try:
+            await self._stream(request, last, receive, send)
+        except SowlineError as error:
+            status = 503 if error.reason == "busy" else None
+            answer = one_event(error) if last and error.reason in PASSING else refused(error, status)
+            await answer(request.scope, receive, send)
+
+    async def _stream(self, request: HttpRequest, last: str, receive: Receive, send: Send) -> None:
+        """Serve one subscription as events; if it is refused, raise before anything is sent."""
+        if self._sessions.is_full:
+            raise self._sessions.refusal()
+        command = command_of(request.path_params["topic"], request.query_params, last)
+        with contextlib.ExitStack() as stack:
+            state = request.state
+            login = stack.enter_context(self._sessions.logins.enter(state.identity, state.credentials))
+            session = self._sessions.new_session(login)
+            stack.callback(session.close)
+            stream = EventStream(session, command)
+            stack.callback(self._sessions.discard, stream)
+            self._sessions.add(stream)
+            await stream.begin()
+            if (connection := getattr(state, "connection", None)) is not None:
+                connection.become_session()
+            stack.enter_context(self._sessions.served(request, session, stream))
+            ended = None
+            if not self._sessions.authenticator.is_open:
+                ended = asyncio.get_running_loop().create_task(self._sessions.login_ended(login))
+                stack.callback(ended.cancel)
+            await stream.send(receive, send, login_headers(login), ended)

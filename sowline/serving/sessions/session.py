@@ -1,0 +1,130 @@
+"""One client's session: reads its commands, and passes each to the service that it is connected to."""
+
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Protocol
+
+from sowline.errors import SowlineError
+from sowline.protocol.request import Request, command_id_of, read_request, split_frame
+from sowline.protocol.server_message import ack, failure
+from sowline.serving.access.login_session import LoginSession
+from sowline.serving.cooperative import TURN_SECONDS
+from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.sessions.status import SubscriptionStatus
+from sowline.version import __version__
+
+Waiting = Coroutine[Any, Any, None] | None
+"""Work that must be done before the next command is read, if any."""
+
+
+class Commands(Protocol):
+    """The commands of one client, as a service carries them out."""
+
+    @property
+    def subscriptions_count(self) -> int:
+        """The number of subscriptions."""
+
+    def subscription_statuses(self) -> Iterator[SubscriptionStatus]:
+        """Yield the status of each subscription, the oldest first."""
+
+    @property
+    def queries_count(self) -> int:
+        """The number of running queries."""
+
+    def queries(self) -> Iterator[Request]:
+        """Yield the requests of the running queries, the oldest first."""
+
+    def begin(self, request: Request) -> Waiting:
+        """Start a command, other than a logon; raise if it is refused."""
+
+    async def take_turn(self) -> None:
+        """Let other clients run: this one has used its share of time."""
+
+    async def send_progress(self) -> None:
+        """Send the bookmarks of idle subscriptions; called at regular intervals."""
+
+    def close(self) -> None:
+        """End all subscriptions and queries."""
+
+
+NewCommands = Callable[[Outbox, LoginSession], Commands]
+"""Returns the commands of a new client, whose messages go into the outbox."""
+
+
+class Session:
+    """Takes frames of requests, and puts the answers into an outbox."""
+
+    def __init__(self, commands: Commands, outbox: Outbox, login: LoginSession) -> None:
+        self.commands = commands
+        self._login = login
+        self.outbox = outbox
+
+    @property
+    def user(self) -> str | None:
+        """The name of the user, empty if no logon is needed; None until a user has logged on."""
+        return self._login.user
+
+    async def receive(self, frame: bytes) -> int:
+        """Handle the requests of one frame, and return their number; an invalid frame gets an error as the answer.
+
+        If the requests take long, other tasks run in between.
+        """
+        began = time.monotonic()
+        requests = self._requests(frame)
+        for text in requests:
+            if (waiting := self.receive_one(text)) is not None:
+                await waiting
+            if time.monotonic() - began > TURN_SECONDS:
+                await self.commands.take_turn()
+                began = time.monotonic()
+        return len(requests)
+
+    def _requests(self, frame: bytes) -> list[bytes]:
+        try:
+            return split_frame(frame)
+        except SowlineError as error:
+            self.outbox.put(failure("", error))
+            return []
+
+    def receive_one(self, text: bytes) -> Waiting:
+        """Handle one request; return the work, if any, that must be done before the next one."""
+        try:
+            request = read_request(text)
+        except SowlineError as error:
+            self.outbox.put(failure(command_id_of(text), error))
+            return None
+        try:
+            if "received" in request.acks:
+                self.outbox.put(ack("received", request.command_id))
+            if request.command == "logon":
+                return self._log_on(request)
+            self._login.ask()
+            return self.commands.begin(request)
+        except SowlineError as error:
+            self.outbox.put(failure(request.command_id, error))
+            return None
+
+    async def _log_on(self, request: Request) -> None:
+        """Log on, and report as whom, even if no acknowledgement was requested."""
+        try:
+            identity = await self._login.log_on(request.token)
+        except SowlineError as error:
+            self.outbox.put(failure(request.command_id, error))
+            return
+        self.outbox.put(
+            ack(
+                "processed",
+                request.command_id,
+                user=identity.user,
+                roles=identity.roles,
+                rights=identity.rights.digest,
+                expires_in=self._login.expires_in,
+                version=__version__,
+            )
+        )
+        if "completed" in request.acks:
+            self.outbox.put(ack("completed", request.command_id))
+
+    def close(self) -> None:
+        """End all subscriptions and queries of the client."""
+        self.commands.close()

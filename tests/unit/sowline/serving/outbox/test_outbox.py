@@ -1,0 +1,81 @@
+"""The outbox: what waits to be sent, and who waits for it to drain."""
+
+import asyncio
+
+from sowline.serving.outbox.outbox import BACKLOG_BYTES_MIN, FRAME_BYTES, FRAME_MESSAGES_MAX, Backlogs, Outbox
+
+
+async def test_messages_go_out_in_order() -> None:
+    """What was put first is taken first, several at a time."""
+    outbox = Outbox(1000)
+    for message in (b"1", b"2", b"3"):
+        outbox.put(message)
+    assert await outbox.take() == [b"1", b"2", b"3"]
+
+
+async def test_taking_waits_for_a_message() -> None:
+    """Anyone who takes from an empty outbox gets the next message."""
+    outbox = Outbox(1000)
+    taking = asyncio.create_task(outbox.take())
+    await asyncio.sleep(0)
+    assert not taking.done()
+    outbox.put(b"1")
+    assert await taking == [b"1"]
+
+
+async def test_a_frame_has_a_largest_count_and_size() -> None:
+    """Many small messages or few large ones: the rest goes into the next frame."""
+    outbox = Outbox(10**9)
+    for _ in range(FRAME_MESSAGES_MAX + 1):
+        outbox.put(b"x")
+    assert [len(await outbox.take()) for _ in range(2)] == [FRAME_MESSAGES_MAX, 1]
+    for _ in range(3):
+        outbox.put(b"x" * (FRAME_BYTES // 2))
+    assert [len(await outbox.take()) for _ in range(2)] == [2, 1]
+
+
+async def test_a_message_larger_than_a_frame_goes_by_itself() -> None:
+    """Nothing is too large to be sent."""
+    outbox = Outbox(10)
+    outbox.put(b"x" * (2 * FRAME_BYTES))
+    outbox.put(b"y")
+    assert [len(await outbox.take()) for _ in range(2)] == [1, 1]
+
+
+async def test_a_full_outbox_has_drained_once_it_is_half_empty() -> None:
+    """Above the limit it is full; anyone who waits goes on when half of it is gone, not before."""
+    outbox = Outbox(FRAME_BYTES * 2)
+    await outbox.wait_drained()
+    for _ in range(3):
+        outbox.put(b"x" * FRAME_BYTES)
+    assert outbox.full
+    waiting = asyncio.create_task(outbox.wait_drained())
+    await outbox.take()
+    await asyncio.sleep(0)
+    assert not outbox.full
+    assert not waiting.done()
+    await outbox.take()
+    await waiting
+
+
+async def test_the_limit_itself_is_not_full() -> None:
+    """Exactly as many bytes as allowed still fit."""
+    outbox = Outbox(2)
+    outbox.put(b"xx")
+    assert not outbox.full
+    outbox.put(b"")
+    assert not outbox.full
+    outbox.put(b"x")
+    assert outbox.full
+
+
+async def test_many_outboxes_share_what_there_is() -> None:
+    """Each has its own limit while there is enough for all, then an equal share, but never less than a frame."""
+    backlogs = Backlogs(100 * FRAME_BYTES)
+    outbox = Outbox(20 * FRAME_BYTES, backlogs=backlogs)
+    limits = []
+    for backlogs.outboxes in (0, 1, 5, 10, 100, 10_000):
+        limits.append(outbox.bytes_max)
+    assert limits == [20 * FRAME_BYTES] * 3 + [10 * FRAME_BYTES, FRAME_BYTES, BACKLOG_BYTES_MIN]
+    outbox.put(b"x" * (FRAME_BYTES + 1))
+    assert outbox.full
