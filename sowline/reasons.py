@@ -217,6 +217,13 @@ REASONS = (
         "Delete the fanout's consumer group. It starts again with the current records.",
     ),
     Reason(
+        "gateway required",
+        "expected a gateway: this query service holds only shard 2/8 of the topics; connect to a gateway",
+        "The query service holds some partitions of each topic ([shards](deploy.md#shards-and-gateways)). Its answers"
+        " would lack the others.",
+        "Connect to a gateway, which asks all shards.",
+    ),
+    Reason(
         "history expired",
         "expected a time not before 20261121T120000Z, got 20261120T090000Z: orders no longer keeps its older"
         " history",

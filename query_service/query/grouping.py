@@ -22,6 +22,7 @@ from sowline.model.bookmark import Positions
 from sowline.model.path import Document
 from sowline.protocol.server_message import sow_record
 from sowline.serving.cooperative import CHUNK, Spend, in_turns
+from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
 
 
@@ -96,21 +97,30 @@ class GroupedQuery:
         await self._query.begin()
         self.result.warnings = self._query.result.warnings
 
-    async def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
-        """Yield the groups in the form that is sent, by SOW key or in the requested order."""
+    async def records(self) -> AsyncIterator[RecordPortion]:
+        """Yield the groups in the form that is sent, by SOW key or in the requested order.
+
+        For a gateway, yield the state of each group instead.
+        """
         await load_groups(self._groups, self._query)
-        groups = await in_turns(self._groups.records(), self._query.work)
-        groups = await groups_in_order(groups, self._selection, self._query.work)
         found = self._query.result
         self.result.topic_matches, self.result.matches = found.topic_matches, found.matches
         self.result.lag_seconds = found.lag_seconds
+        if self._selection.merges:
+            states = await in_turns(self._groups.exported(), self._query.work)
+            for start in range(0, len(states), CHUNK):
+                yield RecordPortion(self._name, states[start : start + CHUNK])
+                await asyncio.sleep(0)
+            return
+        groups = await in_turns(self._groups.records(), self._query.work)
+        groups = await groups_in_order(groups, self._selection, self._query.work)
         no_sowkey = self._selection.options.no_sowkey
         for start in range(0, len(groups), CHUNK):
             chunk = groups[start : start + CHUNK]
             written = [sow_record(None if no_sowkey else key, None, body, None) for key, body in chunk]
             self.result.count(len(written), sum(map(len, written)), hash_of(key for key, _ in chunk))
             self._limits.check(self.result)
-            yield self._name, written
+            yield RecordPortion(self._name, written)
             await asyncio.sleep(0)
 
     async def explained(self) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import orjson
 
 from query_service.index.rows import UNKNOWN_TIME, RowNumbers
 from query_service.query.freshness import lag_seconds
@@ -21,6 +22,7 @@ from sowline.filter import Filter
 from sowline.model.bookmark import Positions, format_bookmark
 from sowline.protocol.server_message import sow_record, sow_records
 from sowline.serving.cooperative import CHUNK, StepSize
+from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
 
 PORTION_BYTES = 1 << 20
@@ -122,7 +124,7 @@ class Query:
         while not self.begin_now():
             await self.prepare()
 
-    async def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
+    async def records(self) -> AsyncIterator[RecordPortion]:
         """Yield records in the form that is sent, in portions of one topic; other tasks run in between.
 
         Raise `result too large` or `query too long` if a limit is exceeded.
@@ -130,9 +132,10 @@ class Query:
         async for topic_slice, indices in self._ordered() if self._selection.is_ordered else self.matches():
             for portion, bodies in _portions(topic_slice, indices):
                 began = time.monotonic()
+                ordering = self._ordering(topic_slice, portion, bodies)
                 written = self._written(topic_slice, portion, bodies)
                 self.work(time.monotonic() - began)
-                yield topic_slice.name, written
+                yield RecordPortion(topic_slice.name, written, ordering)
                 await asyncio.sleep(0)
 
     async def explained(self) -> list[dict[str, Any]]:
@@ -199,6 +202,18 @@ class Query:
             self.work(seconds)
             await asyncio.sleep(0)
         return np.concatenate(found)
+
+    def _ordering(
+        self, topic_slice: TopicSlice, indices: RowNumbers, bodies: Sequence[bytes]
+    ) -> list[list[Any]] | None:
+        """Return what a gateway merges the records by: SOW keys and values of the order; None if it does not."""
+        order = self._selection.order
+        if not (self._selection.merges and self._selection.is_ordered):
+            return None
+        keys = [topic_slice.captured.keys[at].decode() for at in indices.tolist()]
+        if not order.terms:
+            return [[key] for key in keys]
+        return [[key, *order.values(orjson.loads(body))] for key, body in zip(keys, bodies, strict=True)]
 
     def _written(self, topic_slice: TopicSlice, indices: RowNumbers, bodies: list[bytes]) -> list[bytes]:
         """Return the records in the form that is sent, and count them."""

@@ -19,8 +19,8 @@ from sowline.model.bookmark import Positions
 from sowline.model.bookmark_range import BookmarkRange, Point
 from sowline.protocol.options import Options
 from sowline.protocol.request import SUBSCRIBES, Request
-from sowline.serving.authorization.entitlements import NOT_ENTITLED, Entitlements, Rights
-from sowline.serving.authorization.topic_patterns import TOPIC_CHARS_MAX, excerpt, is_pattern, meant
+from sowline.serving.authorization.entitlements import Entitlements, Rights, chosen_topics
+from sowline.serving.authorization.topic_patterns import excerpt, is_pattern
 from sowline.serving.result import QueryLimits
 
 PAGE_RECORDS_MAX = 10_000
@@ -42,22 +42,7 @@ def topics_of(state: ServedTopics, name: str, entitlements: Entitlements) -> lis
     Raise `not entitled` if the entitlements do not name one of the topics, whether it exists or not. Also raise
     `invalid topic`, `bad regex topic`, and `not ready` while a topic is being loaded.
     """
-    if len(name) > TOPIC_CHARS_MAX:
-        raise SowlineError(
-            "bad regex topic" if is_pattern(name) else "invalid topic",
-            f"expected a topic of at most {TOPIC_CHARS_MAX} characters, got {len(name)}",
-        )
-    if not is_pattern(name) or not entitlements:
-        entitlements.of(name)
-    chosen = [state.topics[each] for each in meant(name, state.topics)]
-    mine = ", ".join(each for each in state.topics if each in entitlements) or "none"
-    if not chosen:
-        raise SowlineError("invalid topic", f"expected a topic ({mine}), got {excerpt(name)!r}")
-    if not all(topic.definition.name in entitlements for topic in chosen):
-        raise SowlineError(
-            NOT_ENTITLED,
-            f"the pattern {excerpt(name)} matches topics that you may not read; you may read: {mine}",
-        )
+    chosen = [state.topics[each] for each in chosen_topics(name, state.topics, entitlements)]
     for topic in chosen:
         if topic.loading:
             raise SowlineError(
@@ -167,6 +152,7 @@ def selection_of(request: Request) -> Selection:
         top_n=request.top_n,
         skip_n=request.skip_n or 0,
         sow_keys=tuple(key.encode() for key in request.sow_keys),
+        merges=request.merges,
     )
 
 

@@ -20,6 +20,8 @@ class Selection:
     sow_keys: tuple[bytes, ...] = ()
     entitled: Mapping[str, Filter] = field(default_factory=dict)
     """By topic, the filter of the user's entitlement, which `filter` includes. Other topics have none."""
+    merges: bool = False
+    """Whether a gateway merges the answer: then it has what to sort by, and the states of groups."""
     hides: bool = False
     """Whether the user may not see some records. Then the counts of records read are hidden too."""
     live: Filter | None = field(default=None, compare=False)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from query_service.context import ServiceContext
 from query_service.query.freshness import wait_until_fresh
 from query_service.query.read_request import ReadRequest, read_request_of, topics_of
-from query_service.server.command_runner import CommandRunner
 from query_service.server.query_commands import QueryCommands
 from query_service.server.subscription_commands import SubscriptionCommands
 from query_service.server.write_commands import WriteCommands
@@ -15,6 +14,7 @@ from sowline.protocol.server_message import failure, message
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.outbox.group import acknowledge_done
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.session import Waiting
 from sowline.serving.sessions.status import SubscriptionStatus
 from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
@@ -26,10 +26,10 @@ class ServiceCommands:
     def __init__(self, context: ServiceContext, outbox: Outbox, login: LoginSession) -> None:
         self._context = context
         self._outbox = outbox
-        self._runner = runner = CommandRunner(context, outbox, login)
-        self._queries = queries = QueryCommands(runner)
-        self._subscriptions = subscriptions = SubscriptionCommands(runner, queries)
-        self._writes = writes = WriteCommands(runner)
+        self._runner = runner = CommandRunner(outbox, login)
+        self._queries = queries = QueryCommands(context, runner)
+        self._subscriptions = subscriptions = SubscriptionCommands(context, runner, queries)
+        self._writes = writes = WriteCommands(context, runner)
         self._handlers: dict[str, Callable[[Request], Waiting]] = {
             "heartbeat": self._heartbeat,
             "timeline": queries.timeline,
@@ -63,11 +63,11 @@ class ServiceCommands:
     @property
     def queries_count(self) -> int:
         """The number of running queries."""
-        return len(self._queries)
+        return len(self._queries.running)
 
     def queries(self) -> Iterator[Request]:
         """Yield the requests of the running queries, the oldest first."""
-        return self._queries.requests()
+        return self._queries.running.requests()
 
     async def take_turn(self) -> None:
         """Let other clients run: this one has used its share of time."""
@@ -75,6 +75,8 @@ class ServiceCommands:
 
     def begin(self, request: Request) -> Waiting:
         """Start a command, other than a logon; raise if it is refused."""
+        if request.merges and not self._runner.is_of_gateway:
+            raise SowlineError("bad request", "expected `merges` only from a gateway")
         return self._when_fresh(request) if request.demands_fresh else self._begin(request)
 
     async def _when_fresh(self, request: Request) -> None:
@@ -124,5 +126,5 @@ class ServiceCommands:
     def close(self) -> None:
         """End all subscriptions and queries of the client."""
         self._subscriptions.close()
-        self._queries.close()
+        self._queries.running.close()
         self._writes.close()

@@ -94,7 +94,7 @@ class HttpApi:
 
     async def topics(self, request: HttpRequest) -> Response:
         """List the topics that the user may read or write."""
-        rights, is_admin = rights_in(request), request.state.identity.rights.is_admin
+        rights = rights_in(request)
         kafka = self._settings.kafka_advertised or self._settings.kafka
         return JSONResponse(
             {
@@ -102,9 +102,9 @@ class HttpApi:
                 "topics": [
                     self._describe(topic)
                     | {"select": readable_fields(rights.read, name)}
-                    | ({"indexes": topic.indexes.statistics()} if is_admin else {})
+                    | ({"indexes": topic.indexes.statistics()} if rights.is_admin else {})
                     for name, topic in self._state.topics.items()
-                    if name in rights.read or name in rights.write
+                    if rights.is_gateway or name in rights.read or name in rights.write
                 ],
             }
         )
@@ -357,5 +357,5 @@ def _posted(
 
 
 async def _lines(query: Query | GroupedQuery) -> AsyncIterator[bytes]:
-    async for _, records in query.records():
-        yield b"".join([one_line(record) for record in records])
+    async for portion in query.records():
+        yield b"".join([one_line(record) for record in portion.records])

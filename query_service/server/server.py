@@ -8,6 +8,7 @@ from query_service.context import ServiceContext
 from query_service.server.commands import ServiceCommands
 from query_service.server.http_api import HttpApi
 from sowline.config.settings import Settings
+from sowline.config.shard import Shard
 from sowline.runtime.connections import Connections
 from sowline.runtime.health import ServiceHealth, no_details, nothing
 from sowline.serving.access.login_session import LoginSession
@@ -33,6 +34,16 @@ def server_of(
         note,
         connections,
         details,
+        _gateway_required(settings.shard),
+    )
+
+
+def _gateway_required(shard: Shard) -> str:
+    """Return why only gateways may use the service; empty if it holds all partitions."""
+    if shard.is_whole:
+        return ""
+    return (
+        f"expected a gateway: this query service holds only shard {shard} of the topics; connect to a gateway"
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
+from query_service.context import ServiceContext
 from query_service.query.read_request import (
     PositionsByLog,
     ReadRequest,
@@ -14,7 +15,6 @@ from query_service.query.read_request import (
     is_view,
     only_topic,
 )
-from query_service.server.command_runner import QUERIES_MAX, CommandRunner, too_many_in_flight
 from query_service.server.query_commands import QueryCommands
 from query_service.subscriptions.record_subscription import RecordSubscription
 from query_service.subscriptions.view_subscription import ViewSubscription
@@ -23,6 +23,7 @@ from sowline.model.bookmark import format_bookmark
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import failure, message
 from sowline.serving.outbox.group import acknowledge_done
+from sowline.serving.sessions.command_runner import QUERIES_MAX, CommandRunner, too_many_in_flight
 from sowline.serving.sessions.status import SubscriptionStatus
 
 SUBSCRIPTIONS_MAX = 10_000
@@ -83,9 +84,9 @@ class _Entry(NamedTuple):
 class SubscriptionCommands:
     """The subscriptions of one session, by sub_id."""
 
-    def __init__(self, runner: CommandRunner, queries: QueryCommands) -> None:
+    def __init__(self, context: ServiceContext, runner: CommandRunner, queries: QueryCommands) -> None:
         self._runner = runner
-        self._context = runner.context
+        self._context = context
         self._outbox = runner.outbox
         self._queries = queries
         self._entries: dict[str, _Entry] = {}
@@ -180,7 +181,7 @@ class SubscriptionCommands:
     def _abort(self, query_id: str) -> None:
         """End a query; if it is the snapshot of a subscription, end that too."""
         aborted = SowlineError("query aborted", f"query {query_id!r} was ended by unsubscribe")
-        self._queries.abort(query_id, aborted)
+        self._queries.running.abort(query_id, aborted)
         for sub_id, entry in list(self._entries.items()):
             if entry.subscription.is_querying and entry.request.id_of_query == query_id:
                 self._end(sub_id)

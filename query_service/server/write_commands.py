@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
-from query_service.server.command_runner import CommandRunner, Run, too_many_in_flight
+from query_service.context import ServiceContext
 from query_service.topics.state import ServedTopics
 from query_service.writes.delta_requests import delta_of
 from query_service.writes.requests import PendingCommands, RequestedCommand, writes_of
@@ -15,6 +15,7 @@ from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack, failure
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.outbox.group import acknowledge_done
+from sowline.serving.sessions.command_runner import CommandRunner, Run, too_many_in_flight
 from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
 
 WRITES_MAX = 10_000
@@ -24,11 +25,11 @@ WRITES_MAX = 10_000
 class WriteCommands:
     """The writes of one session whose outcome is not known yet."""
 
-    def __init__(self, runner: CommandRunner) -> None:
+    def __init__(self, context: ServiceContext, runner: CommandRunner) -> None:
         self._runner = runner
         self._outbox = runner.outbox
-        self._state = runner.context.state
-        self._publishing = runner.context.publishing
+        self._state = context.state
+        self._publishing = context.publishing
         self._pending: dict[asyncio.Task[None], asyncio.Event] = {}
         """Their tasks, and whether Kafka has taken or refused each."""
 

@@ -8,7 +8,7 @@ With `TEXT`, values are compared as texts. `DESC` is the exact reverse of a term
 element. Records that are equal in all terms are in ascending order of their SOW keys.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +48,7 @@ class Order:
     Without terms, records are in the order of their SOW keys.
     """
 
-    __slots__ = ("_parts", "paths", "terms", "text")
+    __slots__ = ("_keys", "_parts", "_readers", "paths", "terms", "text")
 
     terms: tuple[Term, ...]
     paths: frozenset[Path]
@@ -58,7 +58,9 @@ class Order:
         self.terms = terms
         self.paths = frozenset(term.path for term in terms)
         self.text = ", ".join(str(term) for term in terms)
-        self._parts = tuple(_part(term) for term in terms)
+        self._readers = tuple(_scalar_reader(term) for term in terms)
+        self._keys = tuple(_falling if term.descending else _rising for term in terms)
+        self._parts = tuple(map(_part, self._readers, self._keys))
 
     def key(self, document: Document, sow_key: bytes) -> SortKey:
         """Return the sort key of a record: the record with the lower key comes first."""
@@ -67,6 +69,18 @@ class Order:
         key: list[Any] = []
         for part in self._parts:
             key += part(document)
+        key.append(sow_key)
+        return tuple(key)
+
+    def values(self, document: Document) -> list[Scalar]:
+        """Return the values that a record is sorted by, one for each term; `key_of` makes the sort key from them."""
+        return [read(document) for read in self._readers]
+
+    def key_of(self, values: Sequence[Scalar], sow_key: bytes) -> SortKey:
+        """Return what `key` returns for a record with these values."""
+        key: list[Any] = []
+        for part, value in zip(self._keys, values, strict=True):
+            key += part(value)
         key.append(sow_key)
         return tuple(key)
 
@@ -98,11 +112,14 @@ class _Falling:
         return hash(self.text)
 
 
-def _part(term: Term) -> _Part:
+def _scalar_reader(term: Term) -> Callable[[Document], Scalar]:
     read = reader(term.path)
     scalar: Callable[[Value], Scalar] = _first_text if term.text else first
-    key_of = _falling if term.descending else _rising
-    return lambda document: key_of(scalar(read(document)))
+    return lambda document: scalar(read(document))
+
+
+def _part(read: Callable[[Document], Scalar], key_of: Callable[[Scalar], tuple[int, Any]]) -> _Part:
+    return lambda document: key_of(read(document))
 
 
 def _first_text(value: Value) -> str | None:

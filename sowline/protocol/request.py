@@ -95,6 +95,8 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     reversed: bool = True
     token: str = ""
     traceparent: str = ""
+    merges: bool = False
+    """Whether a gateway asks, which merges the answer with those of other query services."""
 
     @property
     def acks(self) -> frozenset[str]:

@@ -46,8 +46,12 @@ class Server:
         note: Callable[[], str | None] = nothing,
         connections: Connections | None = None,
         details: Callable[[], dict[str, Any]] = no_details,
+        gateway_required: str = "",
     ) -> None:
-        """Serve sessions with `new_commands`, and the service's own routes, which may take from a client's rate."""
+        """Serve sessions with `new_commands`, and the service's own routes, which may take from a client's rate.
+
+        `gateway_required` is why only gateways may use the service; empty if every client may.
+        """
         self._settings = settings
         self._details = details
         self._connections = connections or Connections()
@@ -67,7 +71,11 @@ class Server:
         )
         auth_middleware: ASGIApp = RequestLimit(
             AuthMiddleware(
-                self._inner, self.authenticator, self.rates, certificate_required=settings.tls_client_required
+                self._inner,
+                self.authenticator,
+                self.rates,
+                certificate_required=settings.tls_client_required,
+                gateway_required=gateway_required,
             )
         )
         origins = read_origins(settings.origins)

@@ -15,6 +15,7 @@ _STATUSES = {
     "no record": 404,
     "no client": 404,
     "too large": 413,
+    "gateway required": 421,
     "busy": 429,
     "not ready": 503,
     "behind": 503,

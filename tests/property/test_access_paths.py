@@ -196,7 +196,7 @@ async def check(world: World, question: Question) -> None:
     query = Query(topics, select, LIMITS)
     await query.begin()
     models = [world.snapshot()[number] for number in question.topics]
-    written = [record async for _, records in query.records() for record in records]
+    written = [record async for _, records, _ in query.records() for record in records]
     got = Answer(
         written if select.is_ordered else sorted(written), dict(query.result.counts), query.result.hash
     )

@@ -4,12 +4,15 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fanout.engine.groups import GroupChange, Groups
 from fanout.engine.groups.aggregates import AGGREGATES
+from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_grouping, parse_projection
+from sowline.model.position import Position
 
 Document = dict[str, Any]
 Step = tuple[int, Document | None]
@@ -92,3 +95,41 @@ def test_the_order_of_arrival_leaves_no_trace(loaded: list[Document], data: st.D
     for sow_key, document, order in data.draw(st.permutations(items)):
         other.change(sow_key, None, document, order)
     assert list(one.records()) == list(other.records())
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    loaded=st.lists(st.tuples(documents, st.integers(0, 2)), max_size=12),
+    projection=st.sampled_from([EVERYTHING, WITHOUT_LATEST]),
+)
+@example(loaded=[({"v": 0.1}, 0), ({"v": 0.2}, 1), ({"v": 0.3}, 2)], projection=EVERYTHING)
+@example(loaded=[({"v": 1e308}, 0), ({"v": 1e308}, 1), ({"v": -1e308}, 1)], projection=EVERYTHING)
+@example(loaded=[({"v": "01"}, 0), ({"v": 1}, 1), ({"v": "1"}, 2)], projection=WITHOUT_LATEST)
+@example(loaded=[({"v": 1}, 0), ({"v": 2}, 1), ({"v": 2}, 1)], projection="AVG(/v) AS /a, /k")
+def test_merged_groups_are_those_of_all_records(loaded: list[tuple[Document, int]], projection: str) -> None:
+    """Groups of parts of the records, exported and merged, are the groups of all of them, to the last bit."""
+    items = [
+        (b"%d" % n, document, (n // 3, part, Position(0, n))) for n, (document, part) in enumerate(loaded)
+    ]
+    whole, merged = fresh(projection), fresh(projection)
+    whole.load(items)
+    for part in range(3):
+        groups = fresh(projection)
+        groups.load(item for item, (_, of) in zip(items, loaded, strict=True) if of == part)
+        for exported in groups.exported():
+            merged.merge(exported)
+    assert list(merged.records()) == list(whole.records())
+    assert (len(merged), merged.members) == (len(whole), whole.members)
+
+
+def test_the_limit_of_groups_counts_after_the_merge() -> None:
+    """Two parts have the same groups: together they have no more. One group more is refused."""
+    grouping, projection = parse_grouping("/k"), parse_projection("/k, COUNT(1) AS /n")
+    merged = Groups("t", grouping, projection, groups_max=2)
+    part = Groups("t", grouping, projection, groups_max=3)
+    part.load([(b"1", {"k": 1}, (0,)), (b"2", {"k": 2}, (1,))])
+    for exported in (*part.exported(), *part.exported()):
+        merged.merge(exported)
+    part.load([(b"3", {"k": 3}, (2,))])
+    with pytest.raises(SowlineError, match="expected at most 2 groups"):
+        list(map(merged.merge, part.exported()))

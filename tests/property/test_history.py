@@ -300,7 +300,7 @@ class Answer(NamedTuple):
     @classmethod
     async def of(cls, query: Query | GroupedQuery, asked: Asked) -> "Answer":
         """Run the query to its end."""
-        found = [orjson.loads(record) async for _, records in query.records() for record in records]
+        found = [orjson.loads(record) async for _, records, _ in query.records() for record in records]
         if not (asked.order or asked.page or asked.grouped):
             found.sort(key=lambda record: str(record["sow_key"]))
         return cls(found, query.result.counts, query.result.hash)

@@ -30,6 +30,12 @@ class AggregateState(Protocol):
     def remove(self, value: Scalar) -> None:
         """Remove a value that was added."""
 
+    def exported(self) -> Any:
+        """Return what another state needs of this one, as JSON that holds integers of any size."""
+
+    def merge(self, exported: Any) -> None:
+        """Add what another state exported, whose values are not those of this state."""
+
 
 class Aggregate(NamedTuple):
     """An aggregate: a function that makes a state, and one that reads the result from it."""

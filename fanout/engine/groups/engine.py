@@ -1,5 +1,6 @@
 """The groups of a topic's records, kept up to date change by change: events in, changed groups out. Pure."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -67,6 +68,32 @@ class Groups:
             self._check_room(None, reading)
             self._add(sow_key, reading, order)
 
+    def exported(self) -> Iterator[bytes]:
+        """Yield the state of each group as JSON, in the order of the SOW keys; `merge` takes it."""
+        keyed = sorted(self._groups.items(), key=lambda one: one[1].sow_key)
+        for key, group in keyed:
+            latest = None if group.latest is None else group.latest.exported()
+            states = [state.exported() for state in group.states]
+            # orjson writes no integer beyond 64 bits, and exact sums have more.
+            yield json.dumps([key.decode(), group.records, states, latest]).encode()
+
+    def merge(self, exported: bytes) -> None:
+        """Add the records of a group that other groups have exported. Raise `too many groups`.
+
+        The results are those of all records together, but no record that was merged can be changed any more.
+        """
+        text, records, states, latest = json.loads(exported)
+        key = text.encode()
+        if key not in self._groups and len(self._groups) >= self._groups_max:
+            raise self._too_many()
+        group = self._group_for(key)
+        group.body = None
+        group.records += records
+        for state, more in zip(group.states, states, strict=True):
+            state.merge(more)
+        if group.latest is not None:
+            group.latest.merge(latest)
+
     def change(
         self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
     ) -> list[GroupChange]:
@@ -133,11 +160,7 @@ class Groups:
 
     def _add(self, sow_key: bytes, entered: GroupInput, order: Order) -> GroupState:
         """Add a record to its group; make the group if it does not exist."""
-        group = self._groups.get(entered.key)
-        if group is None:
-            key = hashed(self._domain, entered.key.decode())
-            group = self._groups[entered.key] = self._layout.new_group(entered.key, key)
-            self._by_sow_key[key] = group
+        group = self._group_for(entered.key)
         group.body = None
         group.records += 1
         for state, (_, argument) in zip(group.states, self._layout.states, strict=True):
@@ -147,6 +170,15 @@ class Groups:
             self._orders[sow_key] = order
         return group
 
+    def _group_for(self, key: bytes) -> GroupState:
+        """Return the group with these values; make it if it does not exist."""
+        group = self._groups.get(key)
+        if group is None:
+            sow_key = hashed(self._domain, key.decode())
+            group = self._groups[key] = self._layout.new_group(key, sow_key)
+            self._by_sow_key[sow_key] = group
+        return group
+
     def _check_room(self, left: GroupInput | None, entered: GroupInput) -> None:
         """Raise if the record would make one group too many."""
         if entered.key in self._groups:
@@ -154,11 +186,14 @@ class Groups:
         # A group that loses its last record makes room for the new one.
         ends = left is not None and self._group_of(left).records == 1
         if len(self._groups) - ends >= self._groups_max:
-            raise SowlineError(
-                "too many groups",
-                f"expected at most {self._groups_max} groups, got one more"
-                " (group by a field with fewer values, or filter the records)",
-            )
+            raise self._too_many()
+
+    def _too_many(self) -> SowlineError:
+        return SowlineError(
+            "too many groups",
+            f"expected at most {self._groups_max} groups, got one more"
+            " (group by a field with fewer values, or filter the records)",
+        )
 
     def _group_of(self, left: GroupInput) -> GroupState:
         group = self._groups.get(left.key)

@@ -27,6 +27,18 @@ class Latest:
         """Remove a record that was added with this order."""
         del self._values[order, sow_key]
 
+    def exported(self) -> list[Any]:
+        """Return the order, the SOW key and the fields of the record that changed last."""
+        (order, sow_key), values = self._values.peekitem(-1)
+        return [order, sow_key.decode(), values]
+
+    def merge(self, exported: Sequence[Any]) -> None:
+        """Add the record that another state exported."""
+        order, sow_key, values = exported
+        self.add(
+            tuple(tuple(part) if isinstance(part, list) else part for part in order), sow_key.encode(), values
+        )
+
     def values(self) -> Sequence[Value]:
         """Return the fields of the record that changed last; there must be one."""
         values: Sequence[Value] = self._values.peekitem(-1)[1]

@@ -1,6 +1,6 @@
 """Values in order, and equal values, for MIN, MAX, ANY, UNIQUE, and the two aggregates of distinct values."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from sortedcontainers import SortedList
@@ -43,6 +43,15 @@ class OrderedValues:
             if _discounted(self._counts, ranking):
                 self.order.remove(ranking)
 
+    def exported(self) -> list[Scalar]:
+        """Return the first and the last value: no other one can be first or last of more values."""
+        return [] if not self.order else [self.smallest(), self.largest()]
+
+    def merge(self, exported: Iterable[Scalar]) -> None:
+        """Add the first and the last value of another state."""
+        for value in exported:
+            self.add(value)
+
     def smallest(self) -> Scalar:
         """Return the first value; NULL without values."""
         return ranked(self.order[0]) if self.order else None
@@ -67,6 +76,15 @@ class Texts:
     def remove(self, value: Scalar) -> None:
         """Remove a value that was added."""
         self._ranks.remove(_text(value))
+
+    def exported(self) -> list[Scalar]:
+        """Return the texts."""
+        return [text for *_, text in self._ranks.order]
+
+    def merge(self, exported: Iterable[Scalar]) -> None:
+        """Add the texts of another state."""
+        for text in exported:
+            self.add(text)
 
     def joined(self, delimiter: str) -> str | None:
         """Return the texts joined by the delimiter, cut at `CONCAT_CHARS_MAX`; NULL without values."""
@@ -132,6 +150,15 @@ class Distinct:
         return self._spellings.get(number) or any(
             (0, number, kind, "") in self._counts for kind in (_INTEGER, _DOUBLE, _BOOLEAN)
         )
+
+    def exported(self) -> list[Scalar]:
+        """Return the values, each once."""
+        return [ranked(ranking) for ranking in self._counts]
+
+    def merge(self, exported: Iterable[Scalar]) -> None:
+        """Add the values of another state."""
+        for value in exported:
+            self.add(value)
 
     def unique(self) -> Scalar:
         """Return the first value in order if all are equal; otherwise, or without values, NULL."""

@@ -1,5 +1,6 @@
 """Sums that are exact until the last step, so that the result does not depend on the order of changes."""
 
+from collections.abc import Sequence
 from math import inf, isfinite, isnan, isqrt, nan
 from typing import Final
 
@@ -31,6 +32,14 @@ class Count:
         """Remove a value that was added."""
         if value is not None:
             self.count -= 1
+
+    def exported(self) -> int:
+        """Return the number."""
+        return self.count
+
+    def merge(self, exported: int) -> None:
+        """Add a number."""
+        self.count += exported
 
 
 class Sums:
@@ -80,6 +89,15 @@ class Sums:
             self._positive_infinities += times
         else:
             self._negative_infinities += times
+
+    def exported(self) -> list[int]:
+        """Return all counts and sums, in the order of the names of their attributes."""
+        return [getattr(self, name) for name in self.__slots__]
+
+    def merge(self, exported: Sequence[int]) -> None:
+        """Add the counts and sums of another state."""
+        for name, more in zip(self.__slots__, exported, strict=True):
+            setattr(self, name, getattr(self, name) + more)
 
     def sum(self) -> Number | None:
         """Return the sum, NULL without values.
@@ -133,6 +151,15 @@ class Squares:
         significand, shift = _binary(number)
         self._values += (significand << shift) * times
         self._squares += (significand * significand << 2 * shift) * times
+
+    def exported(self) -> list[int]:
+        """Return all counts and sums, in the order of the names of their attributes."""
+        return [getattr(self, name) for name in self.__slots__]
+
+    def merge(self, exported: Sequence[int]) -> None:
+        """Add the counts and sums of another state."""
+        for name, more in zip(self.__slots__, exported, strict=True):
+            setattr(self, name, getattr(self, name) + more)
 
     def of_population(self) -> float | None:
         """Return STDDEV_POP; NULL without values."""

@@ -74,7 +74,7 @@ class LoginSession:
                 "expected the same user with the same rights as before; open a new connection for another user",
             )
         self._credentials = given
-        self._identity = found
+        self._identity = found.acting_with(None if before is None else before.delegated)
         self._changed.set()
         return found
 
@@ -89,7 +89,7 @@ class LoginSession:
             )
             self._changed.set()
         else:
-            self._identity = now
+            self._identity = now.acting_with(self._identity.delegated)
 
     async def ended(self, logon_seconds_max: float) -> SowlineError:
         """Wait until the client must disconnect; return the reason."""

@@ -12,9 +12,13 @@ from starlette.websockets import WebSocket
 from sowline.errors import SowlineError
 from sowline.serving.access.authenticator import Authenticator, PresentedCredentials
 from sowline.serving.access.rate_limits import Rates
+from sowline.serving.authorization.delegation import HEADER, acting
+from sowline.serving.authorization.identity import Identity
 from sowline.serving.refusal import refused
 
 GUARDED = "/v1"
+OPEN_TO_ALL = (f"{GUARDED}/topics", f"{GUARDED}/clients")
+"""The paths that a service which requires a gateway answers to other clients, too."""
 
 CLOSE_CODES = 4000
 """A refused handshake of a browser is closed with this plus the HTTP status: 4403 for an origin that is refused."""
@@ -29,9 +33,17 @@ class AuthMiddleware:
     """An ASGI application around another one: it answers requests that are not allowed."""
 
     def __init__(
-        self, app: ASGIApp, authenticator: Authenticator, rates: Rates, *, certificate_required: bool = False
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator,
+        rates: Rates,
+        *,
+        certificate_required: bool = False,
+        gateway_required: str = "",
     ) -> None:
+        """Guard an application. `gateway_required` is why only gateways may use it; empty if every client may."""
         self._app = app
+        self._gateway_required = gateway_required
         self._authenticator = authenticator
         self._rates = rates
         self._certificate_required = certificate_required
@@ -43,9 +55,13 @@ class AuthMiddleware:
             scope.setdefault("state", {})["credentials"] = credentials
             try:
                 self._check_certificate(credentials)
-                scope["state"]["identity"] = await self._authenticator.identify(credentials)
+                identity = await self._authenticator.identify(credentials)
+                if (header := Headers(scope=scope).get(HEADER)) is not None:
+                    identity = acting(identity, header)
+                self._check_gateway(scope["path"], identity)
+                scope["state"]["identity"] = identity
             except SowlineError as error:
-                if scope["type"] == "http" or not _may_log_on_later(credentials, error):
+                if scope["type"] == "http" or not self._may_log_on_later(credentials, error):
                     await refuse(error, scope, receive, send)
                     return
                 scope["state"]["identity"] = None
@@ -60,6 +76,14 @@ class AuthMiddleware:
         if self._certificate_required and given.certificate is None:
             raise SowlineError("auth failure", "expected a client certificate, got none")
 
+    def _check_gateway(self, path: str, identity: Identity) -> None:
+        if self._gateway_required and identity.delegated is None and path not in OPEN_TO_ALL:
+            raise SowlineError("gateway required", self._gateway_required)
+
+    def _may_log_on_later(self, given: PresentedCredentials, error: SowlineError) -> bool:
+        """Whether a WebSocket without a token may send it with its first command: browsers can't send it before."""
+        return given.token is None and error.reason == "logon required" and not self._gateway_required
+
 
 def payer_of(scope: Scope) -> str:
     """Return the name whose rate limit applies: the user, or the address if no user is known."""
@@ -70,11 +94,6 @@ def payer_of(scope: Scope) -> str:
 def is_guarded(path: str) -> bool:
     """Return whether a path gives access to records."""
     return path == GUARDED or path.startswith(f"{GUARDED}/")
-
-
-def _may_log_on_later(given: PresentedCredentials, error: SowlineError) -> bool:
-    """Whether a WebSocket without a token may send it with its first command, as browsers can't send it before."""
-    return given.token is None and error.reason == "logon required"
 
 
 def credentials_of(scope: Scope) -> PresentedCredentials:

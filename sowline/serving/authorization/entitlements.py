@@ -5,7 +5,7 @@ which they are declared, and their entitlements in the order in which they are l
 names may not be read, or not be written. No I/O.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -20,7 +20,13 @@ from sowline.filter import ALL, Filter, compile_filter, require_deterministic
 from sowline.filter.tree import Call, Meets, Node, conjunction, disjunction, paths_of, walk
 from sowline.model.path import Path
 from sowline.model.select import Select, parse_select
-from sowline.serving.authorization.topic_patterns import excerpt, is_pattern, names
+from sowline.serving.authorization.topic_patterns import (
+    TOPIC_CHARS_MAX,
+    excerpt,
+    is_pattern,
+    meant,
+    names,
+)
 
 NOT_ENTITLED = "not entitled"
 
@@ -87,11 +93,16 @@ class WriteEntitlement(_EntitlementModel):
 
 
 class Role(_EntitlementModel):
-    """A role: the rights of its users. `admin` is the right to see the connected clients and their requests."""
+    """A role: the rights of its users.
+
+    `admin` is the right to see the connected clients and their requests. `gateway` is the right to act with the
+    rights of other users (`sowline.serving.authorization.delegation`).
+    """
 
     read: tuple[ReadEntitlement, ...] = ()
     write: tuple[WriteEntitlement, ...] = ()
     admin: bool = False
+    gateway: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +141,9 @@ class Entitlements:
 
     def __bool__(self) -> bool:
         return bool(self._listed)
+
+    def __iter__(self) -> Iterator[Entitlement]:
+        return iter(self._listed)
 
     def __contains__(self, topic: str) -> bool:
         return any(is_named(topic) for is_named, _ in self._named)
@@ -176,15 +190,16 @@ class Rights:
     read: Entitlements = field(default_factory=to_read)
     write: Entitlements = field(default_factory=to_write)
     is_admin: bool = False
+    is_gateway: bool = False
 
     @cached_property
     def digest(self) -> str:
         """A hash of the rights."""
-        text = repr((self.read.text, self.write.text, self.is_admin))
+        text = repr((self.read.text, self.write.text, self.is_admin, self.is_gateway))
         return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-EVERYTHING = Rights(to_read(Entitlement("^.*")), to_write(Entitlement("^.*")), is_admin=True)
+EVERYTHING = Rights(to_read(Entitlement("^.*")), to_write(Entitlement("^.*")), is_admin=True, is_gateway=True)
 """The rights of all users if no access file is configured."""
 
 
@@ -203,7 +218,32 @@ def rights_of(roles: Mapping[str, Role], held: Collection[str]) -> Rights:
     write = to_write(
         *(Entitlement(one.topics, compile_filter(one.filter)) for role in mine for one in role.write)
     )
-    return Rights(read, write, any(role.admin for role in mine))
+    return Rights(read, write, any(role.admin for role in mine), any(role.gateway for role in mine))
+
+
+def chosen_topics(name: str, topics: Collection[str], entitlements: Entitlements) -> list[str]:
+    """Return the topic of that name; if the name starts with `^`, all topics whose whole names match the pattern.
+
+    Raise `not entitled` if the entitlements do not name one of the topics, whether it exists or not. Also raise
+    `invalid topic` and `bad regex topic`.
+    """
+    if len(name) > TOPIC_CHARS_MAX:
+        raise SowlineError(
+            "bad regex topic" if is_pattern(name) else "invalid topic",
+            f"expected a topic of at most {TOPIC_CHARS_MAX} characters, got {len(name)}",
+        )
+    if not is_pattern(name) or not entitlements:
+        entitlements.of(name)
+    chosen = meant(name, topics)
+    mine = ", ".join(each for each in topics if each in entitlements) or "none"
+    if not chosen:
+        raise SowlineError("invalid topic", f"expected a topic ({mine}), got {excerpt(name)!r}")
+    if not all(each in entitlements for each in chosen):
+        raise SowlineError(
+            NOT_ENTITLED,
+            f"the pattern {excerpt(name)} matches topics that you may not read; you may read: {mine}",
+        )
+    return chosen
 
 
 def together(entitlements: Entitlements, topics: Sequence[str]) -> Entitlement:

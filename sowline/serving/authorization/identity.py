@@ -1,6 +1,6 @@
 """The identity of a client: its proof, and the rights that the access file gives it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sowline.serving.authorization.entitlements import EVERYTHING, Rights
@@ -24,16 +24,27 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user with the rights in the access file; `user` is empty if no logon is needed."""
+    """A user with the rights in the access file, `own_rights`; `user` is empty if no logon is needed."""
 
     user: str
     roles: tuple[str, ...]
-    rights: Rights
+    own_rights: Rights
     proof: Proof
+    delegated: Rights | None = None
+    """The rights of the client that a gateway acts for; these apply instead of its own."""
+
+    @property
+    def rights(self) -> Rights:
+        """The rights that apply."""
+        return self.own_rights if self.delegated is None else self.delegated
+
+    def acting_with(self, rights: Rights | None) -> "Identity":
+        """Return this identity with the rights of the client that it acts for; None for its own rights."""
+        return replace(self, delegated=rights)
 
     def may_become(self, other: "Identity") -> bool:
         """Return whether a connection may continue with another identity: the same user with the same rights."""
-        return (self.user, self.rights.digest) == (other.user, other.rights.digest)
+        return (self.user, self.own_rights.digest) == (other.user, other.own_rights.digest)
 
 
 NOTHING = Proof("nothing")

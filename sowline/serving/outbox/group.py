@@ -1,12 +1,24 @@
 """Sends groups: `group_begin`, records in batches, `group_end`, and the acknowledgements of the command."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack, iso_time, message, sow_batch, timeline_batch
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
+
+
+class RecordPortion(NamedTuple):
+    """Some records of one topic, in the form that is sent.
+
+    `ordering` is for a gateway, which merges the answers of several query services: for each record its SOW key, then
+    the values that it is sorted by.
+    """
+
+    topic: str
+    records: Sequence[bytes]
+    ordering: Sequence[Sequence[Any]] | None = None
 
 
 class QueryAnswer(Protocol):
@@ -18,7 +30,7 @@ class QueryAnswer(Protocol):
     def bookmark(self) -> str:
         """The bookmark of its instant."""
 
-    def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
+    def records(self) -> AsyncIterator[RecordPortion]:
         """Yield records of one topic at a time."""
 
 
@@ -51,8 +63,8 @@ async def send_group(outbox: Outbox, request: Request, query: QueryAnswer, mark:
     """Send the records of a query as one group, after the groups before it, as fast as the client reads."""
     async with outbox.group():
         _begin(outbox, request, query.bookmark, mark, query.result.warnings)
-        async for topic, records in query.records():
-            _put_batches(outbox, request, topic, records)
+        async for portion in query.records():
+            _put_batches(outbox, request, portion)
             await outbox.wait_drained()
         _end(outbox, request, query.bookmark, query.result)
 
@@ -76,11 +88,11 @@ def put_group(
 ) -> None:
     """Send one group at once; call it within `outbox.group()`."""
     _begin(outbox, request, bookmark, mark, result.warnings)
-    _put_batches(outbox, request, request.topic, records)
+    _put_batches(outbox, request, RecordPortion(request.topic, records))
     _end(outbox, request, bookmark, result)
 
 
-def acknowledge_processed(outbox: Outbox, request: Request, **fields: str) -> None:
+def acknowledge_processed(outbox: Outbox, request: Request, **fields: object) -> None:
     """Acknowledge a command, if requested."""
     if "processed" in request.acks:
         outbox.put(ack("processed", request.command_id, **fields), _names_of(request))
@@ -127,10 +139,14 @@ def _begin(outbox: Outbox, request: Request, bookmark: str, mark: Mark, warnings
     outbox.put_in_group(message("group_begin", **fields, **{mark: True} if mark else {}))
 
 
-def _put_batches(outbox: Outbox, request: Request, topic: str, records: Sequence[bytes]) -> None:
+def _put_batches(outbox: Outbox, request: Request, portion: RecordPortion) -> None:
+    topic, records, ordering = portion
     for start in range(0, len(records), request.batch_size):
+        batch = slice(start, start + request.batch_size)
         outbox.put_in_group(
-            sow_batch(request.id_of_query, topic, records[start : start + request.batch_size])
+            sow_batch(
+                request.id_of_query, topic, records[batch], None if ordering is None else ordering[batch]
+            )
         )
 
 

@@ -65,7 +65,7 @@ class Server:
 
     def connect(self, rights: Rights = EVERYTHING) -> "Client":
         """Return a new client."""
-        outbox, visit = Outbox(self._backlog), LoginSession(replace(ANYBODY, rights=rights))
+        outbox, visit = Outbox(self._backlog), LoginSession(replace(ANYBODY, own_rights=rights))
         return Client(
             self,
             session_of(ServiceContext(self.state, self.dispatcher, {}, self.limits), outbox, visit),

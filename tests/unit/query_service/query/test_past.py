@@ -46,7 +46,7 @@ def query(server: Server, at: int, text: str = "", **given: Any) -> Query:
 
 async def records(asked: Query | GroupedQuery) -> list[Json]:
     """Return what a query finds, as it goes on the wire."""
-    return [orjson.loads(record) async for _, some in asked.records() for record in some]
+    return [orjson.loads(record) async for _, some, _ in asked.records() for record in some]
 
 
 async def values(asked: Query) -> list[Any]:

@@ -28,7 +28,9 @@ def query(server: Server, text: str = "", limits: QueryLimits = QueryLimits(), *
 
 async def found(asked: Query) -> list[int]:
     """Return the ids that a query finds, in its order."""
-    return [orjson.loads(record)["data"]["id"] async for _, records in asked.records() for record in records]
+    return [
+        orjson.loads(record)["data"]["id"] async for _, records, _ in asked.records() for record in records
+    ]
 
 
 def filled(*bodies: dict[str, Any], partitions: int = 1) -> Server:
@@ -66,7 +68,7 @@ async def test_the_hash_is_that_of_the_keys_returned() -> None:
 async def test_a_chunk_is_so_many_records_at_most() -> None:
     """Others get a turn between chunks."""
     asked = query(filled(*({} for _ in range(2 * CHUNK + 1))))
-    assert [len(records) async for _, records in asked.records()] == [CHUNK, CHUNK, 1]
+    assert [len(records) async for _, records, _ in asked.records()] == [CHUNK, CHUNK, 1]
 
 
 async def test_a_body_comes_as_it_is_stored() -> None:
@@ -76,7 +78,7 @@ async def test_a_body_comes_as_it_is_stored() -> None:
     position = server.topic.rows.position(key)
     assert position is not None
     server.topic.rows.put(key, b'{ "id":0, "p": 1.50 }', 0, position, 0)
-    ((_, (record,)),) = [step async for step in query(server).records()]
+    ((_, (record,), _),) = [step async for step in query(server).records()]
     assert record.endswith(b'"updated_at":"orders:0@0","data":{ "id":0, "p": 1.50 }}')
 
 
@@ -161,7 +163,7 @@ async def test_a_select_list_leaves_out() -> None:
     """What is left keeps its exact text; the filter sees all of it."""
     server = filled({"a": {"b": 1, "c": 2}, "d": 1.5})
     asked = query(server, "/d = 1.5", options=parse_options("select=[-/,+/id,+/a/b]"))
-    ((_, (record,)),) = [step async for step in asked.records()]
+    ((_, (record,), _),) = [step async for step in asked.records()]
     assert record.endswith(b'"data":{"id":0,"a":{"b":1}}}')
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from query_service.server.command_runner import QUERIES_MAX
 from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.protocol.change import Change
 from sowline.serving.result import QueryLimits
+from sowline.serving.sessions.command_runner import QUERIES_MAX
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, settled, view_of
 
 

@@ -4,6 +4,7 @@ from functools import partial
 from itertools import permutations
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -142,6 +143,18 @@ def test_nan_is_ordered() -> None:
     """NaN, where a body can hold it, stands behind all numbers."""
     assert str(sorted_values("/a", ["", "x", float("nan"), float("inf"), -1])) == "['', -1, inf, nan, 'x']"
     assert str(sorted_values("/a DESC", ["", "x", float("nan"), -1])) == "['x', nan, -1, '']"
+
+
+@given(orders, records)
+@example(parse_order("/a, /b DESC TEXT"), ({"a": [2**53 + 1], "b": {"c": 1}}, b"1"))
+def test_a_key_is_made_of_values_that_were_sent(order: Order, one: Any) -> None:
+    """A gateway gets the values as JSON, and makes the same key of them."""
+    document, sow_key = one
+    values = orjson.loads(orjson.dumps(order.values(document)))
+    key = order.key(document, sow_key)
+    remade = order.key_of(values, sow_key)
+    assert remade == key
+    assert list(map(type, remade)) == list(map(type, key))
 
 
 @given(orders, st.tuples(records, records, records))

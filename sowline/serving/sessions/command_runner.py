@@ -1,4 +1,4 @@
-"""The shared parts of a session's commands: its context, its outbox, its rights, and the handling of failures."""
+"""The shared parts of a session's commands: its outbox, its rights, and the handling of failures."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -6,7 +6,6 @@ from typing import Any
 
 import structlog
 
-from query_service.context import ServiceContext
 from sowline.errors import SowlineError
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import failure
@@ -27,8 +26,7 @@ Run = Callable[[], Coroutine[Any, Any, None]]
 class CommandRunner:
     """Runs the work of commands in separate tasks."""
 
-    def __init__(self, context: ServiceContext, outbox: Outbox, login: LoginSession) -> None:
-        self.context = context
+    def __init__(self, outbox: Outbox, login: LoginSession) -> None:
         self.outbox = outbox
         self._login = login
 
@@ -36,6 +34,11 @@ class CommandRunner:
     def rights(self) -> Rights:
         """The client's rights; raises `logon required`."""
         return self._login.identity.rights
+
+    @property
+    def is_of_gateway(self) -> bool:
+        """Whether the client is a gateway that acts with the rights of its own client."""
+        return self._login.identity.delegated is not None
 
     def start(self, request: Request, run: Run, ack_type: str, **fields: Any) -> asyncio.Task[None]:
         """Start the work of a command; acknowledge a failure with this `ack_type`."""

@@ -1,0 +1,54 @@
+"""The running queries of one session, by query id."""
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+
+from sowline.errors import SowlineError
+from sowline.protocol.request import Request
+from sowline.protocol.server_message import failure
+from sowline.serving.sessions.command_runner import QUERIES_MAX, CommandRunner, Run, too_many_in_flight
+
+
+class RunningQueries:
+    """Starts queries as tasks, and ends them."""
+
+    def __init__(self, runner: CommandRunner) -> None:
+        self._runner = runner
+        self._running: dict[str, tuple[Request, asyncio.Task[None]]] = {}
+        self._unnamed = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def requests(self) -> Iterator[Request]:
+        """Yield the requests of the running queries, the oldest first."""
+        return (request for request, _ in self._running.values())
+
+    def check_limit(self) -> None:
+        """Raise `busy` if the session has as many queries as it may have."""
+        if len(self._running) >= QUERIES_MAX:
+            raise too_many_in_flight(f"{QUERIES_MAX} queries")
+
+    def start(self, request: Request, run: Run) -> None:
+        """Start a query; raise `queryid in use`."""
+        query_id = request.id_of_query or f"\0{next(self._unnamed)}"
+        if query_id in self._running:
+            raise SowlineError(
+                "queryid in use", f"query {query_id!r} is still running; give this one another query_id"
+            )
+        task = self._runner.start(request, run, "completed")
+        self._running[query_id] = request, task
+        task.add_done_callback(lambda done: self._running.pop(query_id, None))
+
+    def abort(self, query_id: str, aborted: SowlineError) -> None:
+        """End a query if it runs; its client gets `aborted`."""
+        request, task = self._running.pop(query_id, (None, None))
+        if request is not None and task is not None:
+            task.cancel()
+            self._runner.outbox.put(failure(request.command_id, aborted, "completed"))
+
+    def close(self) -> None:
+        """End all queries."""
+        for _, task in list(self._running.values()):
+            task.cancel()
