@@ -134,6 +134,13 @@ REASONS = (
         " materializer runs, and how far it is behind: [runbooks](runbooks.md).",
     ),
     Reason(
+        "shard unavailable",
+        "no query service answers for these partitions now: orders 0, 2. Retry later, or start their shards",
+        "A [gateway](deploy.md#shards-and-gateways) found no query service for partitions that the request needs, or"
+        " lost one while it answered.",
+        "Retry. If it lasts, look at `nodes` in the gateway's `/status`: it shows which query services answer.",
+    ),
+    Reason(
         "stale",
         "expected a state of at most 0.5 s behind the log, but it is 12.340 s behind; retry later, or allow more",
         "The service's state is further behind the log than the read allows with `max_staleness`, or how far is not"

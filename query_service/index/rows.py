@@ -6,10 +6,8 @@ A record keeps its row as long as it exists; a free row is used for a later reco
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
-from hashlib import blake2b
 from itertools import compress
-from operator import itemgetter, xor
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 
 from sowline.emodb.writes import DocumentMetadata, intrinsics_of
 from sowline.filter.metadata import Metadata
+from sowline.model.key import digest_of, hash_of
 from sowline.model.position import Position
 
 RowNumbers = NDArray[np.int64]
@@ -284,11 +283,6 @@ class Rows:
         )
 
 
-def digest_of(key: bytes) -> int:
-    """Return the 8-byte BLAKE2b of a SOW key; a group's hash is the XOR of its records' digests."""
-    return int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Captured:
     """Records of one instant, in columns, in the order of `rows`."""
@@ -352,7 +346,7 @@ class Captured:
     def hash(self, chosen: RowNumbers) -> int:
         """Return the XOR of the digests of the chosen records' SOW keys."""
         if self.digests is None:
-            return reduce(xor, (digest_of(self.keys[at]) for at in chosen.tolist()), 0)
+            return hash_of(self.keys[at] for at in chosen.tolist())
         return int(np.bitwise_xor.reduce(self.digests[chosen]))
 
 

@@ -1,16 +1,14 @@
 """Aggregated queries: the groups of the records that match at one instant."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
-from functools import reduce
-from operator import xor
 from typing import Any
 
 import orjson
 
 from fanout.engine.groups import Groups
-from query_service.index.rows import RowNumbers, digest_of
+from query_service.index.rows import RowNumbers
 from query_service.query.ordering import in_thread_if_large, sorted_in_runs
 from query_service.query.query import Query
 from query_service.query.selection import Selection
@@ -19,6 +17,7 @@ from query_service.topics.state import TopicState
 from sowline.expressions.order import Order
 from sowline.expressions.projection import parse_projection
 from sowline.model.bookmark import Positions
+from sowline.model.key import hash_of
 from sowline.model.path import Document
 from sowline.protocol.server_message import sow_record
 from sowline.serving.cooperative import CHUNK, Spend, in_turns
@@ -138,8 +137,3 @@ async def groups_in_order(
         keyed = await in_turns(keys, spend)
         groups = [group for _, group in await in_thread_if_large(sorted_in_runs, len(keyed), keyed)]
     return groups[selection.skip_n : selection.end]
-
-
-def hash_of(keys: Iterable[bytes]) -> int:
-    """Return the XOR of the digests of the SOW keys."""
-    return reduce(xor, map(digest_of, keys), 0)

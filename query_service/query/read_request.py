@@ -19,8 +19,8 @@ from sowline.model.bookmark import Positions
 from sowline.model.bookmark_range import BookmarkRange, Point
 from sowline.protocol.options import Options
 from sowline.protocol.request import SUBSCRIBES, Request
-from sowline.serving.authorization.entitlements import Entitlements, Rights, chosen_topics
-from sowline.serving.authorization.topic_patterns import excerpt, is_pattern
+from sowline.serving.authorization.entitlements import Entitlements, Rights, chosen_topic, chosen_topics
+from sowline.serving.authorization.topic_patterns import is_pattern
 from sowline.serving.result import QueryLimits
 
 PAGE_RECORDS_MAX = 10_000
@@ -53,11 +53,7 @@ def topics_of(state: ServedTopics, name: str, entitlements: Entitlements) -> lis
 
 def one_topic(state: ServedTopics, name: str, entitlements: Entitlements) -> TopicState:
     """Return the topic of that name; raise `regex topic not supported`, and as `topics_of` does."""
-    if is_pattern(name):
-        raise SowlineError(
-            "regex topic not supported", f"expected the name of one topic, got the pattern {excerpt(name)}"
-        )
-    return topics_of(state, name, entitlements)[0]
+    return topics_of(state, chosen_topic(name, state.topics, entitlements), entitlements)[0]
 
 
 def only_topic(request: Request, topics: list[TopicState]) -> TopicState:

@@ -15,11 +15,9 @@ from query_service.context import ServiceContext
 from query_service.query.field_sample import described_fields
 from query_service.query.freshness import lag_seconds, wait_until_fresh
 from query_service.query.grouping import GroupedQuery
-from query_service.query.kafka_topics import described_kafka_topics
 from query_service.query.query import Query
 from query_service.query.read_request import no_sow, one_topic, read_request_of, topics_of
 from query_service.query.record_reads import read_record
-from query_service.query.tails import TAIL_PARAMETERS, TailKind, TailReader, tail_request_of
 from query_service.query.timeline_read import timeline_request_of
 from query_service.replica.log_end import Lag
 from query_service.subscriptions.bookmark_resolver import check_newest, wait_for_past, wait_for_replica
@@ -44,6 +42,7 @@ from sowline.serving.access.middleware import payer_of
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.http.address import Address, read_address
+from sowline.serving.http.kafka_api import KafkaApi
 from sowline.serving.http.requests import (
     FRESHNESS,
     NDJSON,
@@ -54,7 +53,6 @@ from sowline.serving.http.requests import (
     lines_of,
     parameters_in,
     readable_fields,
-    require_admin,
     rights_in,
     sow_fields_in,
     with_first,
@@ -74,7 +72,7 @@ class HttpApi:
         self._context = context
         self._state = context.state
         self._rates = rates
-        self._tails = TailReader(context.kafka)
+        self._definitions = {name: topic.definition for name, topic in context.state.topics.items()}
 
     @property
     def routes(self) -> list[Route]:
@@ -84,8 +82,7 @@ class HttpApi:
         return [
             Route("/v1/topics", self.topics),
             Route(f"{of_topic}/fields", self.fields),
-            Route(f"{of_topic}/kafka", self.kafka),
-            *(Route(f"{of_topic}/{kind.value}", partial(self.tail, kind)) for kind in TailKind),
+            *KafkaApi(self._context.kafka, self._definitions).routes,
             Route(f"{of_topic}/sow", self.sow, methods=["POST"]),
             Route(f"{of_topic}/explain", self.explain, methods=["POST"]),
             *(Route(f"{of_topic}/{name}", partial(self.write, name), methods=["POST"]) for name in writes),
@@ -99,6 +96,7 @@ class HttpApi:
         return JSONResponse(
             {
                 "kafka": kafka,
+                "shard": str(self._settings.shard),
                 "topics": [
                     self._describe(topic)
                     | {"select": readable_fields(rights.read, name)}
@@ -144,27 +142,6 @@ class HttpApi:
         except SowlineError as error:
             return refused(error)
         return JSONResponse(found)
-
-    async def kafka(self, request: HttpRequest) -> Response:
-        """Describe the Kafka topics of a topic."""
-        try:
-            require_admin(request)
-            topic = one_topic(self._state, request.path_params["topic"], rights_in(request).read)
-            found = await described_kafka_topics(self._context.kafka, topic.definition)
-        except SowlineError as error:
-            return refused(error)
-        return JSONResponse({"topic": topic.definition.name, "kafka_topics": found})
-
-    async def tail(self, kind: TailKind, request: HttpRequest) -> Response:
-        """Answer with the newest messages of one of a topic's Kafka topics."""
-        try:
-            require_admin(request)
-            topic = one_topic(self._state, request.path_params["topic"], rights_in(request).read)
-            given = parameters_in(request, TAIL_PARAMETERS)
-            tail = await self._tails.read(tail_request_of(topic.definition, kind, given))
-        except SowlineError as error:
-            return refused(error)
-        return Response(tail, media_type="application/json")
 
     async def sow(self, request: HttpRequest) -> Response:
         """Stream the records that match as NDJSON; the header Sowline-Bookmark has the bookmark of the instant."""

@@ -12,7 +12,7 @@ from query_service.live.change_message import put_payload
 from query_service.live.group_views import GroupView, shown_in_order
 from query_service.live.view import LiveView, ShownRecord, Viewer, no_longer_shown
 from query_service.query.freshness import lag_seconds
-from query_service.query.grouping import GroupedQuery, hash_of
+from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
 from query_service.query.read_request import PositionsByLog, past_of
 from query_service.query.selection import Selection
@@ -34,6 +34,7 @@ from sowline.emodb.writes import intrinsics_json
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, format_position
 from sowline.model.bookmark_range import BookmarkRange
+from sowline.model.key import hash_of
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack, sow_record
 from sowline.serving.cooperative import together

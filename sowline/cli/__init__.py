@@ -22,7 +22,7 @@ from sowline.cli.doctor.command import doctor
 from sowline.cli.help import CONTEXT, HelpGroup
 from sowline.cli.interrupt import end_on_interrupt
 from sowline.cli.operate import backup, dump, rebuild, restore, verify
-from sowline.cli.services import fanout, materializer, pipeline, query_service, up
+from sowline.cli.services import fanout, gateway, materializer, pipeline, query_service, up
 from sowline.cli.token import token
 from sowline.cli.top.command import top
 from sowline.config.yaml_file import YamlFileError
@@ -60,7 +60,7 @@ def main() -> None:
 
 main.add_commands(
     {
-        "Run": (up, materializer, query_service, fanout, pipeline),
+        "Run": (up, materializer, query_service, gateway, fanout, pipeline),
         "Read": (topics, sow, subscribe, sow_and_subscribe, timeline, explain),
         "Write": (publish, delta_publish, delta, delete),
         "Operate": (top, doctor, dead, dump, verify, backup, restore, rebuild, token),

@@ -63,6 +63,11 @@ materializer = _service(
 query_service = _service(
     "query-service", Program.QUERY_SERVICE, "Run a query service: answer queries and subscriptions."
 )
+gateway = _service(
+    "gateway",
+    Program.GATEWAY,
+    "Run a gateway: answer queries from query services that hold parts of the topics.",
+)
 fanout = _service("fanout", Program.FANOUT, "Run the fanouts: write configured subscriptions to Kafka.")
 
 

@@ -3,8 +3,7 @@
 import json
 import logging
 import threading
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
-from hashlib import blake2b
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,6 +13,7 @@ from sowline.client.records import Effect, RecordSet
 from sowline.client.stream import ShownGroup
 from sowline.errors import SowlineError
 from sowline.expressions.order import Order, SortKey, parse_order
+from sowline.model.key import hash_of
 from sowline.protocol.client_message import Message
 
 Record = dict[str, Any]
@@ -160,7 +160,10 @@ class RecordView(Mapping[str, Record]):
         with self._lock:
             if proof.hash:
                 keys = self._records.bodies.keys()
-                is_right = (len(keys), _hash_of(keys)) == (proof.records, proof.hash)
+                is_right = (len(keys), f"{hash_of(map(str.encode, keys)):016x}") == (
+                    proof.records,
+                    proof.hash,
+                )
                 self._proofs.append(is_right)
             else:
                 reason = proof.reason or "internal"
@@ -275,14 +278,6 @@ class _Values(ValuesView[Record]):
 
     def __contains__(self, value: object) -> bool:
         return any(value == record for record in self)
-
-
-def _hash_of(keys: Iterable[str]) -> str:
-    """Return the XOR of the digests of SOW keys, as the service writes it."""
-    hash = 0
-    for key in keys:
-        hash ^= int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
-    return f"{hash:016x}"
 
 
 def _parse(body: bytes) -> Record:

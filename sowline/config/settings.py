@@ -129,6 +129,21 @@ class Settings(BaseSettings):
         default=WHOLE,
         description="the partitions that a query service holds: shard k of n, as k/n; 0/1 holds all of them",
     )
+    nodes: str = Field(
+        default="", description="the query services that a gateway asks: their URLs, with commas"
+    )
+    nodes_token_file: Path | None = Field(
+        default=None, description="a file with the token that a gateway logs on to query services with"
+    )
+    nodes_ca_file: Path | None = Field(
+        default=None, description="CA certificates that a gateway trusts for query services, as PEM"
+    )
+    nodes_cert_file: Path | None = Field(
+        default=None, description="the client certificate of a gateway for query services, as PEM"
+    )
+    nodes_key_file: Path | None = Field(
+        default=None, description="the key of that certificate, if it is in a separate file"
+    )
     snapshot_dir: Path | None = Field(
         default=None,
         description="where a query service keeps snapshots of its topics, to start from; without it, each start loads"

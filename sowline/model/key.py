@@ -1,9 +1,10 @@
 """Identifies the record that a body belongs to: its key text, its SOW key, and the partition that owns it."""
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache, reduce
 from hashlib import blake2b
+from operator import xor
 from typing import Any
 
 import orjson
@@ -177,6 +178,16 @@ def sow_key(domain_prefix: bytes, text: str) -> bytes:
 def _domain_hash(domain_prefix: bytes) -> blake2b:
     """Return a hash that has read the domain. Copying it costs half as much as starting a new hash."""
     return blake2b(domain_prefix, digest_size=8)
+
+
+def digest_of(key: bytes) -> int:
+    """Return the 8-byte BLAKE2b of a SOW key as an integer, most significant byte first."""
+    return int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
+
+
+def hash_of(keys: Iterable[bytes]) -> int:
+    """Return the XOR of the digests of SOW keys: the hash of a group, or of what a subscriber holds."""
+    return reduce(xor, map(digest_of, keys), 0)
 
 
 def murmur2(data: bytes) -> int:

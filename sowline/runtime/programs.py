@@ -9,6 +9,7 @@ class Program(StrEnum):
 
     MATERIALIZER = "materializer"
     QUERY_SERVICE = "query_service"
+    GATEWAY = "gateway"
     FANOUT = "fanout"
     PIPELINE = "ingest"
     LOCAL_KAFKA = "deploy.local"

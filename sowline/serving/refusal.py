@@ -21,6 +21,7 @@ _STATUSES = {
     "behind": 503,
     "stale": 503,
     "not written": 503,
+    "shard unavailable": 503,
     "auth unavailable": 503,
 }
 

@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("deploy", "fanout", "ingest", "materializer", "query_service", "sowline")
+PRODUCT = ("deploy", "fanout", "gateway", "ingest", "materializer", "query_service", "sowline")
 WORDS_MAX = 35
 PASSIVES_MAX = 2
 

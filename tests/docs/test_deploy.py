@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import fanout.service
+import gateway.service
 import materializer.service
 import query_service.service
 from sowline.config.settings import Settings
@@ -23,6 +24,7 @@ def test_ports() -> None:
     assert dict(re.findall(r"\| `sowline ([a-z-]+)` \| (\d+)", TEXT)) == {
         "materializer": str(materializer.service.USUAL_PORT),
         "query-service": str(query_service.service.USUAL_PORT),
+        "gateway": str(gateway.service.USUAL_PORT),
         "fanout": str(fanout.service.USUAL_PORT),
     }
 

@@ -20,12 +20,13 @@ SOURCES = (
     "ingest",
     "materializer",
     "query_service",
+    "gateway",
     "sowline",
     "tests",
 )
 TEXTS = (*SOURCES, "docs", "helm", ".ci", ".github")
 TEXT_SUFFIXES = {".css", ".html", ".js", ".md", ".py", ".toml", ".yaml", ".yml"}
-THIRD_PARTY = ROOT / "query_service" / "console" / "vendor"
+THIRD_PARTY = ROOT / "sowline" / "serving" / "console" / "vendor"
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 

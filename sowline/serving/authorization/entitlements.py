@@ -246,6 +246,15 @@ def chosen_topics(name: str, topics: Collection[str], entitlements: Entitlements
     return chosen
 
 
+def chosen_topic(name: str, topics: Collection[str], entitlements: Entitlements) -> str:
+    """Return the topic of that name; raise `regex topic not supported`, and as `chosen_topics` does."""
+    if is_pattern(name):
+        raise SowlineError(
+            "regex topic not supported", f"expected the name of one topic, got the pattern {excerpt(name)}"
+        )
+    return chosen_topics(name, topics, entitlements)[0]
+
+
 def together(entitlements: Entitlements, topics: Sequence[str]) -> Entitlement:
     """Return one entitlement to several topics of a request.
 

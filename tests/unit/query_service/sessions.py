@@ -13,6 +13,7 @@ from query_service.live.dispatcher import Dispatcher
 from query_service.replica.plain_run import EventAtOffset
 from query_service.server.server import session_of
 from query_service.topics.state import ServedTopics, TopicState
+from sowline.config.shard import WHOLE, Shard
 from sowline.config.topics import parse_topics
 from sowline.model.key import sow_key
 from sowline.model.position import Position, before_the_log
@@ -40,10 +41,11 @@ class Server:
         limits: QueryLimits = QueryLimits(),  # noqa: B008
         more: str = "",
         definition: str = "",
+        shard: Shard = WHOLE,
     ) -> None:
         usual = f"{{name: orders, key: /id, partitions: {partitions}{more}}}"
         self.topics = parse_topics(f"topics: [{definition or usual}]")
-        self.state = ServedTopics(self.topics, ring)
+        self.state = ServedTopics(self.topics, ring, shard=shard)
         self.dispatcher = Dispatcher()
         self.state.listen(self.dispatcher.on_changes)
         self.written: list[list[Written]] = [[] for _ in range(partitions)]
@@ -60,7 +62,7 @@ class Server:
 
     def loaded(self) -> "Server":
         """Say that all partitions are loaded."""
-        self.state.loaded([("orders.changes", number) for number in range(len(self.written))])
+        self.state.loaded([("orders.changes", number) for number in self.topic.partitions])
         return self
 
     def connect(self, rights: Rights = EVERYTHING) -> "Client":

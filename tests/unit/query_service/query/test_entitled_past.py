@@ -9,9 +9,8 @@ from unittest.mock import patch
 
 import pytest
 
-from query_service.index.rows import digest_of
 from sowline.filter import compile_filter
-from sowline.model.key import sow_key
+from sowline.model.key import digest_of, sow_key
 from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, view_of

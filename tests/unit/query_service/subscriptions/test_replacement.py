@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from query_service.index.rows import digest_of
-from sowline.model.key import sow_key
+from sowline.model.key import digest_of, sow_key
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, settled
 
 GROUPS = "oof,grouping=[/g],projection=[/g,COUNT(/id) AS /c]"

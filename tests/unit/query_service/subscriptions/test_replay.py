@@ -9,8 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from query_service.index.rows import digest_of
-from sowline.model.key import sow_key
+from sowline.model.key import digest_of, sow_key
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, settled, view_of
 from tests.unit.query_service.subscriptions.test_bookmark_resolver import first_offsets, log_offsets_at
 

@@ -1,0 +1,1 @@
+"""The gateway: gives clients one API over query services that hold parts of the topics."""

@@ -1,0 +1,106 @@
+"""Follows what the query services announce: asks each for its topics, some times a second."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import httpx2
+import structlog
+
+from gateway.nodes.routing import AnnouncedTopic, Announcement
+from sowline.config.credentials import Credentials
+from sowline.model.bookmark import Positions
+from sowline.model.position import Position
+
+log = structlog.get_logger()
+
+ASK_SECONDS = 0.5
+ANSWER_SECONDS_MAX = 2.0
+"""A node that does not answer for so long is not asked until it announces itself again."""
+
+
+class Announcements:
+    """The newest announcement of each node that answers."""
+
+    def __init__(self, urls: Sequence[str], credentials: Credentials) -> None:
+        self.urls = urls
+        self._credentials = credentials
+        self._known: dict[str, Announcement] = {}
+        self._described: dict[str, Mapping[str, Any]] = {}
+        self._failed: dict[str, float] = {}
+        self._news = asyncio.Event()
+        self.lost = 0
+        """The number of times that a node could not be reached when it was asked."""
+
+    @property
+    def nodes(self) -> Collection[Announcement]:
+        """The nodes that answer."""
+        return self._known.values()
+
+    def described(self, url: str) -> Mapping[str, Any]:
+        """Return a node's whole description of its topics, by name."""
+        return self._described.get(url, {})
+
+    def moved(self, url: str, positions: Mapping[str, Positions]) -> None:
+        """Note positions by topic that an answer of a node has shown, which are newer than its announcement."""
+        if (known := self._known.get(url)) is not None:
+            self._known[url] = known.moved(positions)
+
+    def failed(self, url: str) -> None:
+        """Note that a node could not be reached: it is not asked until it announces itself again."""
+        self._known.pop(url, None)
+        self._failed[url] = time.monotonic()
+        self.lost += 1
+
+    async def next_news(self, seconds_max: float) -> None:
+        """Wait until a node announces itself, at most for this time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds_max):
+                await self._news.wait()
+
+    async def follow(self) -> None:
+        """Ask all nodes, again and again."""
+        limits = httpx2.Limits(max_connections=None, keepalive_expiry=2.0)
+        async with httpx2.AsyncClient(
+            limits=limits, timeout=ANSWER_SECONDS_MAX, verify=self._tls() or True
+        ) as http:
+            await asyncio.gather(*(self._follow(http, url) for url in self.urls))
+
+    def _tls(self) -> Any:
+        return self._credentials.tls() if any(url.startswith("https:") for url in self.urls) else None
+
+    async def _follow(self, http: httpx2.AsyncClient, url: str) -> None:
+        reported = ""
+        while True:
+            asked = time.monotonic()
+            try:
+                answer = await http.get(
+                    f"{url}/v1/topics", headers=await self._credentials.headers(fresh=True)
+                )
+                answer.raise_for_status()
+                self._take(url, answer.json(), asked)
+                reported = ""
+            except (httpx2.HTTPError, ValueError, LookupError, TypeError) as error:
+                self._known.pop(url, None)
+                if str(error) != reported:
+                    reported = str(error)
+                    log.warning("query service does not answer", url=url, why=reported or repr(error))
+            await asyncio.sleep(ASK_SECONDS)
+
+    def _take(self, url: str, answer: Mapping[str, Any], asked: float) -> None:
+        if asked <= self._failed.get(url, 0.0):
+            return  # it was asked before it failed
+        topics = {topic["name"]: topic for topic in answer["topics"]}
+        self._described[url] = topics
+        self._known[url] = Announcement(
+            url, answer["shard"], {name: _announced(topic) for name, topic in topics.items()}
+        )
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+def _announced(topic: Mapping[str, Any]) -> AnnouncedTopic:
+    positions = {one["partition"]: Position.parse(one["position"]) for one in topic["lags"]}
+    return AnnouncedTopic(positions, topic["loading"], topic["lag_seconds"])

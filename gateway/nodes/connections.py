@@ -1,0 +1,160 @@
+"""Connections to query services, each with the rights of the clients that it is used for.
+
+A query has a connection of its own while it runs. So a client that reads slowly slows its own query only: the gateway
+stops reading from that connection. Afterwards another client with the same rights may use it.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import orjson
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+from sowline.config.credentials import Credentials
+from sowline.errors import SowlineError
+from sowline.serving.authorization.delegation import HEADER, header_of
+from sowline.serving.authorization.entitlements import Rights
+
+CONNECT_SECONDS_MAX = 5.0
+CLOSE_SECONDS_MAX = 1.0
+IDLE_MAX = 16
+"""Connections to keep for later, of one node and one client's rights."""
+
+
+class NodeLost(Exception):
+    """A node can't be reached, or its connection has ended."""
+
+
+class NodeMessage(msgspec.Struct, gc=False):
+    """A message of a node: the fields that a gateway reads."""
+
+    command: str
+    ack_type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    topic: str = ""
+    bookmark: str = ""
+    records: list[msgspec.Raw] | int = 0
+    ordering: list[list[Any]] | None = None
+    hash: str = "0"
+    warnings: tuple[str, ...] = ()
+    access_paths: list[dict[str, Any]] = []
+    writes: list[msgspec.Raw] = []
+    since: str = ""
+    topic_matches: int = 0
+    matches: int = 0
+    lag_seconds: float | None = None
+
+
+_decode = msgspec.json.Decoder(list[NodeMessage] | NodeMessage).decode
+
+
+class NodeConnection:
+    """A WebSocket to a node, for one command at a time."""
+
+    def __init__(self, url: str, socket: ClientConnection) -> None:
+        self.url = url
+        self.is_idle = True
+        """Whether the answer to the last command was read to its end."""
+        self._socket = socket
+
+    async def ask(self, request: dict[str, Any], last: str) -> AsyncIterator[NodeMessage]:
+        """Send a command; yield its answer up to the acknowledgement of type `last`.
+
+        Raise the node's error as `SowlineError`, and `NodeLost`.
+        """
+        self.is_idle = False
+        try:
+            await self._socket.send(orjson.dumps(request), text=True)
+            while not self.is_idle:
+                for message in self._messages(await self._socket.recv(decode=False)):
+                    if message.command == "ack" and message.status == "failure":
+                        self.is_idle = True
+                        raise SowlineError(message.reason, message.message)
+                    self.is_idle = message.command == "ack" and message.ack_type == last
+                    yield message
+        except (ConnectionClosed, OSError) as error:
+            raise NodeLost(f"{self.url}: {error}") from error
+
+    @staticmethod
+    def _messages(frame: bytes) -> list[NodeMessage]:
+        decoded = _decode(frame)
+        return decoded if isinstance(decoded, list) else [decoded]
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._socket.close()
+
+
+class ConnectionPool:
+    """The connections that are not in use, and new ones."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._idle: dict[tuple[str, str], list[NodeConnection]] = defaultdict(list)
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def lease(self, url: str, rights: Rights) -> AsyncIterator[NodeConnection]:
+        """Lend a connection to a node, which acts with these rights; raise `NodeLost`, or why it was refused."""
+        idle = self._idle[url, rights.digest]
+        connection = idle.pop() if idle else await self.connect(url, rights)
+        try:
+            yield connection
+        finally:
+            if connection.is_idle and len(idle) < IDLE_MAX:
+                idle.append(connection)
+            else:
+                self._start_closing(connection)
+
+    def forget(self, url: str) -> None:
+        """Close the idle connections to a node that was lost."""
+        for (of, _), idle in self._idle.items():
+            if of == url:
+                while idle:
+                    self._start_closing(idle.pop())
+
+    async def connect(self, url: str, rights: Rights) -> NodeConnection:
+        """Return a new connection."""
+        headers = {**await self._credentials.headers(fresh=True), HEADER: header_of(rights)}
+        try:
+            socket = await connect(
+                f"ws{url.removeprefix('http')}/v1",
+                additional_headers=headers,
+                ssl=self._credentials.tls() if url.startswith("https:") else None,
+                max_size=None,
+                compression=None,
+                open_timeout=CONNECT_SECONDS_MAX,
+                close_timeout=CLOSE_SECONDS_MAX,
+            )
+        except InvalidStatus as error:
+            raise _refusal(error, url) from None
+        except (OSError, InvalidHandshake, TimeoutError) as error:
+            raise NodeLost(f"{url}: {error or type(error).__name__}") from error
+        return NodeConnection(url, socket)
+
+    def _start_closing(self, connection: NodeConnection) -> None:
+        task = asyncio.get_running_loop().create_task(connection.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for url in {url for url, _ in self._idle}:
+            self.forget(url)
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+
+def _refusal(error: InvalidStatus, url: str) -> Exception:
+    """Return the node's reason for a refused handshake."""
+    try:
+        answer = orjson.loads(error.response.body or b"")
+        return SowlineError(answer["reason"], answer["message"])
+    except (ValueError, LookupError, TypeError):
+        return NodeLost(f"{url}: {error}")

@@ -1,0 +1,55 @@
+"""Sends an HTTP request on to a node, with the rights of the client."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import httpx2
+
+from gateway.nodes.connections import NodeLost
+from sowline.config.credentials import Credentials
+from sowline.serving.authorization.delegation import HEADER, header_of
+from sowline.serving.authorization.entitlements import Rights
+
+PASSED = ("content-type", "sowline-bookmark", "sowline-lag-seconds", "sowline-warning", "retry-after")
+"""Headers of a node's answer that the client gets."""
+
+ANSWER_SECONDS_MAX = 60.0
+IDLE_SECONDS_MAX = 2.0
+
+
+class NodeAnswer(NamedTuple):
+    """The answer of a node."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+class NodeHttp:
+    """An HTTP client of all nodes."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._client: httpx2.AsyncClient | None = None
+
+    async def get(self, url: str, path: str, query: str, rights: Rights) -> NodeAnswer:
+        """Return a node's answer to a GET, whatever its status; raise `NodeLost`."""
+        headers = {**await self._credentials.headers(), HEADER: header_of(rights)}
+        try:
+            answer = await self._of(url).get(f"{url}{path}{'?' if query else ''}{query}", headers=headers)
+        except httpx2.HTTPError as error:
+            raise NodeLost(f"{url}: {error!r}") from error
+        passed = {name: text for name in PASSED if (text := answer.headers.get(name)) is not None}
+        return NodeAnswer(answer.status_code, answer.content, passed)
+
+    def _of(self, url: str) -> httpx2.AsyncClient:
+        if self._client is None:
+            limits = httpx2.Limits(max_connections=None, keepalive_expiry=IDLE_SECONDS_MAX)
+            tls = self._credentials.tls() if url.startswith("https:") else True
+            self._client = httpx2.AsyncClient(limits=limits, timeout=ANSWER_SECONDS_MAX, verify=tls)
+        return self._client
+
+    async def close(self) -> None:
+        """End the connections."""
+        if self._client is not None:
+            await self._client.aclose()

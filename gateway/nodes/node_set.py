@@ -1,0 +1,61 @@
+"""What a gateway knows of the query services behind it: announcements, connections, and definitions of topics."""
+
+import random
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from gateway.nodes.announcements import Announcements
+from gateway.nodes.connections import ConnectionPool
+from gateway.nodes.routing import Announcement, Route, holder, routes
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.model.bookmark import Positions
+
+RETRY_REASONS = frozenset({"not ready", "behind", "gateway required", "busy", "auth unavailable"})
+"""Errors of a node that another node may not have."""
+
+
+@dataclass(slots=True)
+class NodeSet:
+    """The nodes, and the topics that they hold together."""
+
+    topics: Mapping[str, TopicDefinition]
+    announcements: Announcements
+    connections: ConnectionPool
+    chance: random.Random = field(default_factory=random.Random)
+
+    def routes(
+        self, topics: Collection[str], floor: Mapping[str, Positions], avoid: Collection[str] = ()
+    ) -> list[Route]:
+        """Return a node for each partition of the topics; raise `shard unavailable`.
+
+        Of nodes with the same partitions, one that is known to have reached `floor` comes first, then the one that is
+        least behind.
+        """
+        counts = {name: self.topics[name].partitions for name in topics}
+
+        def rank(node: Announcement) -> tuple[bool, float, float]:
+            return not node.has_reached(floor), round(node.lag_seconds(topics)), self.chance.random()
+
+        return routes(self.announcements.nodes, counts, rank, avoid)
+
+    def holder(self, topic: str, number: int, avoid: Collection[str] = ()) -> Announcement:
+        """Return a node that holds one partition, the one that is least behind; raise `shard unavailable`."""
+
+        def rank(node: Announcement) -> tuple[float, float]:
+            return round(node.lag_seconds([topic])), self.chance.random()
+
+        return holder(self.announcements.nodes, topic, number, rank, avoid)
+
+    def lost(self, url: str) -> None:
+        """Note that a node could not be reached."""
+        self.announcements.failed(url)
+        self.connections.forget(url)
+
+    def missing(self) -> str | None:
+        """Return why some topics can't be read; None if all can."""
+        try:
+            self.routes(list(self.topics), {})
+        except SowlineError as error:
+            return error.message
+        return None

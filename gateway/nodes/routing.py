@@ -1,0 +1,148 @@
+"""Which query services answer a request, so that each partition is answered by exactly one of them. Pure.
+
+A query service is a **node** here. Nodes announce the partitions that they hold. Routing follows what is announced,
+never a number of shards: while that number changes, nodes of both generations answer, and one request uses nodes
+whose partitions do not overlap.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sowline.errors import SowlineError
+from sowline.model.bookmark import Positions
+
+UNAVAILABLE = "shard unavailable"
+
+LAG_UNKNOWN = 1e9
+"""More seconds than any node is behind."""
+
+TopicPartition = tuple[str, int]
+"""A topic's name, and the number of one of its partitions."""
+
+Share = frozenset[TopicPartition]
+"""The partitions that a node answers for."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncedTopic:
+    """What a node announces of one topic: the positions of its partitions there, and how far it is behind."""
+
+    positions: Positions
+    is_loading: bool = False
+    lag_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """What a node announces of itself."""
+
+    url: str
+    shard: str
+    topics: Mapping[str, AnnouncedTopic] = field(default_factory=dict)
+
+    def moved(self, positions: Mapping[str, Positions]) -> "Announcement":
+        """Return the announcement with these positions of some topics: an answer has shown them."""
+        moved = {
+            name: replace(self.topics[name], positions=self.topics[name].positions | held)
+            for name, held in positions.items()
+            if name in self.topics
+        }
+        return replace(self, topics={**self.topics, **moved})
+
+    def share(self, topics: Iterable[str]) -> Share:
+        """Return the partitions of these topics that it holds; none of any if one of the topics is being loaded."""
+        held = [(name, self.topics[name]) for name in topics if name in self.topics]
+        if any(topic.is_loading for _, topic in held if topic.positions):
+            return frozenset()
+        return frozenset((name, number) for name, topic in held for number in topic.positions)
+
+    def lag_seconds(self, topics: Iterable[str]) -> float:
+        """Return how far it is behind the logs of these topics, `LAG_UNKNOWN` if that is not known."""
+        lags = [self.topics[name].lag_seconds for name in topics if name in self.topics]
+        return max((LAG_UNKNOWN if lag is None else lag for lag in lags), default=LAG_UNKNOWN)
+
+    def has_reached(self, floor: Mapping[str, Positions]) -> bool:
+        """Whether it is known to be at these positions, by topic, or beyond them, in the partitions that it holds."""
+        return all(
+            self.topics[name].positions.get(number, position) >= position
+            for name, positions in floor.items()
+            if name in self.topics
+            for number, position in positions.items()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A node of a request, and the partitions that it answers for."""
+
+    node: Announcement
+    share: Share
+
+
+Rank = Callable[[Announcement], object]
+"""Ranks nodes that hold the same partitions: the one with the lowest rank is asked."""
+
+
+def routes(
+    nodes: Collection[Announcement], topics: Mapping[str, int], rank: Rank, avoid: Collection[str] = ()
+) -> list[Route]:
+    """Return nodes that hold all partitions of these topics together, each partition once.
+
+    `topics` has the number of partitions of each topic. Nodes whose URL is in `avoid` are left out. Raise `shard
+    unavailable` if partitions are missing.
+    """
+    wanted = frozenset((name, number) for name, count in topics.items() for number in range(count))
+    by_share: dict[Share, list[Announcement]] = defaultdict(list)
+    for node in nodes:
+        if node.url not in avoid and (share := node.share(topics)):
+            by_share[share].append(node)
+    chosen = _cover(sorted(by_share, key=_largest_first), wanted)
+    if chosen is None:
+        raise unavailable(wanted - frozenset().union(*by_share))
+    return [Route(min(by_share[share], key=rank), share) for share in chosen]  # type: ignore[arg-type]
+
+
+def holder(
+    nodes: Collection[Announcement], topic: str, number: int, rank: Rank, avoid: Collection[str] = ()
+) -> Announcement:
+    """Return a node that holds one partition; raise `shard unavailable` if none does."""
+    found = [node for node in nodes if node.url not in avoid and (topic, number) in node.share([topic])]
+    if not found:
+        raise unavailable(frozenset({(topic, number)}))
+    return min(found, key=rank)  # type: ignore[arg-type]
+
+
+def _largest_first(share: Share) -> tuple[int, list[TopicPartition]]:
+    return -len(share), sorted(share)
+
+
+def _cover(shares: Sequence[Share], wanted: Share) -> list[Share] | None:
+    """Return shares that do not overlap and are `wanted` together; None if there are none."""
+    if not wanted:
+        return []
+    first = min(wanted)
+    for share in shares:
+        if first in share and share <= wanted:
+            rest = _cover(shares, wanted - share)
+            if rest is not None:
+                return [share, *rest]
+    return None
+
+
+def unavailable(missing: Share) -> SowlineError:
+    """Return the error for partitions that no node answers for; for none, that the nodes' partitions overlap."""
+    if not missing:
+        return SowlineError(
+            UNAVAILABLE,
+            "all partitions are held, but only by query services whose partitions overlap: the number of shards is"
+            " changing. Retry when all shards of one number are ready",
+        )
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for name, number in sorted(missing):
+        numbers[name].append(number)
+    listed = "; ".join(f"{name} {', '.join(map(str, held))}" for name, held in numbers.items())
+    return SowlineError(
+        UNAVAILABLE,
+        f"no query service answers for these partitions now: {listed}. Retry later, or start their shards",
+    )

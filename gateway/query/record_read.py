@@ -1,0 +1,48 @@
+"""Reads one record, or its timeline, from a node that holds the partition of its key."""
+
+from collections.abc import Collection
+
+import orjson
+
+from gateway.nodes.connections import NodeLost
+from gateway.nodes.failover import NodesFailed, with_failover
+from gateway.nodes.http import NodeAnswer, NodeHttp
+from gateway.nodes.node_set import RETRY_REASONS, NodeSet
+from gateway.nodes.routing import unavailable
+from sowline.errors import SowlineError
+from sowline.model.key import partition_of
+from sowline.serving.authorization.entitlements import Rights
+
+TRY_ANOTHER = 500
+"""Statuses from this one on, and 421, are of a node that is not ready, behind, or of another shard now."""
+
+
+async def read_from_holder(
+    nodes: NodeSet, http: NodeHttp, topic: str, key: str, path: str, query: str, rights: Rights
+) -> NodeAnswer:
+    """Return the answer of a node that holds the key's partition to a GET; raise `shard unavailable`."""
+    number = partition_of(key, nodes.topics[topic].partitions)
+    share = frozenset({(topic, number)})
+
+    async def attempt(avoid: Collection[str]) -> NodeAnswer:
+        node = nodes.holder(topic, number, avoid)
+        try:
+            answer = await http.get(node.url, path, query, rights)
+        except NodeLost:
+            nodes.lost(node.url)
+            raise NodesFailed([node.url], unavailable(share)) from None
+        if answer.status >= TRY_ANOTHER or answer.status == 421:
+            error = _error_of(answer)
+            if error.reason in RETRY_REASONS:
+                raise NodesFailed([node.url], error)
+        return answer
+
+    return await with_failover(nodes, attempt)
+
+
+def _error_of(answer: NodeAnswer) -> SowlineError:
+    try:
+        found = orjson.loads(answer.body)
+        return SowlineError(found["reason"], found["message"])
+    except (ValueError, LookupError, TypeError):
+        return SowlineError("internal", f"a query service answered with status {answer.status}")

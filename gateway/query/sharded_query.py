@@ -1,0 +1,275 @@
+"""A query over all partitions of its topics, which several nodes hold.
+
+Each node takes its own instant. Together they are one instant for each partition, as an answer of one query service
+is. Until the first record is sent, a node that fails is replaced by another one; after that the query fails.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import orjson
+
+from fanout.engine.groups import Groups
+from gateway.nodes.connections import NodeLost
+from gateway.nodes.failover import NodesFailed, replaceable, with_failover
+from gateway.nodes.node_set import NodeSet
+from gateway.nodes.routing import UNAVAILABLE, Route, unavailable
+from gateway.query.merge import Key, merged
+from gateway.query.part import Batch, Part
+from sowline.errors import SowlineError
+from sowline.expressions.projection import parse_projection
+from sowline.filter import ALL
+from sowline.model.bookmark import Positions, format_bookmark, lay_over
+from sowline.model.key import hash_of
+from sowline.protocol.request import Request
+from sowline.protocol.server_message import sow_record
+from sowline.serving.authorization.entitlements import Rights, together
+from sowline.serving.outbox.group import RecordPortion
+from sowline.serving.result import QueryLimits, Result
+
+NODE_BATCH = 1000
+"""Records in a message of a node."""
+
+QUEUED_BATCHES = 4
+
+FORWARDED = (
+    "topic",
+    "filter",
+    "condition",
+    "options",
+    "order_by",
+    "sow_keys",
+    "bookmark",
+    "up_to",
+    "max_staleness",
+)
+"""The fields of a request that each node gets as they are."""
+
+
+def forwarded(request: Request, command: str, floor: str = "", **fields: Any) -> dict[str, Any]:
+    """Return a request for nodes: the client's, for a state at `floor` or beyond it."""
+    given = {name: getattr(request, name) for name in FORWARDED}
+    kept = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in given.items() if value
+    }
+    fresh = {"at_least": floor} if floor else {}
+    return {"command": command, "command_id": "1", **kept, **fresh, **fields}
+
+
+class ShardedQuery:
+    """One run over one topic or several: `begin` it once, then iterate over `records` once, and `close` it.
+
+    `floor` are positions by log that the answer must have reached, because the client has seen them.
+    """
+
+    def __init__(
+        self,
+        nodes: NodeSet,
+        request: Request,
+        topics: Sequence[str],
+        rights: Rights,
+        limits: QueryLimits,
+        floor: Mapping[str, Positions],
+    ) -> None:
+        self.result = Result()
+        self._nodes = nodes
+        self._request = request
+        self._topics = topics
+        self._rights = rights
+        self._limits = limits
+        self._floor = floor
+        self._parts: list[Part] = []
+        self._logs = {nodes.topics[name].log: name for name in topics}
+
+    @property
+    def positions(self) -> dict[str, Positions]:
+        """By log, the positions of the query's instants."""
+        positions: dict[str, Positions] = {}
+        for part in self._parts:
+            positions = lay_over(positions, part.positions_by_log)
+        return positions
+
+    @property
+    def bookmark(self) -> str:
+        """The bookmark of the instants."""
+        return format_bookmark(self.positions)
+
+    # the instant
+
+    async def begin(self) -> None:
+        """Wait for the instant of each node; raise `shard unavailable`, or the error of the request."""
+        top = None if self._request.top_n is None else (self._request.skip_n or 0) + self._request.top_n
+        # The limit is for groups after the merge: a node sends all of its own.
+        page = {} if top is None or self._request.parsed_options.projection else {"top_n": top}
+        fields = {"ack_type": "processed,stats", "batch_size": NODE_BATCH, "merges": True, **page}
+        request = forwarded(
+            self._request, "sow", format_bookmark(self._floor) if self._floor else "", **fields
+        )
+        await with_failover(self._nodes, lambda avoid: self._begin_parts(request, avoid))
+        self.result.topic_matches = sum(part.topic_matches for part in self._parts)
+        self.result.warnings = _agreed(self._parts)
+
+    async def _begin_parts(self, request: dict[str, Any], avoid: Collection[str]) -> None:
+        """Begin a part on each node of a route; keep those that have begun in an attempt before."""
+        wanted = self._nodes.routes(self._topics, self._by_topic(self._floor), avoid)
+        await self._replace_parts(wanted)
+        failures = await asyncio.gather(
+            *(self._begin_part(part, request) for part in self._parts), return_exceptions=True
+        )
+        errors = [failure for failure in failures if failure is not None]
+        failed = [error for error in errors if isinstance(error, NodesFailed)]
+        for error in errors:
+            if not isinstance(error, NodesFailed):
+                raise error
+        if failed:
+            raise NodesFailed([url for one in failed for url in one.urls], failed[0].error)
+
+    async def _replace_parts(self, wanted: Sequence[Route]) -> None:
+        """Keep the parts that have begun and are wanted; end the others, and add those that are missing."""
+        # A part that has begun stays: its instant is as good as a new one.
+        begun = {part.route.share: part for part in self._parts if part.has_begun}
+        shares = {route.share for route in wanted}
+        for part in self._parts:
+            if not (part.has_begun and part.route.share in shares):
+                await part.close()
+        self._parts = [begun.get(route.share) or Part(route) for route in wanted]
+
+    async def _begin_part(self, part: Part, request: dict[str, Any]) -> None:
+        """Begin a part, unless it has begun; raise `NodesFailed`, or why no node can answer."""
+        if part.has_begun:
+            return
+        share = part.route.share
+        async with replaceable(self._nodes, part.url, share):
+            await part.begin(self._nodes.connections, self._rights, request)
+        if not part.answers_for(self._logs) <= share or (
+            not self._request.bookmark and part.answers_for(self._logs) != share
+        ):
+            part.has_begun = False
+            # It holds other partitions than it announced: it was started again as another shard.
+            raise NodesFailed([part.url], unavailable(share))
+        if not self._request.bookmark:
+            # Its announcement may be half a second old. The next query of this client must not go to a node that is
+            # only announced to be as far (test_an_answer_never_goes_behind_one_before).
+            self._nodes.announcements.moved(part.url, self._by_topic(part.positions_by_log))
+
+    def _by_topic(self, floor: Mapping[str, Positions]) -> dict[str, Positions]:
+        return {self._logs[log]: positions for log, positions in floor.items() if log in self._logs}
+
+    # the records
+
+    async def records(self) -> AsyncIterator[RecordPortion]:
+        """Yield the records in the form that is sent, in the requested order and number.
+
+        Raise `shard unavailable` if a node is lost, and `result too large` or `too many groups`.
+        """
+        try:
+            if self._request.parsed_options.projection:
+                portions = self._groups()
+            elif self._request.order.terms or self._request.top_n is not None:
+                portions = self._sorted()
+            else:
+                portions = self._side_by_side()
+            async with aclosing(portions):
+                async for batch in portions:
+                    self.result.count(len(batch.records), sum(map(len, batch.records)), 0)
+                    self._limits.check(self.result)
+                    yield RecordPortion(batch.topic, batch.records)
+        except NodeLost as lost:
+            raise SowlineError(
+                UNAVAILABLE, f"a query service was lost while it answered; ask again: {lost}"
+            ) from lost
+        self._count()
+
+    async def _side_by_side(self) -> AsyncGenerator[Batch, None]:
+        """Yield the records of all parts as they arrive."""
+        queue: asyncio.Queue[Batch | BaseException | None] = asyncio.Queue(QUEUED_BATCHES)
+
+        async def read(part: Part) -> None:
+            try:
+                async for batch in part.batches():
+                    await queue.put(batch)
+                await queue.put(None)
+            except (SowlineError, NodeLost) as error:
+                await queue.put(error)
+
+        tasks = [asyncio.create_task(read(part)) for part in self._parts]
+        try:
+            left = len(tasks)
+            while left:
+                found = await queue.get()
+                if isinstance(found, BaseException):
+                    raise found
+                if found is None:
+                    left -= 1
+                else:
+                    yield found
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for part in self._parts:
+            self.result.hash ^= part.counts.hash
+
+    async def _sorted(self) -> AsyncGenerator[Batch, None]:
+        order, numbers = self._request.order, {name: number for number, name in enumerate(self._topics)}
+
+        def keys_of(batch: Batch) -> list[Key]:
+            number = numbers[batch.topic]
+            return [(order.key_of(values, sow_key.encode()), number) for sow_key, *values in batch.ordering]
+
+        skip = self._request.skip_n or 0
+        end = None if self._request.top_n is None else skip + self._request.top_n
+        async for batch in merged([part.batches() for part in self._parts], keys_of, skip, end):
+            self.result.hash ^= hash_of(sow_key.encode() for sow_key, *_ in batch.ordering)
+            yield batch
+
+    async def _groups(self) -> AsyncGenerator[Batch, None]:
+        """Merge the states of the nodes' groups, then yield the groups."""
+        (topic,) = self._topics
+        options, order = self._request.parsed_options, self._request.order
+        projection = parse_projection(options.projection)
+        groups = Groups(topic, options.grouping, projection, groups_max=self._limits.groups_max)
+        async with aclosing(self._side_by_side()) as batches:
+            async for batch in batches:
+                for state in batch.records:
+                    groups.merge(state)
+                await asyncio.sleep(0)
+        found = list(groups.records())
+        if order.terms:
+            found.sort(key=lambda group: order.key(orjson.loads(group[1]), group[0]))
+        skip = self._request.skip_n or 0
+        found = found[skip : None if self._request.top_n is None else skip + self._request.top_n]
+        for start in range(0, len(found), NODE_BATCH):
+            some = found[start : start + NODE_BATCH]
+            yield Batch(
+                topic, [sow_record(None if options.no_sowkey else key, None, body) for key, body in some]
+            )
+        self.result.hash = hash_of(key for key, _ in found)
+
+    def _count(self) -> None:
+        """Add up what the nodes have counted."""
+        counts = [part.counts for part in self._parts]
+        hides = together(self._rights.read, self._topics).filter != ALL
+        keys = self._request.sow_keys
+        self.result.topic_matches = (
+            len(keys) if keys and hides else sum(count.topic_matches for count in counts)
+        )
+        self.result.matches = sum(count.matches for count in counts)
+        lags = [count.lag_seconds for count in counts]
+        known = [lag for lag in lags if lag is not None]
+        self.result.lag_seconds = max(known) if known and len(known) == len(lags) else None
+
+    async def close(self) -> None:
+        """Return the connections."""
+        for part in self._parts:
+            await part.close()
+
+
+def _agreed(parts: Sequence[Part]) -> list[str]:
+    """Return the warnings of all nodes that have records: a field that one node knows is not unknown."""
+    filled = [part for part in parts if part.topic_matches]
+    return (
+        [one for one in filled[0].warnings if all(one in part.warnings for part in filled)] if filled else []
+    )

@@ -1,0 +1,45 @@
+"""A document's timeline, as a node answers it over HTTP."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from sowline.protocol.request import Request
+
+PARAMETERS = ("up_to", "at_least", "max_staleness")
+
+
+class _Answer(msgspec.Struct):
+    sow_key: str
+    bookmark: str
+    since: str
+    writes: list[msgspec.Raw]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTimeline:
+    """A timeline: encoded writes, the node's bookmark, and the time in ms since 1970 from which it is complete."""
+
+    sow_key: bytes
+    bookmark: str
+    since: int
+    writes: list[bytes]
+
+
+def timeline_path(request: Request) -> tuple[str, str]:
+    """Return the path and the query of the GET for a timeline."""
+    path = f"/v1/topics/{quote(request.topic)}/records/{quote(request.key, safe='')}/timeline"
+    given: list[tuple[str, str]] = [(name, text) for name in PARAMETERS if (text := getattr(request, name))]
+    bookmarks = [request.bookmark] if isinstance(request.bookmark, str) else list(request.bookmark)
+    given += [("bookmark", bookmark) for bookmark in bookmarks if bookmark]
+    given += [("limit", str(request.limit)), ("reversed", "true" if request.reversed else "false")]
+    return path, urlencode(given)
+
+
+def timeline_of(body: bytes) -> NodeTimeline:
+    """Return the timeline in a node's answer."""
+    found = msgspec.json.decode(body, type=_Answer)
+    since = round(datetime.fromisoformat(found.since).timestamp() * 1000)
+    return NodeTimeline(found.sow_key.encode(), found.bookmark, since, [bytes(one) for one in found.writes])

@@ -1,0 +1,1 @@
+"""The APIs of the gateway, as its clients use them."""

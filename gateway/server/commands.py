@@ -1,0 +1,173 @@
+"""The commands of one client of a gateway."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import orjson
+
+from gateway.query.access_paths import explain
+from gateway.query.record_read import read_from_holder
+from gateway.query.seen import SeenPositions
+from gateway.query.sharded_query import ShardedQuery
+from gateway.query.timeline import timeline_of, timeline_path
+from gateway.server.context import GatewayContext
+from sowline.errors import SowlineError
+from sowline.protocol.request import Request
+from sowline.protocol.server_message import failure, message
+from sowline.serving.access.login_session import LoginSession
+from sowline.serving.authorization.entitlements import chosen_topic, chosen_topics
+from sowline.serving.outbox.group import (
+    acknowledge,
+    acknowledge_completed,
+    acknowledge_done,
+    acknowledge_processed,
+    send_group,
+    send_timeline,
+)
+from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.sessions.command_runner import CommandRunner
+from sowline.serving.sessions.running_queries import RunningQueries
+from sowline.serving.sessions.session import Waiting
+from sowline.serving.sessions.status import SubscriptionStatus
+
+
+class GatewayCommands:
+    """Queries over all nodes, for one client."""
+
+    def __init__(self, context: GatewayContext, outbox: Outbox, login: LoginSession) -> None:
+        self._context = context
+        self._nodes = context.nodes
+        self._outbox = outbox
+        self._runner = CommandRunner(outbox, login)
+        self._running = RunningQueries(self._runner)
+        self._seen = SeenPositions()
+        self._handlers: dict[str, Callable[[Request], None]] = {
+            "sow": self._sow,
+            "explain": self._explain,
+            "timeline": self._timeline,
+            "heartbeat": self._heartbeat,
+            "unsubscribe": self._unsubscribe,
+        }
+
+    @property
+    def subscriptions_count(self) -> int:
+        """The number of subscriptions."""
+        return 0
+
+    def subscription_statuses(self) -> Iterator[SubscriptionStatus]:
+        """Yield the status of each subscription, the oldest first."""
+        return iter(())
+
+    @property
+    def queries_count(self) -> int:
+        """The number of running queries."""
+        return len(self._running)
+
+    def queries(self) -> Iterator[Request]:
+        """Yield the requests of the running queries, the oldest first."""
+        return self._running.requests()
+
+    async def take_turn(self) -> None:
+        """Let other clients run."""
+        await asyncio.sleep(0)
+
+    async def send_progress(self) -> None:
+        """Do nothing: there are no subscriptions."""
+
+    def close(self) -> None:
+        """End all queries."""
+        self._running.close()
+
+    def begin(self, request: Request) -> Waiting:
+        """Start a command, other than a logon; raise if it is refused."""
+        handler = self._handlers.get(request.command)
+        if handler is None:
+            raise SowlineError(
+                "not supported",
+                f"expected {', '.join(self._handlers)} at a gateway, got {request.command}; use a query service that"
+                " holds all partitions",
+            )
+        handler(request)
+        return None
+
+    # queries
+
+    def _sow(self, request: Request) -> None:
+        rights = self._runner.rights
+        topics = chosen_topics(request.topic, self._nodes.topics, rights.read)
+        logs = [self._nodes.topics[name].log for name in topics]
+        is_past = bool(request.bookmark)
+        floor = (
+            SeenPositions().floor(logs, request.at_least)
+            if is_past
+            else self._seen.floor(logs, request.at_least)
+        )
+        _ = request.parsed_options
+        self._running.check_limit()
+        query = ShardedQuery(self._nodes, request, topics, rights, self._context.limits, floor)
+        self._running.start(request, partial(self._run_sow, request, query))
+
+    async def _run_sow(self, request: Request, query: ShardedQuery) -> None:
+        try:
+            try:
+                await query.begin()
+            except SowlineError as error:
+                # A query service checks a request before it starts the query, and refuses it with this type.
+                self._outbox.put(failure(request.command_id, error), (request.id_of_query,))
+                return
+            if not request.bookmark:
+                self._seen.note(query.positions)
+            acknowledge_processed(self._outbox, request, bookmark=query.bookmark)
+            await send_group(self._outbox, request, query)
+            acknowledge(self._outbox, request, query.bookmark, query.result)
+        finally:
+            await query.close()
+
+    def _explain(self, request: Request) -> None:
+        rights = self._runner.rights
+        topics = chosen_topics(request.topic, self._nodes.topics, rights.read)
+        self._running.check_limit()
+        self._running.start(request, partial(self._run_explain, request, topics))
+
+    async def _run_explain(self, request: Request, topics: list[str]) -> None:
+        explained = await explain(self._nodes, request, topics, self._runner.rights)
+        acknowledge_processed(self._outbox, request)
+        fields = {"bookmark": explained.bookmark, "access_paths": explained.access_paths}
+        answer = message("explain", command_id=request.command_id, **fields)
+        self._outbox.put_behind(answer, (request.id_of_query,))
+        acknowledge_completed(self._outbox, request, explained.bookmark)
+
+    def _timeline(self, request: Request) -> None:
+        topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
+        self._running.check_limit()
+        self._running.start(request, partial(self._run_timeline, request, topic))
+
+    async def _run_timeline(self, request: Request, topic: str) -> None:
+        path, query = timeline_path(request)
+        rights = self._runner.rights
+        answer = await read_from_holder(
+            self._nodes, self._context.http, topic, request.key, path, query, rights
+        )
+        if answer.status != 200:
+            refusal = orjson.loads(answer.body)
+            raise SowlineError(refusal["reason"], refusal["message"])
+        timeline = timeline_of(answer.body)
+        acknowledge_processed(self._outbox, request, bookmark=timeline.bookmark)
+        await send_timeline(self._outbox, request, timeline)
+        acknowledge_completed(self._outbox, request, timeline.bookmark)
+
+    # other commands
+
+    def _heartbeat(self, request: Request) -> None:
+        if request.sub_id:
+            raise SowlineError("invalid subid", f"expected no sub_id at a gateway, got {request.sub_id!r}")
+        self._outbox.put(message("heartbeat", command_id=request.command_id))
+        acknowledge_done(self._outbox, request)
+
+    def _unsubscribe(self, request: Request) -> None:
+        if not request.query_id:
+            raise SowlineError("invalid subid", "expected a query_id: a gateway has no subscriptions")
+        aborted = SowlineError("query aborted", f"query {request.query_id!r} was ended by unsubscribe")
+        self._running.abort(request.query_id, aborted)
+        acknowledge_done(self._outbox, request)

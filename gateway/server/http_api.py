@@ -1,0 +1,139 @@
+"""The HTTP API of a gateway: topics, queries, records and timelines, as a query service answers them."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from gateway.query.access_paths import explain
+from gateway.query.record_read import read_from_holder
+from gateway.query.seen import SeenPositions
+from gateway.query.sharded_query import ShardedQuery
+from gateway.server.context import GatewayContext
+from gateway.server.topics import described_topic
+from sowline.config.settings import Settings
+from sowline.errors import SowlineError
+from sowline.protocol.request import Request, read_request
+from sowline.protocol.server_message import one_line
+from sowline.serving.authorization.entitlements import chosen_topic, chosen_topics
+from sowline.serving.http.address import read_address
+from sowline.serving.http.kafka_api import KafkaApi
+from sowline.serving.http.requests import (
+    NDJSON,
+    header_text,
+    instant_headers,
+    readable_fields,
+    rights_in,
+    sow_fields_in,
+    with_first,
+)
+from sowline.serving.refusal import refused
+
+
+class GatewayHttpApi:
+    """Answers HTTP requests independently of each other: there is no session."""
+
+    def __init__(self, settings: Settings, context: GatewayContext) -> None:
+        self._settings = settings
+        self._context = context
+        self._nodes = context.nodes
+
+    @property
+    def routes(self) -> list[Route]:
+        """The routes of this API."""
+        of_topic = "/v1/topics/{topic:path}"
+        return [
+            Route("/v1/topics", self.topics),
+            *KafkaApi(self._settings.kafka_client, self._nodes.topics).routes,
+            Route(f"{of_topic}/sow", self.sow, methods=["POST"]),
+            Route(f"{of_topic}/explain", self.explain, methods=["POST"]),
+            Route(f"{of_topic}/records/{{key:path}}", self.record),
+        ]
+
+    async def topics(self, request: HttpRequest) -> Response:
+        """List the topics that the user may read or write."""
+        rights = rights_in(request)
+        kafka = self._settings.kafka_advertised or self._settings.kafka
+        return JSONResponse(
+            {
+                "kafka": kafka,
+                "shard": "0/1",
+                "topics": [
+                    described_topic(self._nodes, definition) | {"select": readable_fields(rights.read, name)}
+                    for name, definition in self._nodes.topics.items()
+                    if name in rights.read or name in rights.write
+                ],
+            }
+        )
+
+    async def sow(self, request: HttpRequest) -> Response:
+        """Stream the records that match as NDJSON; the header Sowline-Bookmark has the bookmark of the instant."""
+        try:
+            query = await self._query(request)
+        except SowlineError as error:
+            return refused(error)
+        lines = _lines(query)
+        try:
+            await query.begin()
+            first = await anext(lines, b"")
+        except SowlineError as error:
+            await query.close()
+            return refused(error)
+        headers = instant_headers(query.bookmark, query.result.lag_seconds)
+        if query.result.warnings:
+            headers["Sowline-Warning"] = header_text("; ".join(query.result.warnings))
+        return StreamingResponse(with_first(first, lines), media_type=NDJSON, headers=headers)
+
+    async def explain(self, request: HttpRequest) -> Response:
+        """Report the access path that a query would take in each topic of each shard."""
+        try:
+            asked = await self._request(request, "explain")
+            rights = rights_in(request)
+            topics = chosen_topics(asked.topic, self._nodes.topics, rights.read)
+            found = await explain(self._nodes, asked, topics, rights)
+        except SowlineError as error:
+            return refused(error)
+        return JSONResponse({"bookmark": found.bookmark, "access_paths": found.access_paths})
+
+    async def record(self, request: HttpRequest) -> Response:
+        """Answer with one record by its key, or with its timeline, as a node that holds it answers."""
+        try:
+            path = request.scope.get("raw_path", b"").decode("latin-1")
+            address = read_address(path, self._nodes.topics)
+            if address.what not in ("", "timeline"):
+                raise HTTPException(404)
+            rights = rights_in(request)
+            topic = chosen_topic(address.topic, self._nodes.topics, rights.read)
+            answer = await read_from_holder(
+                self._nodes, self._context.http, topic, address.key, path, request.url.query, rights
+            )
+        except SowlineError as error:
+            return refused(error)
+        return Response(answer.body, answer.status, answer.headers)
+
+    async def _query(self, request: HttpRequest) -> ShardedQuery:
+        asked, rights = await self._request(request, "sow"), rights_in(request)
+        topics = chosen_topics(asked.topic, self._nodes.topics, rights.read)
+        floor = SeenPositions().floor([], asked.at_least)
+        return ShardedQuery(self._nodes, asked, topics, rights, self._context.limits, floor)
+
+    async def _request(self, request: HttpRequest, command: str) -> Request:
+        fields: Mapping[str, Any] = await sow_fields_in(request, self._settings.frame_bytes_max)
+        asked = read_request(
+            orjson.dumps({"command": command, "topic": request.path_params["topic"]} | dict(fields))
+        )
+        _ = asked.parsed_options
+        return asked
+
+
+async def _lines(query: ShardedQuery) -> AsyncIterator[bytes]:
+    """Yield the records as lines; then, or if the client leaves, end the query."""
+    try:
+        async for portion in query.records():
+            yield b"".join([one_line(record) for record in portion.records])
+    finally:
+        await query.close()

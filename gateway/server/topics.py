@@ -1,0 +1,54 @@
+"""Describes a topic as `/v1/topics` does, from what the nodes announce."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gateway.nodes.node_set import NodeSet
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.model.bookmark import Positions, format_bookmark
+from sowline.model.position import Position
+
+
+def described_topic(nodes: NodeSet, topic: TopicDefinition) -> dict[str, Any]:
+    """Return the description of a topic over all its partitions; it is `loading` while partitions are missing."""
+    try:
+        urls = [route.node.url for route in nodes.routes([topic.name], {})]
+    except SowlineError:
+        urls = []
+    parts = [nodes.announcements.described(url)[topic.name] for url in urls]
+    lags = sorted((one for part in parts for one in part["lags"]), key=lambda one: one["partition"])
+    positions: Positions = {one["partition"]: Position.parse(one["position"]) for one in lags}
+    return {
+        "name": topic.name,
+        "message_type": topic.message_type,
+        "sow": topic.has_sow,
+        "key": topic.key_sent,
+        "key_domain": topic.key_domain,
+        "preprocessing": list(topic.preprocessing),
+        "log": topic.log,
+        "partitions": topic.partitions,
+        "documents": topic.documents,
+        "record_bytes_max": topic.record_bytes_max,
+        "changes_kept_seconds": topic.change_window / 1000,
+        "records": sum(part["records"] for part in parts),
+        "bookmark": format_bookmark({topic.log: positions}),
+        "loading": not parts,
+        "changes": sum(part["changes"] for part in parts),
+        "lag": _known(parts, "lag", sum),
+        "lag_seconds": _known(parts, "lag_seconds", max),
+        "lags": lags,
+        "changes_behind": _known(parts, "changes_behind", sum),
+        "newest_seconds": min(
+            (part["newest_seconds"] for part in parts if part["newest_seconds"] is not None), default=None
+        ),
+        "subscriptions": 0,
+    }
+
+
+def _known(
+    parts: Sequence[Mapping[str, Any]], name: str, together: Callable[[list[Any]], Any]
+) -> float | None:
+    """Return a number over all parts; None if one of them does not know it."""
+    known = [part[name] for part in parts if part[name] is not None]
+    return together(known) if known and len(known) == len(parts) else None

@@ -1,0 +1,58 @@
+"""The HTTP API of a topic's Kafka topics, for administrators: their configuration, and their newest messages."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.serving.authorization.entitlements import chosen_topic
+from sowline.serving.http.kafka_topics import described_kafka_topics
+from sowline.serving.http.requests import parameters_in, require_admin, rights_in
+from sowline.serving.http.tails import TAIL_PARAMETERS, TailKind, TailReader, tail_request_of
+from sowline.serving.refusal import refused
+
+
+class KafkaApi:
+    """Answers from Kafka itself."""
+
+    def __init__(self, kafka: KafkaConfig, topics: Mapping[str, TopicDefinition]) -> None:
+        self._kafka = kafka
+        self._topics = topics
+        self._tails = TailReader(kafka)
+
+    @property
+    def routes(self) -> list[Route]:
+        """The routes of this API."""
+        of_topic = "/v1/topics/{topic:path}"
+        return [
+            Route(f"{of_topic}/kafka", self.kafka),
+            *(Route(f"{of_topic}/{kind.value}", partial(self.tail, kind)) for kind in TailKind),
+        ]
+
+    def _topic(self, request: HttpRequest) -> TopicDefinition:
+        require_admin(request)
+        return self._topics[chosen_topic(request.path_params["topic"], self._topics, rights_in(request).read)]
+
+    async def kafka(self, request: HttpRequest) -> Response:
+        """Describe the Kafka topics of a topic."""
+        try:
+            topic = self._topic(request)
+            found = await described_kafka_topics(self._kafka, topic)
+        except SowlineError as error:
+            return refused(error)
+        return JSONResponse({"topic": topic.name, "kafka_topics": found})
+
+    async def tail(self, kind: TailKind, request: HttpRequest) -> Response:
+        """Answer with the newest messages of one of a topic's Kafka topics."""
+        try:
+            topic = self._topic(request)
+            given = parameters_in(request, TAIL_PARAMETERS)
+            tail = await self._tails.read(tail_request_of(topic, kind, given))
+        except SowlineError as error:
+            return refused(error)
+        return Response(tail, media_type="application/json")

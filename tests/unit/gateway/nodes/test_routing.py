@@ -1,0 +1,110 @@
+"""Which nodes answer a request: each partition is answered once, whatever the nodes hold."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gateway.nodes.routing import AnnouncedTopic, Announcement, Share, holder, routes
+from sowline.config.shard import Shard
+from sowline.config.topics import parse_topics
+from sowline.errors import SowlineError
+from sowline.model.position import Position
+
+TOPIC = parse_topics("topics: [{name: orders, key: /id, partitions: 6}]").topics[0]
+
+
+def node(
+    url: str, numbers: frozenset[int], *, is_loading: bool = False, topic: str = "orders"
+) -> Announcement:
+    """Return a node that holds some partitions of a topic."""
+    positions = {number: Position(0, 5) for number in numbers}
+    return Announcement(url, "", {topic: AnnouncedTopic(positions, is_loading)})
+
+
+def by_url(found: Announcement) -> str:
+    """Prefer the first URL."""
+    return found.url
+
+
+held = st.lists(st.frozensets(st.integers(0, 3), max_size=4), max_size=7)
+
+
+@given(held)
+@example([frozenset({0, 1}), frozenset({1, 2, 3}), frozenset({2, 3})])
+@example([frozenset({0, 1, 2}), frozenset({0}), frozenset({1}), frozenset({2, 3})])
+def test_each_partition_is_answered_once(nodes: list[frozenset[int]]) -> None:
+    """By nodes that do not overlap; if no such nodes exist, by none, and the missing partitions are named."""
+    announced = [node(f"n{number}", numbers) for number, numbers in enumerate(nodes)]
+    if not can_be_covered(nodes):
+        missing = sorted({0, 1, 2, 3} - frozenset().union(*nodes))
+        named = f"orders {', '.join(map(str, missing))}[.] " if missing else "overlap"
+        with pytest.raises(SowlineError, match=named):
+            routes(announced, {"orders": 4}, by_url)
+        return
+    found = routes(announced, {"orders": 4}, by_url)
+    assert sorted(number for route in found for _, number in route.share) == [0, 1, 2, 3]
+    assert all(route.share == route.node.share(["orders"]) for route in found)
+
+
+def can_be_covered(nodes: list[frozenset[int]]) -> bool:
+    """Return whether some of the nodes hold each of four partitions once."""
+    return any(
+        sum(map(len, some)) == 4 and len(frozenset().union(*some)) == 4
+        for count in range(1, 5)
+        for some in combinations(nodes, count)
+    )
+
+
+def test_generations_overlap_while_the_number_of_shards_changes() -> None:
+    """Nodes of 2 and of 3 shards run: each generation answers alone, whichever node is missing of the other."""
+    generations = [
+        [
+            node(f"{number}/{count}", frozenset(Shard(number, count).partitions(TOPIC)))
+            for number in range(count)
+        ]
+        for count in (2, 3)
+    ]
+    every = [one for generation in generations for one in generation]
+    for gone in every:
+        rest = [one for one in every if one is not gone]
+        shares: list[Share] = [route.share for route in routes(rest, {"orders": 6}, by_url)]
+        assert sum(map(len, shares)) == 6
+
+
+def test_a_topic_that_is_loading_is_not_answered() -> None:
+    """Other topics of the same node are."""
+    loading = Announcement(
+        "a",
+        "",
+        {
+            "orders": AnnouncedTopic({0: Position(0, 1)}, is_loading=True),
+            "trades": AnnouncedTopic({0: Position(0, 1)}),
+            "empty": AnnouncedTopic({}, is_loading=True),
+        },
+    )
+    with pytest.raises(SowlineError, match="orders 0"):
+        routes([loading], {"orders": 1}, by_url)
+    with pytest.raises(SowlineError, match="orders 0"):
+        routes([loading], {"orders": 1, "trades": 1}, by_url)
+    assert [route.node.url for route in routes([loading], {"trades": 1}, by_url)] == ["a"]
+    with pytest.raises(SowlineError, match="orders 0"):
+        holder([loading], "orders", 0, by_url)
+
+
+def test_nodes_to_avoid_and_ranks() -> None:
+    """Of equal nodes the one with the lowest rank answers, unless it has failed."""
+    nodes = [node("b", frozenset({0})), node("a", frozenset({0}))]
+    assert routes(nodes, {"orders": 1}, by_url)[0].node.url == "a"
+    assert routes(nodes, {"orders": 1}, by_url, {"a"})[0].node.url == "b"
+    assert holder(nodes, "orders", 0, by_url, {"a"}).url == "b"
+    with pytest.raises(SowlineError):
+        routes(nodes, {"orders": 1}, by_url, {"a", "b"})
+
+
+def test_what_a_node_has_reached() -> None:
+    """Only its own partitions count."""
+    one = node("a", frozenset({0, 2}))
+    assert one.has_reached({"orders": {0: Position(0, 5), 1: Position(9, 9)}, "other": {0: Position(9, 9)}})
+    assert not one.has_reached({"orders": {2: Position(0, 5, 1)}})

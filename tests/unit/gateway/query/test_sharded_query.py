@@ -1,0 +1,216 @@
+"""Queries at a gateway over shards give the same answers as at one query service that holds everything."""
+
+import asyncio
+import json
+import random
+from typing import Any
+
+import pytest
+
+from sowline.filter import compile_filter
+from sowline.model.select import parse_select
+from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
+from sowline.serving.result import QueryLimits
+from tests.unit.gateway.rig import Json, Rig, RigClient, rig
+
+SHARDS = (
+    ["0/1"],
+    ["0/2", "1/2"],
+    ["0/3", "1/3", "2/3"],
+    ["0/8", "1/8", "2/8", "3/8", "4/8", "5/8", "6/8", "7/8"],
+)
+VALUES: list[Any] = [
+    None,
+    True,
+    0,
+    1,
+    -2,
+    2**53 + 1,
+    0.1,
+    0.2,
+    1e300,
+    "1",
+    "01",
+    "a",
+    "é",
+    "",
+    [3, 1],
+    {"x": 1},
+]
+
+
+def fill(made: Rig, chance: random.Random, count: int = 60) -> None:
+    """Write records, change some, and delete some."""
+    for _ in range(count):
+        number = chance.randrange(count)
+        if chance.random() < 0.15 and number in held(made):
+            made.put(None, number)
+        else:
+            made.put({"id": number, "v": chance.choice(VALUES), "w": chance.choice(VALUES), "g": number % 3})
+
+
+def held(made: Rig) -> set[int]:
+    """Return the ids of the records."""
+    return {record["id"] for record in map(json.loads, made.whole.bodies.values())}
+
+
+def comparable(messages: list[Json]) -> Any:
+    """Return an answer without what may differ: the batches, and the order of records that are not sorted."""
+    acks = [message for message in messages if message["command"] == "ack"]
+    groups = [message for message in messages if message["command"] in ("group_begin", "group_end")]
+    records = [
+        (message["topic"], str(record))
+        for message in messages
+        if message["command"] == "sow"
+        for record in message["records"]
+    ]
+    return acks, groups, records
+
+
+async def check_same(whole: RigClient, gateway: RigClient, request: Json, seed: int) -> None:
+    """Compare the answers to a query; records that are not sorted come in any order."""
+    expected, got = [comparable(await client.ask("sow", **request)) for client in (whole, gateway)]
+    if "order_by" not in request and "top_n" not in request:
+        expected[2].sort()
+        got[2].sort()
+    assert got == expected, f"seed {seed}: {request}"
+
+
+REQUESTS: list[Json] = [
+    {},
+    {"filter": "/v > 0"},
+    {"filter": "/g = 1 AND /v IS NOT NULL", "options": "select=[-/,+/id]"},
+    {"order_by": "/v"},
+    {"order_by": "/v DESC, /w TEXT", "top_n": 10},
+    {"order_by": "/w DESC TEXT", "top_n": 7, "skip_n": 5, "options": "no_sowkey"},
+    {"top_n": 5},
+    {"top_n": 0},
+    {"top_n": 5, "skip_n": 1000},
+    {"filter": "/nosuch = 1"},
+    {"options": "projection=[/g,COUNT(1) AS /n,SUM(/v) AS /s,AVG(/w) AS /a,MAX(/v) AS /m],grouping=[/g]"},
+    {
+        "options": "projection=[/g,/v AS /latest,COUNT_DISTINCT(/v) AS /d],grouping=[/g]",
+        "order_by": "/d",
+        "top_n": 2,
+    },
+    {"options": "projection=[COUNT(1) AS /n]", "filter": "/v = 1"},
+    {"options": "timestamp", "filter": "/g = 2", "order_by": "/id"},
+    {"topic": "^ord.*", "order_by": "/id", "top_n": 4},
+    {"sow_keys": ["1", "2"]},
+    # refused
+    {"filter": "/v >"},
+    {"options": "nosuch"},
+    {"topic": "nosuch"},
+    {"topic": "^nosuch"},
+    {"options": "projection=[/x],grouping=[/g"},
+    {"bookmark": "orders:0@5..", "top_n": 1},
+    {"bookmark": "20200101T000000Z"},
+    {"at_least": "other:0@5"},
+    {"at_least": "orders:9@5"},
+    {"sow_keys": ["x"] * 3, "filter": "/g ="},
+]
+
+
+@pytest.mark.parametrize("shards", SHARDS, ids=len)
+async def test_answers_are_those_of_one_query_service(shards: list[str]) -> None:
+    """Records, groups, counts, hashes, bookmarks, warnings and errors."""
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    async with rig(shards) as made:
+        fill(made, chance)
+        gateway, whole = made.client(), made.whole_client()
+        for request in REQUESTS:
+            expected, got = (
+                comparable(await whole.ask("sow", **request)),
+                comparable(await gateway.ask("sow", **request)),
+            )
+            if "order_by" not in request and "top_n" not in request:
+                expected[2].sort()
+                got[2].sort()
+            assert got == expected, f"seed {seed}: {request}"
+
+
+RIGHTS = [
+    Rights(to_read(Entitlement("orders", compile_filter("/g = 1")))),
+    Rights(to_read(Entitlement("orders", compile_filter(""), parse_select("[-/,+/id,+/g]")))),
+    Rights(to_read(Entitlement("other"))),
+    Rights(),
+]
+
+
+@pytest.mark.parametrize("rights", RIGHTS, ids=["filter", "fields", "other", "none"])
+async def test_a_user_sees_what_one_query_service_shows(rights: Rights) -> None:
+    """The nodes apply the rights that the gateway hands down: records, fields, counts, and refusals."""
+    async with rig(["0/2", "1/2"]) as made:
+        fill(made, random.Random(1))
+        gateway, whole = made.client(rights), made.whole_client(rights)
+        for request in REQUESTS:
+            expected, got = (
+                comparable(await whole.ask("sow", **request)),
+                comparable(await gateway.ask("sow", **request)),
+            )
+            if "order_by" not in request and "top_n" not in request:
+                expected[2].sort()
+                got[2].sort()
+            assert got == expected, request
+
+
+async def test_limits_count_after_the_merge() -> None:
+    """Each node is within the limits, the whole answer is not; and the other way round for groups."""
+    async with rig(["0/2", "1/2"], limits=QueryLimits(records_max=15, groups_max=3)) as made:
+        for number in range(20):
+            made.put({"id": number, "g": number % 3, "h": number % 4})
+        for request in (
+            {},
+            {"filter": "/id < 10"},
+            {"top_n": 16},
+            {"top_n": 12},
+            {"options": "projection=[/g,COUNT(1) AS /n],grouping=[/g]"},
+            {"options": "projection=[/h,COUNT(1) AS /n],grouping=[/h]"},
+        ):
+            expected, got = (
+                await made.whole_client().ask("sow", **request),
+                await made.client().ask("sow", **request),
+            )
+            assert (got[-1]["status"], got[-1].get("reason")) == (
+                expected[-1]["status"],
+                expected[-1].get("reason"),
+            )
+            assert got[-1].get("message") == expected[-1].get("message")
+
+
+async def test_a_bookmark_of_the_past() -> None:
+    """Each node finds its partitions' records at the positions that the bookmark has for them."""
+    async with rig(["0/3", "1/3", "2/3"]) as made:
+        for number in range(30):
+            made.put({"id": number, "v": 1})
+        whole, gateway = made.whole_client(), made.client()
+        bookmark = (await whole.ask("sow", top_n=0))[0]["bookmark"]
+        for number in range(0, 30, 2):
+            made.put({"id": number, "v": 2})
+        for number in range(0, 30, 3):
+            made.put(None, number)
+        with made.whole.patched():
+            expected = await whole.ask("sow", bookmark=bookmark, order_by="/id")
+        got = await gateway.ask("sow", bookmark=bookmark, order_by="/id")
+        assert comparable(got) == comparable(expected)
+        assert len(comparable(got)[2]) == 30
+
+
+async def test_many_queries_at_once() -> None:
+    """Connections to nodes are used again, and each query gets its own answer."""
+    async with rig(["0/2", "1/2"]) as made:
+        for number in range(50):
+            made.put({"id": number, "g": number % 10})
+        clients = [made.client() for _ in range(40)]
+        answers = await asyncio.gather(
+            *(client.ask("sow", filter=f"/g = {n % 10}", order_by="/id") for n, client in enumerate(clients))
+        )
+        for n, answer in enumerate(answers):
+            found = [
+                record["data"]["id"]
+                for message in answer
+                if message["command"] == "sow"
+                for record in message["records"]
+            ]
+            assert found == [n % 10 + 10 * m for m in range(5)]

@@ -1,0 +1,188 @@
+"""A gateway over nodes that hold shards, and one query service that holds everything, with the same changes.
+
+The nodes are query services without Kafka, behind real HTTP and WebSockets on this machine.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import uvicorn
+
+from deploy.ports import free_port
+from gateway.nodes.announcements import Announcements
+from gateway.nodes.connections import ConnectionPool
+from gateway.nodes.http import NodeHttp
+from gateway.nodes.node_set import NodeSet
+from gateway.server.commands import GatewayCommands
+from gateway.server.context import GatewayContext
+from query_service.context import ServiceContext
+from query_service.server.server import server_of
+from sowline.config.credentials import Credentials
+from sowline.config.settings import Settings
+from sowline.config.shard import Shard
+from sowline.model.key import partition_of
+from sowline.serving.access.login_session import LoginSession
+from sowline.serving.authorization.entitlements import EVERYTHING, Rights
+from sowline.serving.authorization.identity import ANYBODY, Identity
+from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.result import QueryLimits
+from sowline.serving.sessions.session import Session
+from tests.unit.query_service.sessions import Server
+
+Json = dict[str, Any]
+HOST = "127.0.0.1"
+SECONDS_MAX = 20.0
+
+
+class Node:
+    """A query service that holds a shard, and its HTTP server while it runs."""
+
+    def __init__(self, shard: Shard, partitions: int, **options: Any) -> None:
+        self.server = Server(partitions, shard=shard, **options)
+        self.shard = shard
+        self.port = free_port()
+        self._uvicorn: uvicorn.Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """Its URL."""
+        return f"http://{HOST}:{self.port}"
+
+    async def start(self) -> None:
+        """Answer requests."""
+        context = ServiceContext(self.server.state, self.server.dispatcher, {}, self.server.limits)
+        settings = Settings(shard=self.shard)
+        health = cast(Any, SimpleNamespace())
+        config = uvicorn.Config(
+            server_of(settings, context, health).app,
+            host=HOST,
+            port=self.port,
+            ws="websockets-sansio",
+            ws_per_message_deflate=False,
+            log_level="critical",
+            access_log=False,
+            timeout_graceful_shutdown=1,
+            lifespan="off",
+        )
+        self._uvicorn = uvicorn.Server(config)
+        self._uvicorn.config.load()
+        self._serving = asyncio.create_task(self._uvicorn.serve())
+        while not self._uvicorn.started:
+            await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        """Cut all connections, and answer no more."""
+        if self._uvicorn is None or self._serving is None:
+            return
+        for protocol in list(self._uvicorn.server_state.connections):
+            if protocol.transport is not None:
+                protocol.transport.abort()
+        self._uvicorn.should_exit = self._uvicorn.force_exit = True
+        await self._serving
+        self._uvicorn = self._serving = None
+
+
+class Rig:
+    """The gateway, its nodes, and the one query service that it must equal."""
+
+    def __init__(self, partitions: int, nodes: Sequence[Node], limits: QueryLimits, **options: Any) -> None:
+        self.partitions = partitions
+        self.nodes = list(nodes)
+        self.whole = Server(partitions, limits=limits, **options)
+        self.limits = limits
+        self.node_set = NodeSet({}, Announcements([], Credentials()), ConnectionPool(Credentials()))
+        self.http = NodeHttp(Credentials())
+
+    def loaded(self) -> "Rig":
+        """Say that all partitions are loaded."""
+        for server in (self.whole, *(node.server for node in self.nodes)):
+            server.loaded()
+        return self
+
+    def put(self, body: Json | None, key: object = None, of: Collection[Node] | None = None) -> None:
+        """Apply a change of a record, or its deletion, in the partition of its key, on all nodes or on some."""
+        text = str(key if body is None else body["id"])
+        number = partition_of(text, self.partitions)
+        for server in (self.whole, *(node.server for node in self.nodes if of is None or node in of)):
+            if number in server.topic.partitions:
+                server.put(body, key, number)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Rig"]:
+        """Run the nodes, and wait until the gateway knows them."""
+        async with AsyncExitStack() as stack:
+            for node in self.nodes:
+                await node.start()
+                stack.push_async_callback(node.stop)
+            announcements = Announcements([node.url for node in self.nodes], Credentials())
+            topics = {topic.name: topic for topic in self.whole.topics.topics}
+            self.node_set = NodeSet(topics, announcements, ConnectionPool(Credentials()))
+            stack.push_async_callback(self.node_set.connections.close)
+            stack.push_async_callback(self.http.close)
+            following = asyncio.create_task(announcements.follow())
+            stack.callback(following.cancel)
+            async with asyncio.timeout(SECONDS_MAX):
+                while len(announcements.nodes) < len(self.nodes):
+                    await announcements.next_news(1)
+            yield self
+
+    def client(self, rights: Rights = EVERYTHING) -> "RigClient":
+        """Return a client of the gateway."""
+        login = LoginSession(Identity("", (), rights, ANYBODY.proof))
+        outbox = Outbox(1 << 20)
+        context = GatewayContext(self.node_set, self.http, self.limits)
+        return RigClient(Session(GatewayCommands(context, outbox, login), outbox, login))
+
+    def whole_client(self, rights: Rights = EVERYTHING) -> "RigClient":
+        """Return a client of the one query service."""
+        return RigClient(self.whole.connect(rights).session)
+
+
+class RigClient:
+    """A client that asks one command after the other."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    async def ask(self, command: str, **fields: Any) -> list[Json]:
+        """Return all messages that answer a command; its last acknowledgement must be requested or a failure."""
+        given = {
+            "command": command,
+            "command_id": "1",
+            "topic": "orders",
+            "ack_type": "processed,completed,stats",
+        }
+        request = {name: value for name, value in (given | fields).items() if value is not None}
+        if (waiting := self.session.receive_one(json.dumps(request).encode())) is not None:
+            await waiting
+        messages: list[Json] = []
+        async with asyncio.timeout(SECONDS_MAX):
+            while not messages or not _is_last(messages[-1], request["ack_type"]):
+                messages += [json.loads(message) for message in await self.session.outbox.take()]
+        return messages
+
+
+def _is_last(message: Json, asked: str) -> bool:
+    if message["command"] != "ack":
+        return False
+    return bool(message["status"] == "failure" or message["ack_type"] == asked.split(",")[-1])
+
+
+@asynccontextmanager
+async def rig(
+    shards: Sequence[str],
+    partitions: int = 4,
+    limits: QueryLimits = QueryLimits(),  # noqa: B008
+    **options: Any,
+) -> AsyncIterator[Rig]:
+    """Lend a running rig whose nodes hold these shards, such as `0/2`."""
+    nodes = [
+        Node(Shard(*map(int, shard.split("/"))), partitions, limits=limits, **options) for shard in shards
+    ]
+    async with Rig(partitions, nodes, limits, **options).loaded().running() as made:
+        yield made
