@@ -15,7 +15,7 @@ from sowline.expressions.projection import parse_projection
 from sowline.filter import ALL, Filter, compile_filter
 from sowline.filter.parse import FILTER_CHARS_MAX
 from sowline.filter.tree import Call, In, Literal, Meets, conjunction, parts_of
-from sowline.model.bookmark import Positions
+from sowline.model.bookmark import PositionsByLog
 from sowline.model.bookmark_range import BookmarkRange, Point
 from sowline.protocol.options import Options
 from sowline.protocol.request import SUBSCRIBES, Request
@@ -31,9 +31,6 @@ FILTER_PARTS_MAX = 1500
 
 FILTER_PATHS_MAX = 256
 """Different paths of a request's filter."""
-
-PositionsByLog = dict[str, Positions]
-"""By log, a position for each partition."""
 
 
 def topics_of(state: ServedTopics, name: str, entitlements: Entitlements) -> list[TopicState]:

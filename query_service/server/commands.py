@@ -1,12 +1,13 @@
 """The commands of one client: checks the topics and the rights of each, and passes it to its handler."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from query_service.context import ServiceContext
 from query_service.query.freshness import wait_until_fresh
 from query_service.query.read_request import ReadRequest, read_request_of, topics_of
+from query_service.server.new_subscription import subscription_for
 from query_service.server.query_commands import QueryCommands
-from query_service.server.subscription_commands import SubscriptionCommands
 from query_service.server.write_commands import WriteCommands
 from sowline.errors import SowlineError
 from sowline.protocol.request import Request
@@ -15,6 +16,7 @@ from sowline.serving.access.login_session import LoginSession
 from sowline.serving.outbox.group import acknowledge_done
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.command_runner import CommandRunner
+from sowline.serving.sessions.open_subscriptions import OpenSubscriptions
 from sowline.serving.sessions.session import Waiting
 from sowline.serving.sessions.status import SubscriptionStatus
 from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
@@ -28,7 +30,7 @@ class ServiceCommands:
         self._outbox = outbox
         self._runner = runner = CommandRunner(outbox, login)
         self._queries = queries = QueryCommands(context, runner)
-        self._subscriptions = subscriptions = SubscriptionCommands(context, runner, queries)
+        self._subscriptions = subscriptions = OpenSubscriptions(runner, queries.running)
         self._writes = writes = WriteCommands(context, runner)
         self._handlers: dict[str, Callable[[Request], Waiting]] = {
             "heartbeat": self._heartbeat,
@@ -45,10 +47,10 @@ class ServiceCommands:
         self._read_handlers: dict[str, Callable[[Request, ReadRequest], None]] = {
             "sow": queries.sow,
             "explain": queries.explain,
-            "subscribe": subscriptions.subscribe,
-            "sow_and_subscribe": subscriptions.subscribe,
-            "delta_subscribe": subscriptions.subscribe,
-            "sow_and_delta_subscribe": subscriptions.subscribe,
+            "subscribe": self._subscribe,
+            "sow_and_subscribe": self._subscribe,
+            "delta_subscribe": self._subscribe,
+            "sow_and_delta_subscribe": self._subscribe,
         }
 
     @property
@@ -111,6 +113,10 @@ class ServiceCommands:
             self._read_handlers[request.command](request, checked)
         except SowlineError as error:
             self._outbox.put(failure(request.command_id, error))
+
+    def _subscribe(self, request: Request, checked: ReadRequest) -> None:
+        make = partial(subscription_for, self._context, self._outbox, request, checked)
+        self._subscriptions.subscribe(request, make)
 
     def _heartbeat(self, request: Request) -> None:
         if request.sub_id:

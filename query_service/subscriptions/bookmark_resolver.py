@@ -10,14 +10,14 @@ from typing import NamedTuple
 from confluent_kafka import TopicPartition
 
 from query_service.context import ServiceContext
-from query_service.query.read_request import PositionsByLog, past_of, topics_of
+from query_service.query.read_request import past_of, topics_of
 from query_service.subscriptions.catch_up import BookmarkExpired, ChangesAfter, events_between
 from query_service.topics.state import ServedTopics, TopicState
 from sowline.config.kafka_options import KafkaConfig
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import consuming, read_range
-from sowline.model.bookmark import EPOCH, NOW, Positions
+from sowline.model.bookmark import EPOCH, NOW, Positions, PositionsByLog
 from sowline.model.bookmark_range import BookmarkRange, Moment, Point
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.changes_loader import Verdict, verdict

@@ -9,10 +9,9 @@ from confluent_kafka import KafkaException
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_fixed
 
 from query_service.context import ServiceContext
-from query_service.query.read_request import PositionsByLog
 from query_service.subscriptions.bookmark_resolver import last_records, log_offsets_at
 from query_service.topics.state import TopicState
-from sowline.model.bookmark import NOW, Positions
+from sowline.model.bookmark import NOW, Positions, PositionsByLog
 from sowline.model.bookmark_range import BookmarkRange, Moment
 from sowline.model.position import Position
 from sowline.protocol.change import Change

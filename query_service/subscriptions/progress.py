@@ -1,7 +1,6 @@
 """The progress of a subscription: the time to send its client a bookmark. Pure."""
 
-from query_service.query.read_request import PositionsByLog
-from sowline.model.bookmark import Positions
+from sowline.model.bookmark import Positions, PositionsByLog
 from sowline.serving.sessions.status import TICKS
 
 

@@ -9,7 +9,7 @@ from query_service.live.change_message import put_payload
 from query_service.live.subscription import LiveSubscription
 from query_service.query.freshness import lag_seconds
 from query_service.query.query import Query
-from query_service.query.read_request import PositionsByLog, no_sow, past_of, subscription_of
+from query_service.query.read_request import no_sow, past_of, subscription_of
 from query_service.query.selection import Selection
 from query_service.subscriptions.bookmark_resolver import (
     begin_of,
@@ -27,7 +27,7 @@ from query_service.subscriptions.subscribed_topics import SubscribedTopics
 from query_service.subscriptions.view_checksum import send_records_checksum
 from query_service.topics.state import TopicState
 from sowline.errors import SowlineError
-from sowline.model.bookmark import format_bookmark
+from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack

@@ -11,14 +11,14 @@ from fanout.engine.subscription import MATCH, OOF, ChangeView, Delivery, entitle
 from query_service.index.access_path import NO_ROWS
 from query_service.index.rows import RowNumbers
 from query_service.query.query import Query
-from query_service.query.read_request import PositionsByLog, live_filter
+from query_service.query.read_request import live_filter
 from query_service.query.selection import Selection
 from query_service.query.topic_slice import TopicSlice
 from query_service.subscriptions.catch_up import changes_since
 from query_service.topics.state import TopicState
 from sowline.config.kafka_options import KafkaConfig
 from sowline.errors import SowlineError
-from sowline.model.bookmark import format_bookmark
+from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.protocol.change import Change
 from sowline.protocol.request import Request
 from sowline.serving.result import QueryLimits

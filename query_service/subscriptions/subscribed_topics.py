@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from fanout.engine.subscription import Subscription
 from query_service.live.dispatcher import Dispatcher
 from query_service.live.subscription import LiveSubscription
-from query_service.query.read_request import PositionsByLog
 from query_service.query.selection import Selection
 from query_service.subscriptions.progress import positions_between
 from query_service.topics.state import TopicState
+from sowline.model.bookmark import PositionsByLog
 from sowline.serving.outbox.outbox import Outbox
 
 

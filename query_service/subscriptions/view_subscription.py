@@ -14,7 +14,7 @@ from query_service.live.view import LiveView, ShownRecord, Viewer, no_longer_sho
 from query_service.query.freshness import lag_seconds
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
-from query_service.query.read_request import PositionsByLog, past_of
+from query_service.query.read_request import past_of
 from query_service.query.selection import Selection
 from query_service.query.unknown_fields import warnings_of
 from query_service.subscriptions.bookmark_resolver import (
@@ -32,7 +32,7 @@ from query_service.subscriptions.view_checksum import put_view_checksum
 from query_service.topics.state import TopicState
 from sowline.emodb.writes import intrinsics_json
 from sowline.errors import SowlineError
-from sowline.model.bookmark import Positions, format_position
+from sowline.model.bookmark import Positions, PositionsByLog, format_position
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.model.key import hash_of
 from sowline.protocol.request import Request

@@ -15,6 +15,9 @@ from sowline.model.position import Position
 
 Positions = dict[int, Position]
 
+PositionsByLog = dict[str, Positions]
+"""By log, a position for each partition."""
+
 LOGS_MAX: Final = 1000
 """The maximum number of logs in one bookmark."""
 

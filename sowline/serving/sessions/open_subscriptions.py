@@ -1,29 +1,17 @@
 """The subscriptions of one session: how they begin, pause, report progress and end."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
-from query_service.context import ServiceContext
-from query_service.query.read_request import (
-    PositionsByLog,
-    ReadRequest,
-    bookmark_range_of,
-    check_documents,
-    check_pace,
-    is_view,
-    only_topic,
-)
-from query_service.server.query_commands import QueryCommands
-from query_service.subscriptions.record_subscription import RecordSubscription
-from query_service.subscriptions.view_subscription import ViewSubscription
 from sowline.errors import SowlineError
-from sowline.model.bookmark import format_bookmark
+from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import failure, message
 from sowline.serving.outbox.group import acknowledge_done
 from sowline.serving.sessions.command_runner import QUERIES_MAX, CommandRunner, too_many_in_flight
+from sowline.serving.sessions.running_queries import RunningQueries
 from sowline.serving.sessions.status import SubscriptionStatus
 
 SUBSCRIPTIONS_MAX = 10_000
@@ -68,7 +56,7 @@ class ServedSubscription(Protocol):
         """Send a checksum of the view that the client should hold; raise if there can't be one."""
 
 
-S = TypeVar("S", RecordSubscription, ViewSubscription)
+MakeSubscription = Callable[[ServedSubscription | None], ServedSubscription]
 
 
 class _Entry(NamedTuple):
@@ -81,12 +69,11 @@ class _Entry(NamedTuple):
     """The tasks that compute a checksum of its view."""
 
 
-class SubscriptionCommands:
+class OpenSubscriptions:
     """The subscriptions of one session, by sub_id."""
 
-    def __init__(self, context: ServiceContext, runner: CommandRunner, queries: QueryCommands) -> None:
+    def __init__(self, runner: CommandRunner, queries: RunningQueries) -> None:
         self._runner = runner
-        self._context = context
         self._outbox = runner.outbox
         self._queries = queries
         self._entries: dict[str, _Entry] = {}
@@ -100,11 +87,14 @@ class SubscriptionCommands:
 
     # begin
 
-    def subscribe(self, request: Request, checked: ReadRequest) -> None:
-        """Begin a subscription; replace the one with its sub_id if the request has that option."""
+    def subscribe(self, request: Request, make: MakeSubscription) -> None:
+        """Begin a subscription; replace the one with its sub_id if the request has that option.
+
+        `make` returns the new subscription, and stops the one that it replaces, if any.
+        """
         sub_id = request.id_of_subscription
         replaced = self._replaced(request, sub_id)
-        subscription = self._new(request, checked, None if replaced is None else replaced.subscription)
+        subscription = make(None if replaced is None else replaced.subscription)
         if replaced is not None and not replaced.subscription.has_begun:
             error = SowlineError(
                 "replaced", f"subscription {sub_id!r} was replaced before this command began"
@@ -141,28 +131,6 @@ class SubscriptionCommands:
             )
         return replaced
 
-    def _new(
-        self, request: Request, checked: ReadRequest, replaced: ServedSubscription | None
-    ) -> ServedSubscription:
-        """Return a new subscription; this stops the subscription that it replaces."""
-        topics, selection = checked
-        check_documents(selection.options, topics)
-        bookmark_range = bookmark_range_of(request, topics)
-        to_view = is_view(request, selection)
-        check_pace(request, selection.options, is_view=to_view)
-        if replaced is not None and not bookmark_range.begins_now:
-            raise SowlineError(
-                "invalid bookmark",
-                f"expected no bookmark with replace, got {request.bookmark!r}: the new subscription continues from"
-                " the position of the old one",
-            )
-        context, outbox = self._context, self._outbox
-        if to_view:
-            topic, view = only_topic(request, topics), _of_kind(ViewSubscription, replaced)
-            return ViewSubscription(context, outbox, request, topic, selection, bookmark_range, view)
-        records = _of_kind(RecordSubscription, replaced)
-        return RecordSubscription(context, outbox, request, topics, selection, bookmark_range, records)
-
     # end
 
     def unsubscribe(self, request: Request) -> None:
@@ -181,7 +149,7 @@ class SubscriptionCommands:
     def _abort(self, query_id: str) -> None:
         """End a query; if it is the snapshot of a subscription, end that too."""
         aborted = SowlineError("query aborted", f"query {query_id!r} was ended by unsubscribe")
-        self._queries.running.abort(query_id, aborted)
+        self._queries.abort(query_id, aborted)
         for sub_id, entry in list(self._entries.items()):
             if entry.subscription.is_querying and entry.request.id_of_query == query_id:
                 self._end(sub_id)
@@ -281,14 +249,3 @@ class SubscriptionCommands:
                 f"expected at most {SUBSCRIPTIONS_MAX} subscriptions, got {text.count(',') + 1}",
             )
         return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _of_kind(kind: type[S], replaced: ServedSubscription | None) -> S | None:
-    """Return the subscription to be replaced; raises `not supported` if it is of another kind."""
-    if replaced is None or isinstance(replaced, kind):
-        return replaced
-    raise SowlineError(
-        "not supported",
-        "a subscription to a page (top_n and skip_n) or to groups can only replace another such one, and no other"
-        " subscription can: unsubscribe the first",
-    )
