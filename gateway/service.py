@@ -9,12 +9,12 @@ from typing import Any
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from gateway.context import GatewayContext
 from gateway.nodes.announcements import Announcements
 from gateway.nodes.connections import ConnectionPool
 from gateway.nodes.http import NodeHttp
 from gateway.nodes.node_set import NodeSet
 from gateway.server.commands import GatewayCommands
-from gateway.server.context import GatewayContext
 from gateway.server.http_api import GatewayHttpApi
 from sowline.config.credentials import Credentials
 from sowline.config.settings import Settings

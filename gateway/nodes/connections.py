@@ -6,7 +6,7 @@ stops reading from that connection. Afterwards another client with the same righ
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -31,9 +31,10 @@ class NodeLost(Exception):
 
 
 class NodeMessage(msgspec.Struct, gc=False):
-    """A message of a node: the fields that a gateway reads."""
+    """A message of a node: the fields that a gateway reads, and the whole message as it came."""
 
     command: str
+    command_id: str = ""
     ack_type: str = ""
     status: str = ""
     reason: str = ""
@@ -50,9 +51,15 @@ class NodeMessage(msgspec.Struct, gc=False):
     topic_matches: int = 0
     matches: int = 0
     lag_seconds: float | None = None
+    reset: bool = False
+    raw: bytes = b""
 
 
-_decode = msgspec.json.Decoder(list[NodeMessage] | NodeMessage).decode
+_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode = msgspec.json.Decoder(NodeMessage).decode
+
+COMMAND_ID = "1"
+"""The id of the command that a connection carries out; others are about its subscription."""
 
 
 class NodeConnection:
@@ -65,27 +72,37 @@ class NodeConnection:
         self._socket = socket
 
     async def ask(self, request: dict[str, Any], last: str) -> AsyncIterator[NodeMessage]:
-        """Send a command; yield its answer up to the acknowledgement of type `last`.
+        """Send a command; yield its answer up to the acknowledgement of type `last`, without an end if that is empty.
 
         Raise the node's error as `SowlineError`, and `NodeLost`.
         """
         self.is_idle = False
+        await self.send(request)
         try:
-            await self._socket.send(orjson.dumps(request), text=True)
             while not self.is_idle:
                 for message in self._messages(await self._socket.recv(decode=False)):
-                    if message.command == "ack" and message.status == "failure":
-                        self.is_idle = True
-                        raise SowlineError(message.reason, message.message)
-                    self.is_idle = message.command == "ack" and message.ack_type == last
+                    if message.command == "ack" and message.command_id == COMMAND_ID:
+                        if message.status == "failure":
+                            self.is_idle = True
+                            raise SowlineError(message.reason, message.message)
+                        self.is_idle = message.ack_type == last
                     yield message
         except (ConnectionClosed, OSError) as error:
             raise NodeLost(f"{self.url}: {error}") from error
 
+    async def send(self, request: dict[str, Any]) -> None:
+        """Send a command; raise `NodeLost`."""
+        try:
+            await self._socket.send(orjson.dumps(request), text=True)
+        except (ConnectionClosed, OSError) as error:
+            raise NodeLost(f"{self.url}: {error}") from error
+
     @staticmethod
-    def _messages(frame: bytes) -> list[NodeMessage]:
-        decoded = _decode(frame)
-        return decoded if isinstance(decoded, list) else [decoded]
+    def _messages(frame: bytes) -> Iterator[NodeMessage]:
+        for one in _split(frame) if frame.startswith(b"[") else (frame,):
+            message = _decode(one)
+            message.raw = bytes(one)
+            yield message
 
     async def close(self) -> None:
         """End the connection."""

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.nodes.connections import ConnectionPool, NodeLost, NodeMessage
+from gateway.nodes.connections import ConnectionPool, NodeConnection, NodeLost, NodeMessage
 from gateway.nodes.routing import Route, Share
 from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.serving.authorization.entitlements import Rights
@@ -43,6 +43,12 @@ class Part:
     warnings: tuple[str, ...] = ()
     counts: PartCounts = field(default_factory=PartCounts)
     has_begun: bool = False
+    has_group: bool = True
+    """Whether its answer has a group of records."""
+    connection: NodeConnection | None = None
+    is_completed: bool = False
+    """Whether the node has sent everything from before the query or the subscription began."""
+    has_counts: bool = False
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     _messages: AsyncIterator[NodeMessage] | None = None
 
@@ -53,12 +59,15 @@ class Part:
 
     async def begin(self, pool: ConnectionPool, rights: Rights, request: dict[str, Any]) -> None:
         """Ask the node, and wait for its instant; raise the node's error, or `NodeLost`."""
-        connection = await self._stack.enter_async_context(pool.lease(self.url, rights))
-        self._messages = connection.ask(request, "stats")
+        self.connection = await self._stack.enter_async_context(pool.lease(self.url, rights))
+        self._messages = self.connection.ask(request, "stats" if request["command"] == "sow" else "")
         async for message in self._messages:
             if message.command == "ack" and message.ack_type == "processed":
                 self.topic_matches = message.topic_matches
                 self.positions_by_log = parse_bookmark(message.bookmark)
+                if not self.has_group:
+                    self.has_begun = True
+                    return
             elif message.command == "group_begin":
                 self.warnings = message.warnings
                 self.has_begun = True
@@ -73,10 +82,27 @@ class Part:
                 yield Batch(message.topic, [bytes(one) for one in message.records], message.ordering or [])
             elif message.command == "group_end":
                 self.counts.hash = int(message.hash, 16)
-            elif message.command == "ack" and message.ack_type == "stats":
-                self.counts.topic_matches = message.topic_matches
-                self.counts.matches = message.matches
-                self.counts.lag_seconds = message.lag_seconds
+            elif message.command == "ack":
+                self.note_ack(message)
+                if self.has_counts:
+                    return
+
+    def note_ack(self, message: NodeMessage) -> None:
+        """Note an acknowledgement that follows the group."""
+        if message.ack_type == "completed":
+            self.is_completed = True
+        elif message.ack_type == "stats":
+            self.counts.topic_matches = message.topic_matches
+            self.counts.matches = message.matches
+            self.counts.lag_seconds = message.lag_seconds
+            self.has_counts = True
+
+    async def live(self) -> AsyncIterator[NodeMessage]:
+        """Yield the messages after the group; raise the node's error, or `NodeLost`."""
+        assert self._messages is not None
+        async for message in self._messages:
+            yield message
+        raise NodeLost(f"{self.url}: the subscription has ended")
 
     def answers_for(self, logs: dict[str, str]) -> Share:
         """Return the partitions that the node has answered for; `logs` names the topic of each log."""

@@ -72,8 +72,14 @@ class ShardedQuery:
         rights: Rights,
         limits: QueryLimits,
         floor: Mapping[str, Positions],
+        subscription: Mapping[str, Any] | None = None,
+        *,
+        has_group: bool = True,
     ) -> None:
+        """Prepare a query; or a subscription, if those fields of the nodes' command are given that a query lacks."""
         self.result = Result()
+        self._subscription = subscription
+        self._has_group = has_group
         self._nodes = nodes
         self._request = request
         self._topics = topics
@@ -92,6 +98,11 @@ class ShardedQuery:
         return positions
 
     @property
+    def parts(self) -> Sequence[Part]:
+        """The parts of the answer, one of each node."""
+        return self._parts
+
+    @property
     def bookmark(self) -> str:
         """The bookmark of the instants."""
         return format_bookmark(self.positions)
@@ -104,9 +115,8 @@ class ShardedQuery:
         # The limit is for groups after the merge: a node sends all of its own.
         page = {} if top is None or self._request.parsed_options.projection else {"top_n": top}
         fields = {"ack_type": "processed,stats", "batch_size": NODE_BATCH, "merges": True, **page}
-        request = forwarded(
-            self._request, "sow", format_bookmark(self._floor) if self._floor else "", **fields
-        )
+        floor = format_bookmark(self._floor) if self._floor else ""
+        request = forwarded(self._request, "sow", floor, **fields) | dict(self._subscription or {})
         await with_failover(self._nodes, lambda avoid: self._begin_parts(request, avoid))
         self.result.topic_matches = sum(part.topic_matches for part in self._parts)
         self.result.warnings = _agreed(self._parts)
@@ -134,7 +144,7 @@ class ShardedQuery:
         for part in self._parts:
             if not (part.has_begun and part.route.share in shares):
                 await part.close()
-        self._parts = [begun.get(route.share) or Part(route) for route in wanted]
+        self._parts = [begun.get(route.share) or Part(route, has_group=self._has_group) for route in wanted]
 
     async def _begin_part(self, part: Part, request: dict[str, Any]) -> None:
         """Begin a part, unless it has begun; raise `NodesFailed`, or why no node can answer."""

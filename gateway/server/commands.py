@@ -6,12 +6,13 @@ from functools import partial
 
 import orjson
 
+from gateway.context import GatewayContext
 from gateway.query.access_paths import explain
 from gateway.query.record_read import read_from_holder
 from gateway.query.seen import SeenPositions
 from gateway.query.sharded_query import ShardedQuery
 from gateway.query.timeline import timeline_of, timeline_path
-from gateway.server.context import GatewayContext
+from gateway.subscriptions.record_subscription import ForwardedSubscription
 from sowline.errors import SowlineError
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import failure, message
@@ -27,6 +28,7 @@ from sowline.serving.outbox.group import (
 )
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.command_runner import CommandRunner
+from sowline.serving.sessions.open_subscriptions import OpenSubscriptions, ServedSubscription
 from sowline.serving.sessions.running_queries import RunningQueries
 from sowline.serving.sessions.session import Waiting
 from sowline.serving.sessions.status import SubscriptionStatus
@@ -42,22 +44,29 @@ class GatewayCommands:
         self._runner = CommandRunner(outbox, login)
         self._running = RunningQueries(self._runner)
         self._seen = SeenPositions()
+        self._subscriptions = subscriptions = OpenSubscriptions(self._runner, self._running)
         self._handlers: dict[str, Callable[[Request], None]] = {
             "sow": self._sow,
             "explain": self._explain,
             "timeline": self._timeline,
+            "subscribe": self._subscribe,
+            "sow_and_subscribe": self._subscribe,
+            "delta_subscribe": self._subscribe,
+            "sow_and_delta_subscribe": self._subscribe,
             "heartbeat": self._heartbeat,
-            "unsubscribe": self._unsubscribe,
+            "unsubscribe": subscriptions.unsubscribe,
+            "pause": subscriptions.pause,
+            "resume": subscriptions.resume,
         }
 
     @property
     def subscriptions_count(self) -> int:
         """The number of subscriptions."""
-        return 0
+        return len(self._subscriptions)
 
     def subscription_statuses(self) -> Iterator[SubscriptionStatus]:
         """Yield the status of each subscription, the oldest first."""
-        return iter(())
+        return self._subscriptions.statuses()
 
     @property
     def queries_count(self) -> int:
@@ -73,10 +82,11 @@ class GatewayCommands:
         await asyncio.sleep(0)
 
     async def send_progress(self) -> None:
-        """Do nothing: there are no subscriptions."""
+        """Do nothing: the nodes send the bookmarks of idle subscriptions, and these are passed on."""
 
     def close(self) -> None:
-        """End all queries."""
+        """End all subscriptions and queries."""
+        self._subscriptions.close()
         self._running.close()
 
     def begin(self, request: Request) -> Waiting:
@@ -157,17 +167,37 @@ class GatewayCommands:
         await send_timeline(self._outbox, request, timeline)
         acknowledge_completed(self._outbox, request, timeline.bookmark)
 
-    # other commands
+    # subscriptions
+
+    def _subscribe(self, request: Request) -> None:
+        self._subscriptions.subscribe(request, partial(self._new_subscription, request))
+
+    def _new_subscription(
+        self, request: Request, replaced: ServedSubscription | None
+    ) -> ForwardedSubscription:
+        options, bookmark_range = request.parsed_options, request.bookmark_range
+        topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
+        lacking = {
+            "a page (skip_n)": request.skip_n is not None,
+            "groups (projection)": bool(options.projection),
+            "conflation_key": bool(options.conflation_key),
+            "rate": options.rate is not None,
+            "an end (up_to)": bookmark_range.end is not None,
+            "replace": options.replace,
+        }
+        if asked := [name for name, is_asked in lacking.items() if is_asked]:
+            raise SowlineError(
+                "not supported",
+                f"expected a subscription without {asked[0]} at a gateway; use a query service that holds all"
+                " partitions",
+            )
+        return ForwardedSubscription(
+            self._context, self._outbox, request, topics, self._runner.rights, self._seen
+        )
 
     def _heartbeat(self, request: Request) -> None:
         if request.sub_id:
-            raise SowlineError("invalid subid", f"expected no sub_id at a gateway, got {request.sub_id!r}")
+            self._subscriptions.heartbeat(request)
+            return
         self._outbox.put(message("heartbeat", command_id=request.command_id))
-        acknowledge_done(self._outbox, request)
-
-    def _unsubscribe(self, request: Request) -> None:
-        if not request.query_id:
-            raise SowlineError("invalid subid", "expected a query_id: a gateway has no subscriptions")
-        aborted = SowlineError("query aborted", f"query {request.query_id!r} was ended by unsubscribe")
-        self._running.abort(request.query_id, aborted)
         acknowledge_done(self._outbox, request)

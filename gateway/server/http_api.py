@@ -9,11 +9,11 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from gateway.context import GatewayContext
 from gateway.query.access_paths import explain
 from gateway.query.record_read import read_from_holder
 from gateway.query.seen import SeenPositions
 from gateway.query.sharded_query import ShardedQuery
-from gateway.server.context import GatewayContext
 from gateway.server.topics import described_topic
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError

@@ -13,12 +13,12 @@ from typing import Any, cast
 import uvicorn
 
 from deploy.ports import free_port
+from gateway.context import GatewayContext
 from gateway.nodes.announcements import Announcements
 from gateway.nodes.connections import ConnectionPool
 from gateway.nodes.http import NodeHttp
 from gateway.nodes.node_set import NodeSet
 from gateway.server.commands import GatewayCommands
-from gateway.server.context import GatewayContext
 from query_service.context import ServiceContext
 from query_service.server.server import server_of
 from sowline.config.credentials import Credentials

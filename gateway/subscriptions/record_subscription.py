@@ -1,0 +1,291 @@
+"""A client's subscription to records: one subscription at each node, whose messages are passed on.
+
+The live messages of a record come from the node that holds its partition, in its order, and each message has the
+bookmark of its partition. So they need no merging. The snapshot is one group, made of the groups of all nodes. The
+live messages of a node wait until it has been sent: the gateway does not read on from that connection.
+
+If a node is lost, all partitions continue from the positions that the client was sent, at the nodes that hold them
+now.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from gateway.context import GatewayContext
+from gateway.nodes.connections import NodeLost, NodeMessage
+from gateway.nodes.routing import UNAVAILABLE
+from gateway.query.part import Part
+from gateway.query.seen import SeenPositions
+from gateway.query.sharded_query import ShardedQuery
+from gateway.subscriptions.checksum import Checksum
+from gateway.subscriptions.sent_positions import SentPositions
+from sowline.errors import SowlineError
+from sowline.model.bookmark import PositionsByLog
+from sowline.protocol.request import Request
+from sowline.protocol.server_message import ack, message
+from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.cooperative import together
+from sowline.serving.outbox.group import (
+    Mark,
+    acknowledge,
+    acknowledge_completed,
+    acknowledge_processed,
+    send_group,
+)
+from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.result import Result
+from sowline.serving.sessions.status import State, SubscriptionStatus
+
+SUB_ID = "s"
+"""The id of the one subscription of a connection to a node."""
+
+LATER_ID = "2"
+"""The id of the commands about that subscription."""
+
+_SIDS = b'"sids":["s"]'
+
+
+class FreshGroup(Exception):
+    """A node can't continue, and begins with a new group. So do all others. `mark` is how the client gets it."""
+
+    def __init__(self, mark: Mark) -> None:
+        super().__init__("a node begins with a new group")
+        self.mark: Mark = mark
+
+
+class ForwardedSubscription:
+    """A subscription of a client, over all nodes of its topics."""
+
+    def __init__(
+        self,
+        context: GatewayContext,
+        outbox: Outbox,
+        request: Request,
+        topics: Sequence[str],
+        rights: Rights,
+        seen: SeenPositions,
+    ) -> None:
+        self._context = context
+        self._outbox = outbox
+        self._request = request
+        self._topics = topics
+        self._logs = [context.nodes.topics[name].log for name in topics]
+        self._rights = rights
+        self._seen = seen
+        self._sub_id = request.id_of_subscription
+        self._sids = b'"sids":%s' % msgspec.json.encode([self._sub_id])
+        self._query: ShardedQuery | None = None
+        self._sent = SentPositions()
+        self._is_paused = request.parsed_options.pause
+        self._checksum: Checksum | None = None
+        self._checking = asyncio.Lock()
+        self._owes_completed = "completed" in request.acks
+        self._owes_stats = "stats" in request.acks
+        self._is_stopped = False
+        self.has_begun = False
+        self.is_querying = False
+
+    # serving
+
+    async def run(self) -> bytes | None:
+        """Serve until cancelled; raise if it can't continue."""
+        request, mark = self._request, None
+        try:
+            while True:
+                try:
+                    await self._begin(request, mark)
+                    await self._pass_on_all()
+                except NodeLost:
+                    # Continue where the client is, at the nodes that hold the partitions now.
+                    request, mark = self._at(self._sent.bookmark), None
+                except FreshGroup as fresh:
+                    request, mark = self._at(""), fresh.mark
+                self._fail_checksum()
+        finally:
+            self._fail_checksum()
+            if self._query is not None:
+                await self._query.close()
+
+    def _at(self, bookmark: str) -> Request:
+        """Return the request of a client that comes back with a bookmark; without one, of a new client."""
+        return msgspec.structs.replace(self._request, bookmark=bookmark, at_least="", max_staleness="")
+
+    async def _begin(self, request: Request, mark: Mark) -> None:
+        """Begin at all nodes; send the group, if there is one, and the acknowledgements that are due."""
+        if self._query is not None:
+            await self._query.close()
+        has_group = request.has_snapshot and not request.bookmark_range.is_return
+        subscription: dict[str, Any] = {
+            "command": request.command,
+            "sub_id": SUB_ID,
+            "ack_type": "processed,completed" + (",stats" if request.has_snapshot else ""),
+            "options": self._options,
+        }
+        begins_now = request.bookmark_range.begins_now
+        floor = self._seen.floor(self._logs, request.at_least) if begins_now else {}
+        context, topics = self._context, self._topics
+        self._query = query = ShardedQuery(
+            context.nodes,
+            request,
+            topics,
+            self._rights,
+            context.limits,
+            floor,
+            subscription,
+            has_group=has_group,
+        )
+        await query.begin()
+        if not self._is_paused and self._request.parsed_options.pause:
+            await self._tell(query, "resume")
+        self._sent.note(query.bookmark)
+        if not self.has_begun:
+            self.has_begun = True
+            acknowledge_processed(self._outbox, self._request, bookmark=query.bookmark, sub_id=self._sub_id)
+        if has_group:
+            self.is_querying = True
+            await send_group(self._outbox, request, query, mark)
+            self.is_querying = False
+            if begins_now:
+                self._seen.note(query.positions)
+        self._acknowledge(query, has_group=has_group)
+
+    @property
+    def _options(self) -> str:
+        """The options for nodes: a subscription that was paused since it began must be sent nothing at a new node."""
+        options = self._request.options
+        if self._is_paused and not self._request.parsed_options.pause:
+            return f"{options},pause" if options.strip() else "pause"
+        return options
+
+    def _acknowledge(self, query: ShardedQuery, *, has_group: bool = False) -> None:
+        """Send the acknowledgements that are due: of a group that was sent, and of nodes that have caught up."""
+        if self._owes_completed and all(part.is_completed for part in query.parts):
+            self._owes_completed = False
+            if has_group:
+                acknowledge_completed(self._outbox, self._request, query.bookmark)
+            else:
+                fields = {"bookmark": self._sent.bookmark, "sub_id": self._sub_id}
+                self._outbox.put(ack("completed", self._request.command_id, **fields), (self._sub_id,))
+        if not self._owes_stats:
+            return
+        if has_group:
+            self._owes_stats = False
+            acknowledge(self._outbox, self._request, query.bookmark, query.result, is_completed=False)
+        elif all(part.has_counts for part in query.parts):
+            self._owes_stats = False
+            lags = [part.counts.lag_seconds for part in query.parts]
+            known = [lag for lag in lags if lag is not None]
+            result = Result(lag_seconds=max(known) if known and len(known) == len(lags) else None)
+            self._outbox.put(ack("stats", self._request.command_id, **result.stats), (self._sub_id,))
+
+    async def _pass_on_all(self) -> None:
+        """Pass on the live messages of all nodes, until one is lost or begins with a new group."""
+        assert self._query is not None
+        await together(self._pass_on(part) for part in self._query.parts)
+
+    async def _pass_on(self, part: Part) -> None:
+        assert self._query is not None
+        async for received in part.live():
+            match received.command:
+                case "publish" | "oof":
+                    await self._put(received)
+                case "progress" if received.command_id == LATER_ID:
+                    if self._checksum is not None:
+                        await self._checksum.add(received)
+                case "progress":
+                    await self._put(received)
+                case "ack":
+                    self._note_ack(part, received)
+                case "group_begin":
+                    raise FreshGroup("reset" if received.reset else None)
+
+    async def _put(self, received: NodeMessage) -> None:
+        """Put a message into the client's outbox; wait while that is full, and so read no more from the node."""
+        await self._outbox.wait_turn()
+        if not self._is_stopped:
+            self._outbox.put_behind(received.raw.replace(_SIDS, self._sids, 1), (self._sub_id,))
+            self._sent.note(received.bookmark)
+
+    def _note_ack(self, part: Part, received: NodeMessage) -> None:
+        assert self._query is not None
+        if received.command_id == LATER_ID:
+            if received.status == "failure" and self._checksum is not None:
+                self._checksum.fail(SowlineError(received.reason, received.message))
+            return
+        part.note_ack(received)
+        self._acknowledge(self._query)
+
+    # the interface of a session
+
+    def stop(self) -> None:
+        """Send nothing more, from now on."""
+        self._is_stopped = True
+
+    def pause(self) -> None:
+        """Send nothing more until `resume`."""
+        self._is_paused = True
+        self._tell_soon("pause")
+
+    def resume(self) -> None:
+        """Continue from the position at which it was paused."""
+        self._is_paused = False
+        self._tell_soon("resume")
+
+    def quiet_position(self) -> PositionsByLog | None:
+        """Return None: the nodes send the bookmarks of idle subscriptions."""
+        return None
+
+    def subscription_status(self) -> SubscriptionStatus:
+        """Return whether it is live; how far it is behind is known to the nodes only."""
+        return SubscriptionStatus(self._request, self._state, 0, 0.0)
+
+    @property
+    def _state(self) -> State:
+        if not self.has_begun:
+            return "beginning"
+        if self.is_querying:
+            return "group"
+        return "paused" if self._is_paused else "live"
+
+    async def prove(self, request: Request) -> None:
+        """Send a checksum of the records that the client should hold; raise if there can't be one."""
+        async with self._checking:
+            if self._query is None or not self.has_begun or self.is_querying:
+                raise SowlineError("not ready", "the subscription is still beginning; retry shortly")
+            self._checksum = checksum = Checksum(len(self._query.parts))
+            try:
+                await self._tell(self._query, "heartbeat")
+                await checksum.wait()
+                fields = {"sids": [request.sub_id], "bookmark": checksum.bookmark}
+                numbers = {"records": checksum.records, "hash": f"{checksum.hash:016x}"}
+                answer = message("progress", command_id=request.command_id, **fields, **numbers)
+                self._outbox.put_behind(answer, (request.sub_id,))
+            except NodeLost:
+                raise _lost() from None
+            finally:
+                self._checksum = None
+                checksum.is_sent.set()
+
+    def _fail_checksum(self) -> None:
+        if self._checksum is not None:
+            self._checksum.fail(_lost())
+
+    async def _tell(self, query: ShardedQuery, command: str) -> None:
+        """Send a command about the subscription to all nodes."""
+        request = {"command": command, "command_id": LATER_ID, "sub_id": SUB_ID}
+        for part in query.parts:
+            if part.connection is not None:
+                await part.connection.send(request)
+
+    def _tell_soon(self, command: str) -> None:
+        if self._query is not None and self.has_begun:
+            task = asyncio.ensure_future(self._tell(self._query, command))
+            # If a node is lost meanwhile, the subscription begins at another one as it should be.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+def _lost() -> SowlineError:
+    return SowlineError(UNAVAILABLE, "a query service was lost while it made a checksum; ask again")

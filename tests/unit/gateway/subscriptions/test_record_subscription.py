@@ -1,0 +1,320 @@
+"""Subscriptions at a gateway: a client holds what it would hold at one query service, whichever nodes fail."""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from gateway.nodes import failover
+from sowline.filter import compile_filter
+from sowline.model.bookmark import parse_bookmark
+from sowline.model.key import hash_of
+from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
+from tests.unit.gateway.rig import Json, Rig, RigClient, rig
+
+SECONDS_MAX = 20.0
+
+
+class Subscriber:
+    """A client with one subscription: what it holds, and what it was sent."""
+
+    def __init__(self, client: RigClient) -> None:
+        self.client = client
+        self.held: dict[str, Json] = {}
+        self.messages: list[Json] = []
+        self.bookmark: dict[str, Any] = {}
+        self._reading: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+
+    def send(self, command: str, **fields: Any) -> None:
+        """Send a command."""
+        request = {"command": command, "command_id": "1", "topic": "orders", "sub_id": "mine"} | fields
+        waiting = self.client.session.receive_one(json.dumps(request).encode())
+        assert waiting is None
+
+    async def read(self) -> None:
+        """Read messages, and apply them, until cancelled."""
+        while True:
+            for text in await self.client.session.outbox.take():
+                self._take(json.loads(text))
+            self._news.set()
+
+    def _take(self, message: Json) -> None:
+        self.messages.append(message)
+        if message["command"] in ("publish", "oof", "progress"):
+            assert message["sids"] == ["mine"]
+        if message["command"] == "group_begin" and message.get("reset"):
+            self.held.clear()
+        for record in message["records"] if message["command"] == "sow" else ():
+            assert record["sow_key"] not in self.held
+            self.held[record["sow_key"]] = record["data"]
+        if message["command"] == "publish":
+            if message.get("delta"):
+                self.held[message["sow_key"]] = self.held.get(message["sow_key"], {}) | message["data"]
+            else:
+                self.held[message["sow_key"]] = message["data"]
+        if message["command"] == "oof":
+            del self.held[message["sow_key"]]
+        if message["command"] in ("publish", "oof", "progress", "group_end"):
+            for log, positions in parse_bookmark(message["bookmark"]).items():
+                if message["command"] in ("publish", "oof"):
+                    ((number, position),) = positions.items()
+                    assert position > self.bookmark.get(log, {}).get(number, position._replace(offset=-2))
+                self.bookmark.setdefault(log, {}).update(positions)
+
+    async def until(self, condition: Any, what: str = "") -> None:
+        """Wait until a condition holds."""
+        try:
+            async with asyncio.timeout(SECONDS_MAX):
+                while not condition():
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise AssertionError(f"{what}: {self.messages[-3:]}") from None
+
+    def acks(self) -> list[tuple[str, str]]:
+        """Return the type and the status of each acknowledgement."""
+        return [(one["ack_type"], one.get("reason", "")) for one in self.messages if one["command"] == "ack"]
+
+
+@asynccontextmanager
+async def subscriber(made: Rig, rights: Rights = EVERYTHING, **request: Any) -> AsyncIterator[Subscriber]:
+    """Lend a client of the gateway that has sent a command."""
+    found = Subscriber(made.client(rights))
+    reading = asyncio.create_task(found.read())
+    try:
+        if request:
+            found.send(**request)
+        yield found
+    finally:
+        reading.cancel()
+        found.client.session.close()
+        await asyncio.sleep(0)
+
+
+def matching(made: Rig, test: Any = lambda record: True) -> dict[str, Json]:
+    """Return the records that the one query service has, and that match."""
+    records = {key.decode(): json.loads(body) for key, body in made.whole.bodies.items()}
+    return {key: record for key, record in records.items() if test(record)}
+
+
+def change(made: Rig, chance: random.Random, ids: int = 30, **to: Any) -> None:
+    """Write or delete a record."""
+    number = chance.randrange(ids)
+    there = any(json.loads(body)["id"] == number for body in made.whole.bodies.values())
+    if there and chance.random() < 0.2:
+        made.put(None, number, **to)
+    else:
+        made.put({"id": number, "v": chance.randrange(10)}, **to)
+
+
+@pytest.mark.parametrize("command", ["sow_and_subscribe", "sow_and_delta_subscribe"])
+@pytest.mark.parametrize("shards", [["0/1"], ["0/2", "1/2"], ["0/3", "1/3", "2/3"]], ids=len)
+async def test_a_client_holds_what_matches(shards: list[str], command: str) -> None:
+    """From the snapshot on, through changes before, during and after it, with what goes out of focus."""
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    async with rig(shards) as made:
+        for _ in range(40):
+            change(made, chance)
+        fields = {"filter": "/v > 4", "options": "oof", "ack_type": "processed,completed,stats"}
+        async with subscriber(made, command=command, **fields) as mine:
+            for number in range(200):
+                change(made, chance)
+                if number % 20 == 0:
+                    await asyncio.sleep(0)
+            wanted = matching(made, lambda record: record["v"] > 4)
+            await mine.until(lambda: mine.held == wanted, f"seed {seed}")
+            await mine.until(lambda: len(mine.acks()) == 3)
+            assert mine.acks() == [("processed", ""), ("completed", ""), ("stats", "")]
+            assert sum(one["command"] == "group_begin" for one in mine.messages) == 1
+
+
+async def test_a_subscription_from_now_and_from_a_bookmark() -> None:
+    """From now on only changes come; from a bookmark, all changes since then, each once."""
+    async with rig(["0/2", "1/2"]) as made:
+        for number in range(10):
+            made.put({"id": number, "v": 1})
+        bookmark = (await made.client().ask("sow", top_n=0))[0]["bookmark"]
+        async with subscriber(made, command="subscribe", ack_type="processed,completed") as mine:
+            await mine.until(lambda: len(mine.acks()) == 2)
+            for number in range(10):
+                made.put({"id": number, "v": 2})
+            await mine.until(lambda: len(mine.held) == 10)
+        async with subscriber(
+            made, command="sow_and_subscribe", bookmark=bookmark, ack_type="processed,completed,stats"
+        ) as mine:
+            await mine.until(lambda: len(mine.acks()) == 3)
+            await mine.until(lambda: len(mine.held) == 10)
+            assert all(record["v"] == 2 for record in mine.held.values())
+            assert sum(one["command"] == "publish" for one in mine.messages) == 10
+            assert sum(one["command"] == "group_begin" for one in mine.messages) == 0
+
+
+async def test_a_node_is_lost_under_load() -> None:
+    """Its partitions continue at another replica, from the positions that the client was sent."""
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    async with (
+        rig(["0/2", "0/2", "1/2", "1/2"]) as made,
+        subscriber(made, command="sow_and_subscribe", filter="/v > 4", options="oof") as mine,
+    ):
+        for turn in range(6):
+            for _ in range(60):
+                change(made, chance)
+                if chance.random() < 0.1:
+                    await asyncio.sleep(0.001)
+            node = made.nodes[turn % 4]
+            await node.stop()
+            for _ in range(30):
+                change(made, chance)
+            await node.start()
+            wanted = matching(made, lambda record: record["v"] > 4)
+            await mine.until(lambda wanted=wanted: mine.held == wanted, f"seed {seed}, turn {turn}")
+        assert not any(one.get("reason") == "shard unavailable" for one in mine.messages)
+
+
+async def test_the_number_of_shards_changes_under_load() -> None:
+    """The partitions move to nodes of the other generation."""
+    chance = random.Random(7)
+    async with (
+        rig(["0/2", "1/2", "0/3", "1/3", "2/3"]) as made,
+        subscriber(made, command="sow_and_subscribe", filter="/v > 4", options="oof") as mine,
+    ):
+        for node in made.nodes[:2]:
+            for _ in range(50):
+                change(made, chance)
+            await node.stop()
+            wanted = matching(made, lambda record: record["v"] > 4)
+            await mine.until(lambda wanted=wanted: mine.held == wanted)
+
+
+async def test_a_shard_that_stays_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends the subscription with an error that names the partitions; a client that returns gets the changes since."""
+    monkeypatch.setattr(failover, "FAILOVER_SECONDS", 0.3)
+    async with rig(["0/2", "1/2"]) as made:
+        for number in range(10):
+            made.put({"id": number, "v": 1})
+        async with subscriber(made, command="sow_and_subscribe") as mine:
+            await mine.until(lambda: len(mine.held) == 10)
+            await made.nodes[0].stop()
+            await mine.until(lambda: ("processed", "shard unavailable") in mine.acks())
+            assert mine.messages[-1]["sub_id"] == "mine"
+            for number in range(10):
+                made.put({"id": number, "v": 2})
+            await made.nodes[0].start()
+            monkeypatch.setattr(failover, "FAILOVER_SECONDS", 10.0)
+            bookmark = ";".join(
+                f"{log}:{','.join(f'{n}@{p}' for n, p in held.items())}"
+                for log, held in mine.bookmark.items()
+            )
+            mine.send("sow_and_subscribe", bookmark=bookmark)
+            await mine.until(lambda: all(record["v"] == 2 for record in mine.held.values()))
+
+
+async def test_a_checksum_over_all_nodes() -> None:
+    """While changes come: it is of what the client holds when it arrives."""
+    chance = random.Random(3)
+    async with (
+        rig(["0/2", "1/2"]) as made,
+        subscriber(made, command="sow_and_subscribe", filter="/v > 4", options="oof") as mine,
+    ):
+        await mine.until(lambda: any(one["command"] == "group_end" for one in mine.messages))
+        for turn in range(10):
+            for _ in range(20):
+                change(made, chance)
+            mine.send("heartbeat", command_id=f"proof {turn}", topic="", ack_type="processed")
+            for _ in range(20):
+                change(made, chance)
+                await asyncio.sleep(0)
+            await mine.until(lambda: ("processed", "") in mine.acks()[turn:])  # noqa: B023
+        proofs = [one for one in mine.messages if one["command"] == "progress" and "hash" in one]
+        assert len(proofs) == 10
+        held: dict[str, Json] = {}
+        replayed = Subscriber(made.client())
+        for message in mine.messages:
+            replayed._take(message)
+            held = replayed.held
+            if message["command"] == "progress" and "hash" in message:
+                keys = [key.encode() for key in held]
+                assert (message["records"], message["hash"]) == (len(keys), f"{hash_of(keys):016x}")
+
+
+async def test_pause_and_resume_across_a_failover() -> None:
+    """A paused subscription stays paused at another node, and continues from where it was."""
+    async with rig(["0/1", "0/1"]) as made, subscriber(made, command="sow_and_subscribe") as mine:
+        await mine.until(lambda: any(one["command"] == "group_end" for one in mine.messages))
+        mine.send("pause", command_id="p", ack_type="processed")
+        await asyncio.sleep(0.1)
+        made.put({"id": 1, "v": 1})
+        part = mine.client.session.commands._subscriptions._entries["mine"].subscription._query.parts[0]  # type: ignore[attr-defined]
+        (node,) = (node for node in made.nodes if node.url == part.url)
+        await node.stop()
+        await asyncio.sleep(0.5)
+        assert not mine.held
+        mine.send("resume", command_id="r", ack_type="processed")
+        await mine.until(lambda: len(mine.held) == 1)
+        mine.send("unsubscribe", command_id="u", ack_type="processed")
+        made.put({"id": 2, "v": 1})
+        await asyncio.sleep(0.1)
+        assert len(mine.held) == 1
+
+
+async def test_rights_of_a_subscriber() -> None:
+    """Records that a user may not see never come, and leave when they become invisible."""
+    rights = Rights(to_read(Entitlement("orders", compile_filter("/v > 4"))))
+    chance = random.Random(5)
+    async with (
+        rig(["0/2", "1/2"]) as made,
+        subscriber(made, rights, command="sow_and_subscribe", options="oof") as mine,
+    ):
+        for _ in range(150):
+            change(made, chance)
+            await asyncio.sleep(0)
+        wanted = matching(made, lambda record: record["v"] > 4)
+        await mine.until(lambda: mine.held == wanted)
+        assert all(one["data"]["v"] > 4 for one in mine.messages if one["command"] == "publish")
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"skip_n": 0, "top_n": 5}, "a page"),
+        ({"options": "projection=[/v,COUNT(1) AS /n],grouping=[/v]"}, "groups"),
+        ({"options": "rate=5", "bookmark": "epoch"}, "rate"),
+        ({"options": "replace"}, "replace"),
+        ({"up_to": "now"}, "an end"),
+    ],
+)
+async def test_what_a_gateway_does_not_serve(fields: Json, what: str) -> None:
+    """It is named, and refused before anything is sent."""
+    async with rig(["0/1"]) as made:
+        answer = await made.client().ask("sow_and_subscribe", sub_id="s", **fields)
+        assert [one["reason"] for one in answer] == ["not supported"]
+        assert what in answer[0]["message"]
+
+
+async def test_a_client_that_does_not_read_slows_only_itself() -> None:
+    """Its messages wait at the nodes; others get theirs."""
+    async with (
+        rig(["0/2", "1/2"], backlog=20_000) as made,
+        subscriber(made, command="sow_and_subscribe") as mine,
+    ):
+        await mine.until(lambda: any(one["command"] == "group_end" for one in mine.messages))
+        slow = made.client()
+        waiting = slow.session.receive_one(
+            b'{"command":"sow_and_subscribe","command_id":"1","sub_id":"slow","topic":"orders"}'
+        )
+        assert waiting is None
+        await asyncio.sleep(0.2)
+        for number in range(3000):
+            made.put({"id": number % 50, "v": number, "text": "x" * 1000})
+            if number % 50 == 0:
+                await asyncio.sleep(0.001)
+        await mine.until(lambda: {record["v"] for record in mine.held.values()} == set(range(2950, 3000)))
+        assert slow.session.outbox.unsent_bytes < 2 << 20
+        slow.session.close()
