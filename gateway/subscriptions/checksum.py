@@ -13,7 +13,7 @@ from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, pa
 
 
 @dataclass(slots=True)
-class Checksum:
+class NodeChecksums:
     """A checksum that is complete once each of some nodes has sent its own."""
 
     missing: int

@@ -20,7 +20,7 @@ from gateway.nodes.routing import UNAVAILABLE
 from gateway.query.part import Part
 from gateway.query.seen import SeenPositions
 from gateway.query.sharded_query import ShardedQuery
-from gateway.subscriptions.checksum import Checksum
+from gateway.subscriptions.checksum import NodeChecksums
 from gateway.subscriptions.sent_positions import SentPositions
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog
@@ -80,7 +80,7 @@ class ForwardedSubscription:
         self._query: ShardedQuery | None = None
         self._sent = SentPositions()
         self._is_paused = request.parsed_options.pause
-        self._checksum: Checksum | None = None
+        self._checksum: NodeChecksums | None = None
         self._checking = asyncio.Lock()
         self._owes_completed = "completed" in request.acks
         self._owes_stats = "stats" in request.acks
@@ -255,7 +255,7 @@ class ForwardedSubscription:
         async with self._checking:
             if self._query is None or not self.has_begun or self.is_querying:
                 raise SowlineError("not ready", "the subscription is still beginning; retry shortly")
-            self._checksum = checksum = Checksum(len(self._query.parts))
+            self._checksum = checksum = NodeChecksums(len(self._query.parts))
             try:
                 await self._tell(self._query, "heartbeat")
                 await checksum.wait()

@@ -212,8 +212,11 @@ class Stream:
         self._started.set()
 
     def is_to_ask_again(self, received: Received) -> bool:
-        """Return whether a refusal is temporary: the service is loading, or behind our bookmark."""
+        """Return whether a refusal is temporary: the service is loading or behind our bookmark, or lacks a shard."""
         passing = ("not ready", "behind") if self._whole else ("not ready",)
+        if self._ask.command != "sow":
+            # Unlike a query, a subscription continues from what it has received.
+            passing = (*passing, "shard unavailable")
         return received.status == "failure" and received.reason in passing
 
     def again(self, refused: Received) -> dict[str, Any]:

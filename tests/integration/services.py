@@ -229,6 +229,10 @@ class System:
         self._services.callback(service.close)
         return service
 
+    def node(self, shard: str) -> Service:
+        """Return a query service that holds a shard, such as `0/2`."""
+        return self.service("query_service", shard=shard)
+
     def close(self) -> None:
         """End every service."""
         self._services.close()

@@ -48,7 +48,7 @@ PARAMETERS = (
     "max_staleness",
     *NUMBERS,
 )
-PASSING = ("not ready", "behind", "stale", "busy", "bookmark_expired", "history expired")
+PASSING = ("not ready", "behind", "stale", "busy", "bookmark_expired", "history expired", "shard unavailable")
 """Errors that a client which reconnects gets as an event. After an error status, a browser would give up."""
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Connection": "close"}

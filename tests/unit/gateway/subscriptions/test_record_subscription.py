@@ -122,7 +122,7 @@ async def test_a_client_holds_what_matches(shards: list[str], command: str) -> N
         for _ in range(40):
             change(made, chance)
         fields = {"filter": "/v > 4", "options": "oof", "ack_type": "processed,completed,stats"}
-        async with subscriber(made, command=command, **fields) as mine:
+        async with subscriber(made, EVERYTHING, command=command, **fields) as mine:
             for number in range(200):
                 change(made, chance)
                 if number % 20 == 0:

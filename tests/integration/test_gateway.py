@@ -1,0 +1,90 @@
+"""A gateway over nodes with shards, as processes over a real Kafka, which are killed while everything moves."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+
+from sowline import Client, LocalView
+from tests.integration.load import Publishers, check_sow, model_of, new_seed
+from tests.integration.model import FILTERS, Body
+from tests.integration.services import Service, System, http_text, post_commands, system, wait_for
+
+PARTITIONS = 6
+FILTER = next(filter for filter in FILTERS if filter)
+
+
+class Sharded(NamedTuple):
+    """A topic, two replicas of each of three shards, and a gateway."""
+
+    system: System
+    topic: str
+    nodes: list[Service]
+    gateway: Service
+
+    def gateway_records(self) -> int:
+        """Return how many records the gateway has, by its list of topics."""
+        found = json.loads(http_text(f"{self.gateway.url}/v1/topics"))["topics"]
+        return int(found[0]["records"])
+
+
+@pytest.fixture(scope="module")
+def sharded(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sharded]:
+    """A running system whose query services hold a third of the partitions each."""
+    name = f"t{uuid.uuid4().hex[:12]}-sharded"
+    topics = [{"name": name, "key": ["/id"], "partitions": PARTITIONS}]
+    with system(kafka, tmp_path_factory.mktemp("sharded"), topics) as made:
+        nodes = [made.node(f"{number}/3") for number in (0, 1, 2, 0, 1, 2)]
+        gateway = made.service("gateway", nodes=",".join(node.url for node in nodes))
+        made.service("materializer").start()
+        for service in (*nodes, gateway):
+            service.start()
+        for service in (*nodes, gateway):
+            service.wait_ready()
+        yield Sharded(made, name, nodes, gateway)
+
+
+def holds(wanted: Mapping[str, Body], view: LocalView) -> bool:
+    """Return whether a view holds these records."""
+    return dict(view) == wanted
+
+
+def test_views_equal_the_model_while_processes_are_killed(sharded: Sharded) -> None:
+    """Nodes and the gateway are killed under load: clients lose no change, and queries lack no record."""
+    made, topic, nodes, gateway = sharded
+    with (
+        Client(gateway.url) as client,
+        client.local_view(topic) as whole,
+        client.local_view(topic, filter=FILTER) as some,
+    ):
+        with Publishers(made, topic, new_seed(), count=2) as publishers:
+            for service in (nodes[0], nodes[4], gateway, nodes[2]):
+                goal = publishers.written + 100
+                wait_for(lambda goal=goal: publishers.written >= goal, "the load to move on")
+                service.kill()
+                service.start()
+                service.wait_ready()
+        wait_for(lambda: not model_of(made, topic).missing, "every forward to be on the log")
+        made.wait_settled(gateway.url, topic)
+        model = model_of(made, topic)
+        for view, filter in ((whole, ""), (some, FILTER)):
+            view.wait_for(partial(holds, model.sow(filter)), 60)
+    asyncio.run(check_sow(model, gateway.url, topic))
+
+
+def test_each_node_reads_only_its_partitions(sharded: Sharded) -> None:
+    """From Kafka it fetches no bytes of others: its consumer is assigned to its own."""
+    for node in sharded.nodes:
+        records = node.metric(f'sowline_records{{topic="{sharded.topic}"}}')
+        assert records == 0 or records < sharded.gateway_records()
+    assert sum(node.metric("sowline_records") for node in sharded.nodes[:3]) == sharded.gateway_records()
+
+
+def test_a_node_refuses_other_clients(sharded: Sharded) -> None:
+    """Its answer would lack the other shards' records."""
+    answer = post_commands(sharded.nodes[0].url, sharded.topic, "sow", b"", "")
+    assert (answer["status"], answer["reason"]) == (421, "gateway required")
