@@ -110,6 +110,13 @@ def pipeline(arguments: tuple[str, ...]) -> None:
     multiple=True,
     help="The origin of a page that may connect, e.g. http://localhost:5173; repeatable.",
 )
+@click.option(
+    "--shards",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="How many query services divide the topics, behind a gateway.",
+)
 @click.option("--kafka", envvar="SOWLINE_KAFKA", help="A running cluster, in place of a local broker.")
 @click.option("--accept-loss", is_flag=True, help="Continue although log records are permanently gone.")
 @click.option(
@@ -124,6 +131,7 @@ def up(
     host: str,
     port: int | None,
     origins: tuple[str, ...],
+    shards: int,
     kafka: str | None,
     accept_loss: bool,
     access: Path | None,
@@ -135,4 +143,4 @@ def up(
     """
     from sowline.runtime.local_stack import LocalStack
 
-    sys.exit(LocalStack(config, data_dir, host, port, kafka, accept_loss, access, origins).run())
+    sys.exit(LocalStack(config, data_dir, host, port, kafka, accept_loss, access, origins, shards).run())

@@ -3,11 +3,13 @@
 import contextlib
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
 import threading
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import httpx2
@@ -76,10 +78,15 @@ class StackProcess:
             self._process.wait()
 
 
+ANSWERS = "query service"
+"""The name of the service that clients use, also if it is a gateway."""
+
+
 class LocalStack:
     """Runs a materializer, a query service, fanouts and (unless given) a Kafka broker, until SIGINT or SIGTERM.
 
-    `port` is that of the query service: 0 for any free one, None for 8080 or the next one above it that is free.
+    `port` is that of the query service: 0 for any free one, None for 8080 or the next one above it that is free. With
+    several `shards`, a gateway has this port, and that many query services behind it hold a part of each topic.
     """
 
     def __init__(
@@ -92,7 +99,9 @@ class LocalStack:
         accept_loss: bool = False,
         access: Path | None = None,
         origins: tuple[str, ...] = (),
+        shards: int = 1,
     ) -> None:
+        self._shards = shards
         self._topics = load_topics(config)
         self._config = config.resolve()
         self._data_dir = data_dir.resolve()
@@ -138,7 +147,7 @@ class LocalStack:
             started=start_of(os.getpid()) or "",
             directory=os.getcwd(),
             kafka=kafka,
-            url=urls.pop("query service"),
+            url=urls.pop(ANSWERS),
             services=urls,
             config=str(self._config),
             data_dir=str(self._data_dir / "sow"),
@@ -165,23 +174,61 @@ class LocalStack:
         }
         services = [
             StackProcess("materializer", Program.MATERIALIZER, LOOPBACK, _free_port(LOOPBACK), common),
-            self._query_service(common),
+            *self._query_services(common),
         ]
         if self._topics.fanouts:
             services.append(StackProcess("fanout", Program.FANOUT, LOOPBACK, _free_port(LOOPBACK), common))
         return services
 
-    def _query_service(self, common: dict[str, str]) -> StackProcess:
-        more = {"SOWLINE_SNAPSHOT_DIR": str(self._data_dir / "snapshots")}
+    def _query_services(self, common: dict[str, str]) -> list[StackProcess]:
+        """Return the service that clients use: a query service, or a gateway with the query services behind it."""
+        if self._shards == 1:
+            more = {"SOWLINE_SNAPSHOT_DIR": str(self._data_dir / "snapshots")}
+            return [self._for_clients(ANSWERS, Program.QUERY_SERVICE, common | more)]
+        token, access = self._nodes_access()
+        nodes = [self._node(number, common, access) for number in range(self._shards)]
+        more = {
+            "SOWLINE_NODES": ",".join(node.url for node in nodes),
+            "SOWLINE_NODES_TOKEN_FILE": str(token),
+        }
+        return [*nodes, self._for_clients(ANSWERS, Program.GATEWAY, common | more)]
+
+    def _node(self, number: int, common: dict[str, str], access: Path) -> StackProcess:
+        """Return a query service that holds a shard, for the gateway only."""
+        own = {
+            "SOWLINE_SHARD": f"{number}/{self._shards}",
+            "SOWLINE_SNAPSHOT_DIR": str(self._data_dir / f"snapshots-{number}-of-{self._shards}"),
+            "SOWLINE_ACCESS": str(access),
+            # What the environment says of TLS is for clients: they use the gateway.
+            **dict.fromkeys(("SOWLINE_TLS_CERT", "SOWLINE_TLS_KEY", "SOWLINE_TLS_CLIENT_CA"), ""),
+            "SOWLINE_TLS_CLIENT_REQUIRED": "false",
+        }
+        name = f"shard {number}"
+        return StackProcess(name, Program.QUERY_SERVICE, LOOPBACK, _free_port(LOOPBACK), common | own)
+
+    def _nodes_access(self) -> tuple[Path, Path]:
+        """Write a new token of the gateway, and the access file of its nodes, which accepts no other client."""
+        directory = self._data_dir / "gateway"
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        token, access = directory / "token", directory / "access.yaml"
+        secret = secrets.token_urlsafe(32)
+        token.write_text(secret)
+        digest = sha256(secret.encode()).hexdigest()
+        access.write_text(
+            f"tokens: [{{user: gateway, sha256: {digest}, roles: [gateway]}}]\n"
+            "roles: {gateway: {gateway: true}}\n"
+        )
+        return token, access
+
+    def _for_clients(self, name: str, program: Program, more: dict[str, str]) -> StackProcess:
+        """Return the service that clients connect to."""
         if self._access is not None:
             more["SOWLINE_ACCESS"] = str(self._access.resolve())
         if self._origins:
             given = os.environ.get("SOWLINE_ORIGINS", "")
             more["SOWLINE_ORIGINS"] = ",".join((*filter(None, [given]), *self._origins))
         scheme = "https" if os.environ.get("SOWLINE_TLS_CERT") else "http"
-        return StackProcess(
-            "query service", Program.QUERY_SERVICE, self._host, self._port, common | more, scheme
-        )
+        return StackProcess(name, program, self._host, self._port, more, scheme)
 
     def _wait_ready(self) -> bool:
         """Wait until every service is ready; raise `not started` if one ends. Return False after a signal to stop."""

@@ -1,10 +1,14 @@
 """Everything on one machine: what each service is told."""
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from sowline.errors import SowlineError
 from sowline.runtime.local_stack import LocalStack
+from sowline.serving.authorization.access_file import parse_access
+from sowline.serving.authorization.identity import NOTHING
 
 
 @pytest.fixture
@@ -43,3 +47,25 @@ def test_where_it_answers(
     }
     assert urls["query service"].startswith(f"{scheme}://127.0.0.1:")
     assert urls["materializer"].startswith("http://")
+
+
+def test_shards_are_behind_a_gateway(config: Path, tmp_path: Path) -> None:
+    """Clients use the gateway; its nodes hold a shard each, on this machine only, and accept no other client."""
+    stack = LocalStack(config, tmp_path, "0.0.0.0", 0, None, access=tmp_path / "access.yaml", shards=3)
+    services = {service.name: service for service in stack.services("kafka:9092")}
+    nodes = [services[f"shard {number}"] for number in range(3)]
+    given = {name: service.environment for name, service in services.items()}
+    gateway = given["query service"]
+    assert gateway["SOWLINE_NODES"] == ",".join(node.url for node in nodes)
+    assert gateway["SOWLINE_ACCESS"] == str(tmp_path / "access.yaml")
+    assert [given[node.name]["SOWLINE_SHARD"] for node in nodes] == ["0/3", "1/3", "2/3"]
+    assert len({given[node.name]["SOWLINE_SNAPSHOT_DIR"] for node in nodes}) == 3
+    assert all(node.url.startswith("http://127.0.0.1:") for node in nodes)
+    access = parse_access(Path(given["shard 0"]["SOWLINE_ACCESS"]).read_text())
+    token = Path(gateway["SOWLINE_NODES_TOKEN_FILE"]).read_text()
+    proof = access.proof_of_token(sha256(token.encode()).hexdigest())
+    assert proof is not None
+    rights = access.identity(proof).rights
+    assert (rights.is_gateway, bool(rights.read)) == (True, False)
+    with pytest.raises(SowlineError, match="expected a token"):
+        access.identity(NOTHING)
