@@ -17,6 +17,7 @@ BENCHMARKS = (
     "matching",
     "deltas",
     "history",
+    "gateway",
     "subscribers",
     "overload",
     "pipeline",

@@ -11,6 +11,7 @@ import structlog
 
 from gateway.nodes.routing import AnnouncedTopic, Announcement
 from sowline.config.credentials import Credentials
+from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
 from sowline.model.position import Position
 
@@ -82,7 +83,7 @@ class Announcements:
                 answer.raise_for_status()
                 self._take(url, answer.json(), asked)
                 reported = ""
-            except (httpx2.HTTPError, ValueError, LookupError, TypeError) as error:
+            except (httpx2.HTTPError, SowlineError, ValueError, LookupError, TypeError) as error:
                 self._known.pop(url, None)
                 if str(error) != reported:
                     reported = str(error)

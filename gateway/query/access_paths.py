@@ -22,7 +22,7 @@ class Explained(NamedTuple):
 
 async def explain(nodes: NodeSet, request: Request, topics: Sequence[str], rights: Rights) -> Explained:
     """Return the access paths of all nodes; raise `shard unavailable`, or the error of the request."""
-    asked = forwarded(request, "explain", ack_type="processed,completed") | _page(request)
+    asked = forwarded(request, "explain", request.at_least, ack_type="processed,completed") | _page(request)
 
     async def attempt(avoid: Collection[str]) -> list[Explained]:
         wanted = nodes.routes(topics, {}, avoid)

@@ -1,19 +1,39 @@
-"""The positions that a client has seen: no later answer on its connection goes behind them. Pure."""
+"""The positions that a client was sent: by one subscription, or over its whole connection. Pure."""
 
 from collections.abc import Iterable, Mapping
 
-from sowline.model.bookmark import Positions, parse_bookmark
+from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark, parse_bookmark
+
+
+class SentPositions:
+    """By log, the position of each partition in the last message of a subscription."""
+
+    def __init__(self) -> None:
+        self._positions: PositionsByLog = {}
+
+    def note(self, positions: Mapping[str, Positions]) -> None:
+        """Note the positions of a message."""
+        for log, held in positions.items():
+            self._positions.setdefault(log, {}).update(held)
+
+    @property
+    def bookmark(self) -> str:
+        """The bookmark from which the client continues."""
+        return format_bookmark(self._positions)
 
 
 class SeenPositions:
-    """By log, the newest position of each partition that a connection was sent."""
+    """By log, the newest position of each partition that a connection was sent: no later answer goes behind it."""
 
     def __init__(self) -> None:
-        self._positions: dict[str, Positions] = {}
+        self._positions: PositionsByLog = {}
 
     def note(self, positions: Mapping[str, Positions]) -> None:
-        """Note the positions of an answer about the current records."""
-        self._positions = newest(self._positions, positions)
+        """Note the positions of an answer about the current records, or of a live message."""
+        for log, held in positions.items():
+            mine = self._positions.setdefault(log, {})
+            for number, position in held.items():
+                mine[number] = max(position, mine.get(number, position))
 
     def floor(self, logs: Iterable[str], at_least: str = "") -> dict[str, Positions]:
         """Return the positions of these logs that an answer must have reached, including those of `at_least`.

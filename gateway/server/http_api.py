@@ -80,8 +80,10 @@ class GatewayHttpApi:
         try:
             await query.begin()
             first = await anext(lines, b"")
-        except SowlineError as error:
+        except BaseException as error:
             await query.close()
+            if not isinstance(error, SowlineError):
+                raise
             return refused(error)
         headers = instant_headers(query.bookmark, query.result.lag_seconds)
         if query.result.warnings:

@@ -16,6 +16,7 @@ from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, pa
 class NodeChecksums:
     """A checksum that is complete once each of some nodes has sent its own."""
 
+    command_id: str
     missing: int
     records: int = 0
     hash: int = 0

@@ -9,21 +9,22 @@ now.
 """
 
 import asyncio
+import itertools
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from gateway.context import GatewayContext
-from gateway.nodes.connections import NodeLost, NodeMessage
+from gateway.nodes.connections import COMMAND_ID, NodeLost, NodeMessage
 from gateway.nodes.routing import UNAVAILABLE
 from gateway.query.part import Part
-from gateway.query.seen import SeenPositions
+from gateway.query.seen import SeenPositions, SentPositions
 from gateway.query.sharded_query import ShardedQuery
 from gateway.subscriptions.checksum import NodeChecksums
-from gateway.subscriptions.sent_positions import SentPositions
 from sowline.errors import SowlineError
-from sowline.model.bookmark import PositionsByLog
+from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack, message
 from sowline.serving.authorization.entitlements import Rights
@@ -42,8 +43,11 @@ from sowline.serving.sessions.status import State, SubscriptionStatus
 SUB_ID = "s"
 """The id of the one subscription of a connection to a node."""
 
-LATER_ID = "2"
-"""The id of the commands about that subscription."""
+LATER_ID = "later"
+"""The id of a command about that subscription."""
+
+AGAIN_SECONDS = 0.25
+"""The shortest time between two beginnings: a node may accept a subscription and end it each time."""
 
 _SIDS = b'"sids":["s"]'
 
@@ -82,6 +86,7 @@ class ForwardedSubscription:
         self._is_paused = request.parsed_options.pause
         self._checksum: NodeChecksums | None = None
         self._checking = asyncio.Lock()
+        self._numbers = itertools.count(1)
         self._owes_completed = "completed" in request.acks
         self._owes_stats = "stats" in request.acks
         self._is_stopped = False
@@ -95,6 +100,7 @@ class ForwardedSubscription:
         request, mark = self._request, None
         try:
             while True:
+                began = time.monotonic()
                 try:
                     await self._begin(request, mark)
                     await self._pass_on_all()
@@ -104,6 +110,7 @@ class ForwardedSubscription:
                 except FreshGroup as fresh:
                     request, mark = self._at(""), fresh.mark
                 self._fail_checksum()
+                await asyncio.sleep(max(0.0, began + AGAIN_SECONDS - time.monotonic()))
         finally:
             self._fail_checksum()
             if self._query is not None:
@@ -125,7 +132,8 @@ class ForwardedSubscription:
             "options": self._options,
         }
         begins_now = request.bookmark_range.begins_now
-        floor = self._seen.floor(self._logs, request.at_least) if begins_now else {}
+        seen = self._seen if begins_now else SeenPositions()
+        floor = seen.floor(self._logs, request.at_least)
         context, topics = self._context, self._topics
         self._query = query = ShardedQuery(
             context.nodes,
@@ -140,7 +148,7 @@ class ForwardedSubscription:
         await query.begin()
         if not self._is_paused and self._request.parsed_options.pause:
             await self._tell(query, "resume")
-        self._sent.note(query.bookmark)
+        self._sent.note(query.positions)
         if not self.has_begun:
             self.has_begun = True
             acknowledge_processed(self._outbox, self._request, bookmark=query.bookmark, sub_id=self._sub_id)
@@ -192,8 +200,9 @@ class ForwardedSubscription:
             match received.command:
                 case "publish" | "oof":
                     await self._put(received)
-                case "progress" if received.command_id == LATER_ID:
-                    if self._checksum is not None:
+                case "progress" if received.command_id:
+                    # A checksum that was requested before may arrive late: its command has failed.
+                    if self._checksum is not None and self._checksum.command_id == received.command_id:
                         await self._checksum.add(received)
                 case "progress":
                     await self._put(received)
@@ -207,13 +216,17 @@ class ForwardedSubscription:
         await self._outbox.wait_turn()
         if not self._is_stopped:
             self._outbox.put_behind(received.raw.replace(_SIDS, self._sids, 1), (self._sub_id,))
-            self._sent.note(received.bookmark)
+            positions = parse_bookmark(received.bookmark)
+            self._sent.note(positions)
+            self._seen.note(positions)
 
     def _note_ack(self, part: Part, received: NodeMessage) -> None:
         assert self._query is not None
-        if received.command_id == LATER_ID:
-            if received.status == "failure" and self._checksum is not None:
-                self._checksum.fail(SowlineError(received.reason, received.message))
+        if received.command_id != COMMAND_ID:
+            checksum = self._checksum
+            is_of_it = checksum is not None and checksum.command_id == received.command_id
+            if checksum is not None and is_of_it and received.status == "failure":
+                checksum.fail(SowlineError(received.reason, received.message))
             return
         part.note_ack(received)
         self._acknowledge(self._query)
@@ -255,9 +268,10 @@ class ForwardedSubscription:
         async with self._checking:
             if self._query is None or not self.has_begun or self.is_querying:
                 raise SowlineError("not ready", "the subscription is still beginning; retry shortly")
-            self._checksum = checksum = NodeChecksums(len(self._query.parts))
+            checksum = NodeChecksums(f"checksum {next(self._numbers)}", len(self._query.parts))
+            self._checksum = checksum
             try:
-                await self._tell(self._query, "heartbeat")
+                await self._tell(self._query, "heartbeat", checksum.command_id)
                 await checksum.wait()
                 fields = {"sids": [request.sub_id], "bookmark": checksum.bookmark}
                 numbers = {"records": checksum.records, "hash": f"{checksum.hash:016x}"}
@@ -273,9 +287,9 @@ class ForwardedSubscription:
         if self._checksum is not None:
             self._checksum.fail(_lost())
 
-    async def _tell(self, query: ShardedQuery, command: str) -> None:
+    async def _tell(self, query: ShardedQuery, command: str, command_id: str = LATER_ID) -> None:
         """Send a command about the subscription to all nodes."""
-        request = {"command": command, "command_id": LATER_ID, "sub_id": SUB_ID}
+        request = {"command": command, "command_id": command_id, "sub_id": SUB_ID}
         for part in query.parts:
             if part.connection is not None:
                 await part.connection.send(request)
