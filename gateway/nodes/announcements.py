@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import httpx2
@@ -21,6 +21,9 @@ ASK_SECONDS = 0.5
 ANSWER_SECONDS_MAX = 2.0
 """A node that does not answer for so long is not asked until it announces itself again."""
 
+SILENCE_SECONDS_MAX = 10.0
+"""A node that does not answer for so long may be frozen: its connections are ended."""
+
 
 class Announcements:
     """The newest announcement of each node that answers."""
@@ -32,6 +35,8 @@ class Announcements:
         self._described: dict[str, Mapping[str, Any]] = {}
         self._failed: dict[str, float] = {}
         self._news = asyncio.Event()
+        self.on_silence: Callable[[str], None] = lambda url: None
+        """Called with the URL of a node that has not answered for `SILENCE_SECONDS_MAX`."""
         self.lost = 0
         """The number of times that a node could not be reached when it was asked."""
 
@@ -44,10 +49,10 @@ class Announcements:
         """Return a node's whole description of its topics, by name."""
         return self._described.get(url, {})
 
-    def moved(self, url: str, positions: Mapping[str, Positions]) -> None:
-        """Note positions by topic that an answer of a node has shown, which are newer than its announcement."""
+    def note(self, url: str, positions: Mapping[str, Positions]) -> None:
+        """Note positions by topic that a node has shown since its announcement."""
         if (known := self._known.get(url)) is not None:
-            self._known[url] = known.moved(positions)
+            known.note(positions)
 
     def failed(self, url: str) -> None:
         """Note that a node could not be reached: it is not asked until it announces itself again."""
@@ -73,7 +78,7 @@ class Announcements:
         return self._credentials.tls() if any(url.startswith("https:") for url in self.urls) else None
 
     async def _follow(self, http: httpx2.AsyncClient, url: str) -> None:
-        reported = ""
+        reported, answered = "", time.monotonic()
         while True:
             asked = time.monotonic()
             try:
@@ -82,12 +87,14 @@ class Announcements:
                 )
                 answer.raise_for_status()
                 self._take(url, answer.json(), asked)
-                reported = ""
+                reported, answered = "", asked
             except (httpx2.HTTPError, SowlineError, ValueError, LookupError, TypeError) as error:
                 self._known.pop(url, None)
                 if str(error) != reported:
                     reported = str(error)
                     log.warning("query service does not answer", url=url, why=reported or repr(error))
+                if asked - answered > SILENCE_SECONDS_MAX:
+                    self.on_silence(url)
             await asyncio.sleep(ASK_SECONDS)
 
     def _take(self, url: str, answer: Mapping[str, Any], asked: float) -> None:

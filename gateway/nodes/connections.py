@@ -5,6 +5,7 @@ stops reading from that connection. Afterwards another client with the same righ
 """
 
 import asyncio
+import errno
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -14,20 +15,28 @@ import msgspec
 import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.protocol import State
 
 from sowline.config.credentials import Credentials
 from sowline.errors import SowlineError
-from sowline.serving.authorization.delegation import HEADER, header_of
+from sowline.serving.authorization.delegation import headers_of
 from sowline.serving.authorization.entitlements import Rights
 
 CONNECT_SECONDS_MAX = 5.0
 CLOSE_SECONDS_MAX = 1.0
+QUEUED_FRAMES = 1
+"""Frames of a node that may wait in the gateway; a frame has a megabyte at most, or one record."""
+
 IDLE_MAX = 16
 """Connections to keep for later, of one node and one client's rights."""
 
 
 class NodeLost(Exception):
     """A node can't be reached, or its connection has ended."""
+
+
+class ReusedConnectionEnded(NodeLost):
+    """A connection that was idle had ended before it was used again: the node itself may be well."""
 
 
 class NodeMessage(msgspec.Struct, gc=False):
@@ -68,34 +77,52 @@ class NodeConnection:
     def __init__(self, url: str, socket: ClientConnection) -> None:
         self.url = url
         self.is_idle = True
-        """Whether the answer to the last command was read to its end."""
+        """Whether the answer to the last command was read to its end, and another command may follow."""
         self._socket = socket
+        self._is_reused = False
+        self._has_answered = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether commands can be sent."""
+        return self._socket.state is State.OPEN
+
+    def use_again(self) -> None:
+        """Note that another query uses the connection from now on."""
+        self._is_reused, self._has_answered = True, False
 
     async def ask(self, request: dict[str, Any], last: str) -> AsyncIterator[NodeMessage]:
         """Send a command; yield its answer up to the acknowledgement of type `last`, without an end if that is empty.
 
         Raise the node's error as `SowlineError`, and `NodeLost`.
         """
-        self.is_idle = False
+        self.is_idle = is_over = False
         await self.send(request)
         try:
-            while not self.is_idle:
-                for message in self._messages(await self._socket.recv(decode=False)):
+            while not is_over:
+                frame = await self._socket.recv(decode=False)
+                self._has_answered = True
+                for message in self._messages(frame):
                     if message.command == "ack" and message.command_id == COMMAND_ID:
+                        is_over = message.status == "failure" or message.ack_type == last
+                        # After a subscription, answers to commands about it may still come.
+                        self.is_idle = is_over and bool(last)
                         if message.status == "failure":
-                            self.is_idle = True
                             raise SowlineError(message.reason, message.message)
-                        self.is_idle = message.ack_type == last
                     yield message
         except (ConnectionClosed, OSError) as error:
-            raise NodeLost(f"{self.url}: {error}") from error
+            raise self._lost(error) from error
+
+    def _lost(self, error: Exception) -> NodeLost:
+        kind = ReusedConnectionEnded if self._is_reused and not self._has_answered else NodeLost
+        return kind(f"{self.url}: {error}")
 
     async def send(self, request: dict[str, Any]) -> None:
         """Send a command; raise `NodeLost`."""
         try:
             await self._socket.send(orjson.dumps(request), text=True)
         except (ConnectionClosed, OSError) as error:
-            raise NodeLost(f"{self.url}: {error}") from error
+            raise self._lost(error) from error
 
     @staticmethod
     def _messages(frame: bytes) -> Iterator[NodeMessage]:
@@ -103,6 +130,10 @@ class NodeConnection:
             message = _decode(one)
             message.raw = bytes(one)
             yield message
+
+    def cut(self) -> None:
+        """End the connection without a goodbye: its reader gets `NodeLost`."""
+        self._socket.transport.abort()
 
     async def close(self) -> None:
         """End the connection."""
@@ -116,19 +147,37 @@ class ConnectionPool:
         self._credentials = credentials
         self._idle: dict[tuple[str, str], list[NodeConnection]] = defaultdict(list)
         self._closing: set[asyncio.Task[None]] = set()
+        self._leased: set[NodeConnection] = set()
 
     @asynccontextmanager
     async def lease(self, url: str, rights: Rights) -> AsyncIterator[NodeConnection]:
         """Lend a connection to a node, which acts with these rights; raise `NodeLost`, or why it was refused."""
         idle = self._idle[url, rights.digest]
-        connection = idle.pop() if idle else await self.connect(url, rights)
+        connection = self._reused(idle) or await self.connect(url, rights)
+        self._leased.add(connection)
         try:
             yield connection
         finally:
-            if connection.is_idle and len(idle) < IDLE_MAX:
+            self._leased.discard(connection)
+            if connection.is_idle and connection.is_open and len(idle) < IDLE_MAX:
                 idle.append(connection)
             else:
                 self._start_closing(connection)
+
+    @staticmethod
+    def _reused(idle: list[NodeConnection]) -> NodeConnection | None:
+        while idle:
+            connection = idle.pop()
+            if connection.is_open:
+                connection.use_again()
+                return connection
+        return None
+
+    def cut(self, url: str) -> None:
+        """End the connections of a node that has been silent for too long: it may be frozen."""
+        for connection in self._leased:
+            if connection.url == url:
+                connection.cut()
 
     def forget(self, url: str) -> None:
         """Close the idle connections to a node that was lost."""
@@ -139,20 +188,30 @@ class ConnectionPool:
 
     async def connect(self, url: str, rights: Rights) -> NodeConnection:
         """Return a new connection."""
-        headers = {**await self._credentials.headers(fresh=True), HEADER: header_of(rights)}
+        headers = [*(await self._credentials.headers(fresh=True)).items(), *headers_of(rights)]
         try:
             socket = await connect(
                 f"ws{url.removeprefix('http')}/v1",
                 additional_headers=headers,
                 ssl=self._credentials.tls() if url.startswith("https:") else None,
                 max_size=None,
+                max_queue=QUEUED_FRAMES,
                 compression=None,
+                # A gateway that waits for a slow client does not read: no pong would arrive. `cut` ends the
+                # connections of a node that is frozen.
+                ping_interval=None,
                 open_timeout=CONNECT_SECONDS_MAX,
                 close_timeout=CLOSE_SECONDS_MAX,
             )
         except InvalidStatus as error:
             raise _refusal(error, url) from None
-        except (OSError, InvalidHandshake, TimeoutError) as error:
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise SowlineError(
+                    "busy", "the gateway has no file descriptors left; try again later"
+                ) from None
+            raise NodeLost(f"{url}: {error}") from error
+        except (InvalidHandshake, TimeoutError) as error:
             raise NodeLost(f"{url}: {error or type(error).__name__}") from error
         return NodeConnection(url, socket)
 
@@ -174,4 +233,4 @@ def _refusal(error: InvalidStatus, url: str) -> Exception:
         answer = orjson.loads(error.response.body or b"")
         return SowlineError(answer["reason"], answer["message"])
     except (ValueError, LookupError, TypeError):
-        return NodeLost(f"{url}: {error}")
+        return SowlineError("busy", f"a query service refused a connection of the gateway: {url}: {error}")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from gateway.nodes.connections import NodeLost
+from gateway.nodes.connections import NodeLost, ReusedConnectionEnded
 from gateway.nodes.node_set import RETRY_REASONS, NodeSet
 from gateway.nodes.routing import UNAVAILABLE, Share, unavailable
 from sowline.errors import SowlineError
@@ -59,6 +59,8 @@ async def replaceable(nodes: NodeSet, url: str, share: Share) -> AsyncIterator[N
     """Raise `NodesFailed` for an error of the node within the block that another node may not have."""
     try:
         yield
+    except ReusedConnectionEnded:
+        raise NodesFailed([], unavailable(share)) from None
     except NodeLost:
         nodes.lost(url)
         raise NodesFailed([url], unavailable(share)) from None

@@ -7,7 +7,7 @@ import httpx2
 
 from gateway.nodes.connections import NodeLost
 from sowline.config.credentials import Credentials
-from sowline.serving.authorization.delegation import HEADER, header_of
+from sowline.serving.authorization.delegation import headers_of
 from sowline.serving.authorization.entitlements import Rights
 
 PASSED = ("content-type", "sowline-bookmark", "sowline-lag-seconds", "sowline-warning", "retry-after")
@@ -34,7 +34,7 @@ class NodeHttp:
 
     async def get(self, url: str, path: str, query: str, rights: Rights) -> NodeAnswer:
         """Return a node's answer to a GET, whatever its status; raise `NodeLost`."""
-        headers = {**await self._credentials.headers(), HEADER: header_of(rights)}
+        headers = [*(await self._credentials.headers(fresh=True)).items(), *headers_of(rights)]
         try:
             answer = await self._of(url).get(f"{url}{path}{'?' if query else ''}{query}", headers=headers)
         except httpx2.HTTPError as error:

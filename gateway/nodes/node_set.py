@@ -11,7 +11,7 @@ from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
 
-RETRY_REASONS = frozenset({"not ready", "behind", "gateway required", "busy", "auth unavailable"})
+RETRY_REASONS = frozenset({"not ready", "behind", "stale", "gateway required", "busy", "auth unavailable"})
 """Errors of a node that another node may not have."""
 
 
@@ -46,6 +46,9 @@ class NodeSet:
             return round(node.lag_seconds([topic])), self.chance.random()
 
         return holder(self.announcements.nodes, topic, number, rank, avoid)
+
+    def __post_init__(self) -> None:
+        self.announcements.on_silence = self.connections.cut
 
     def lost(self, url: str) -> None:
         """Note that a node could not be reached."""

@@ -7,7 +7,7 @@ whose partitions do not overlap.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
@@ -16,6 +16,9 @@ UNAVAILABLE = "shard unavailable"
 
 LAG_UNKNOWN = 1e9
 """More seconds than any node is behind."""
+
+FAILED_MAX = 1000
+"""The search for nodes that do not overlap ends after so many dead ends."""
 
 TopicPartition = tuple[str, int]
 """A topic's name, and the number of one of its partitions."""
@@ -41,14 +44,13 @@ class Announcement:
     shard: str
     topics: Mapping[str, AnnouncedTopic] = field(default_factory=dict)
 
-    def moved(self, positions: Mapping[str, Positions]) -> "Announcement":
-        """Return the announcement with these positions of some topics: an answer has shown them."""
-        moved = {
-            name: replace(self.topics[name], positions=self.topics[name].positions | held)
-            for name, held in positions.items()
-            if name in self.topics
-        }
-        return replace(self, topics={**self.topics, **moved})
+    def note(self, positions: Mapping[str, Positions]) -> None:
+        """Note newer positions by topic, which an answer or a live message of the node has shown."""
+        for name, held in positions.items():
+            mine = self.topics[name].positions if name in self.topics else {}
+            for number, position in held.items():
+                if number in mine:
+                    mine[number] = max(position, mine[number])
 
     def share(self, topics: Iterable[str]) -> Share:
         """Return the partitions of these topics that it holds; none of any if one of the topics is being loaded."""
@@ -119,14 +121,43 @@ def _largest_first(share: Share) -> tuple[int, list[TopicPartition]]:
 
 def _cover(shares: Sequence[Share], wanted: Share) -> list[Share] | None:
     """Return shares that do not overlap and are `wanted` together; None if there are none."""
+    shares = [share for share in shares if share <= wanted]
+    if frozenset().union(*shares) != wanted:
+        return None
+    chosen: list[Share] = []
+    for some in _components(shares):
+        found = _exact_cover(some, frozenset().union(*some), set())
+        if found is None:
+            return None
+        chosen += found
+    return chosen
+
+
+def _components(shares: Sequence[Share]) -> list[list[Share]]:
+    """Return groups of shares such that no share overlaps with one of another group."""
+    # Without this, two generations of n and 2n shards would have 2 to the power of n covers to try.
+    groups: list[tuple[Share, list[Share]]] = []
+    for share in shares:
+        touched = [group for group in groups if group[0] & share]
+        groups = [group for group in groups if not group[0] & share]
+        held = share.union(*(held for held, _ in touched))
+        groups.append((held, [share, *(one for _, some in touched for one in some)]))
+    return [sorted(some, key=_largest_first) for _, some in groups]
+
+
+def _exact_cover(shares: Sequence[Share], wanted: Share, failed: set[Share]) -> list[Share] | None:
+    """Return shares that do not overlap and are `wanted` together, tried in order; `failed` have no such shares."""
     if not wanted:
         return []
+    if wanted in failed or len(failed) > FAILED_MAX:
+        return None
     first = min(wanted)
     for share in shares:
         if first in share and share <= wanted:
-            rest = _cover(shares, wanted - share)
+            rest = _exact_cover(shares, wanted - share, failed)
             if rest is not None:
                 return [share, *rest]
+    failed.add(wanted)
     return None
 
 

@@ -8,7 +8,7 @@ from gateway.nodes.failover import replaceable, with_failover
 from gateway.nodes.node_set import NodeSet
 from gateway.nodes.routing import Route
 from gateway.query.sharded_query import forwarded
-from sowline.model.bookmark import Positions, format_bookmark, lay_over, parse_bookmark
+from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark, lay_over, parse_bookmark
 from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import Rights
 
@@ -20,9 +20,12 @@ class Explained(NamedTuple):
     access_paths: list[dict[str, Any]]
 
 
-async def explain(nodes: NodeSet, request: Request, topics: Sequence[str], rights: Rights) -> Explained:
+async def explain(
+    nodes: NodeSet, request: Request, topics: Sequence[str], rights: Rights, floor: PositionsByLog
+) -> Explained:
     """Return the access paths of all nodes; raise `shard unavailable`, or the error of the request."""
-    asked = forwarded(request, "explain", request.at_least, ack_type="processed,completed") | _page(request)
+    at_least = format_bookmark(floor) if floor else ""
+    asked = forwarded(request, "explain", at_least, ack_type="processed,completed") | _page(request)
 
     async def attempt(avoid: Collection[str]) -> list[Explained]:
         wanted = nodes.routes(topics, {}, avoid)

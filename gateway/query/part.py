@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.nodes.connections import ConnectionPool, NodeConnection, NodeLost, NodeMessage
+from gateway.nodes.connections import COMMAND_ID, ConnectionPool, NodeConnection, NodeLost, NodeMessage
 from gateway.nodes.routing import Route, Share
 from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.serving.authorization.entitlements import Rights
@@ -62,7 +62,7 @@ class Part:
         self.connection = await self._stack.enter_async_context(pool.lease(self.url, rights))
         self._messages = self.connection.ask(request, "stats" if request["command"] == "sow" else "")
         async for message in self._messages:
-            if message.command == "ack" and message.ack_type == "processed":
+            if message.command == "ack" and message.command_id == COMMAND_ID:
                 self.topic_matches = message.topic_matches
                 self.positions_by_log = parse_bookmark(message.bookmark)
                 if not self.has_group:

@@ -17,6 +17,11 @@ class SentPositions:
             self._positions.setdefault(log, {}).update(held)
 
     @property
+    def positions(self) -> PositionsByLog:
+        """The positions by log."""
+        return self._positions
+
+    @property
     def bookmark(self) -> str:
         """The bookmark from which the client continues."""
         return format_bookmark(self._positions)
@@ -34,6 +39,14 @@ class SeenPositions:
             mine = self._positions.setdefault(log, {})
             for number, position in held.items():
                 mine[number] = max(position, mine.get(number, position))
+
+    def is_ahead_of(self, positions: Mapping[str, Positions]) -> bool:
+        """Whether the client was sent a newer position of a partition than the one among these."""
+        return any(
+            position < self._positions.get(log, {}).get(number, position)
+            for log, held in positions.items()
+            for number, position in held.items()
+        )
 
     def floor(self, logs: Iterable[str], at_least: str = "") -> dict[str, Positions]:
         """Return the positions of these logs that an answer must have reached, including those of `at_least`.

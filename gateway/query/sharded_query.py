@@ -26,6 +26,7 @@ from sowline.model.key import hash_of
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import sow_record
 from sowline.serving.authorization.entitlements import Rights, together
+from sowline.serving.cooperative import in_turns
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
 
@@ -153,16 +154,14 @@ class ShardedQuery:
         share = part.route.share
         async with replaceable(self._nodes, part.url, share):
             await part.begin(self._nodes.connections, self._rights, request)
-        if not part.answers_for(self._logs) <= share or (
-            not self._request.bookmark and part.answers_for(self._logs) != share
-        ):
+        if part.answers_for(self._logs) != share:
             part.has_begun = False
             # It holds other partitions than it announced: it was started again as another shard.
             raise NodesFailed([part.url], unavailable(share))
         if not self._request.bookmark:
             # Its announcement may be half a second old. The next query of this client must not go to a node that is
             # only announced to be as far (test_an_answer_never_goes_behind_one_before).
-            self._nodes.announcements.moved(part.url, self._by_topic(part.positions_by_log))
+            self._nodes.announcements.note(part.url, self._by_topic(part.positions_by_log))
 
     def _by_topic(self, floor: Mapping[str, Positions]) -> dict[str, Positions]:
         return {self._logs[log]: positions for log, positions in floor.items() if log in self._logs}
@@ -243,12 +242,11 @@ class ShardedQuery:
         groups = Groups(topic, options.grouping, projection, groups_max=self._limits.groups_max)
         async with aclosing(self._side_by_side()) as batches:
             async for batch in batches:
-                for state in batch.records:
-                    groups.merge(state)
-                await asyncio.sleep(0)
-        found = list(groups.records())
+                await in_turns(map(groups.merge, batch.records))
+        found = await in_turns(groups.records())
         if order.terms:
-            found.sort(key=lambda group: order.key(orjson.loads(group[1]), group[0]))
+            keyed = await in_turns((order.key(orjson.loads(body), key), (key, body)) for key, body in found)
+            found = [group for _, group in await asyncio.to_thread(sorted, keyed)]
         skip = self._request.skip_n or 0
         found = found[skip : None if self._request.top_n is None else skip + self._request.top_n]
         for start in range(0, len(found), NODE_BATCH):

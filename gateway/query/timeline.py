@@ -1,5 +1,6 @@
 """A document's timeline, as a node answers it over HTTP."""
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote, urlencode
@@ -8,7 +9,7 @@ import msgspec
 
 from sowline.protocol.request import Request
 
-PARAMETERS = ("up_to", "at_least", "max_staleness")
+PARAMETERS = ("up_to", "max_staleness")
 
 
 class _Answer(msgspec.Struct):
@@ -28,12 +29,13 @@ class NodeTimeline:
     writes: list[bytes]
 
 
-def timeline_path(request: Request) -> tuple[str, str]:
-    """Return the path and the query of the GET for a timeline."""
+def timeline_path(request: Request, at_least: str) -> tuple[str, str]:
+    """Return the path and the query of the GET for a timeline of a state at `at_least` or beyond it."""
     path = f"/v1/topics/{quote(request.topic)}/records/{quote(request.key, safe='')}/timeline"
     given: list[tuple[str, str]] = [(name, text) for name in PARAMETERS if (text := getattr(request, name))]
-    bookmarks = [request.bookmark] if isinstance(request.bookmark, str) else list(request.bookmark)
-    given += [("bookmark", bookmark) for bookmark in bookmarks if bookmark]
+    bookmark = request.bookmark if isinstance(request.bookmark, str) else json.dumps(request.bookmark)
+    given += [("bookmark", bookmark)] if bookmark else []
+    given += [("at_least", at_least)] if at_least else []
     given += [("limit", str(request.limit)), ("reversed", "true" if request.reversed else "false")]
     return path, urlencode(given)
 

@@ -1,7 +1,7 @@
 """The commands of one client of a gateway."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import orjson
@@ -14,10 +14,11 @@ from gateway.query.sharded_query import ShardedQuery
 from gateway.query.timeline import timeline_of, timeline_path
 from gateway.subscriptions.record_subscription import ForwardedSubscription
 from sowline.errors import SowlineError
+from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import failure, message
 from sowline.serving.access.login_session import LoginSession
-from sowline.serving.authorization.entitlements import chosen_topic, chosen_topics
+from sowline.serving.authorization.entitlements import Rights, chosen_topic, chosen_topics
 from sowline.serving.outbox.group import (
     acknowledge,
     acknowledge_completed,
@@ -33,6 +34,12 @@ from sowline.serving.sessions.running_queries import RunningQueries
 from sowline.serving.sessions.session import Waiting
 from sowline.serving.sessions.status import SubscriptionStatus
 
+GROUPS_MAX = 8
+"""Queries and snapshots of one client that nodes answer at a time: their messages wait outside of its outbox."""
+
+SUBSCRIPTIONS_MAX = 200
+"""Subscriptions of one client: each has a connection to every node."""
+
 
 class GatewayCommands:
     """Queries over all nodes, for one client."""
@@ -44,6 +51,7 @@ class GatewayCommands:
         self._runner = CommandRunner(outbox, login)
         self._running = RunningQueries(self._runner)
         self._seen = SeenPositions()
+        self._groups = asyncio.Semaphore(GROUPS_MAX)
         self._subscriptions = subscriptions = OpenSubscriptions(self._runner, self._running)
         self._handlers: dict[str, Callable[[Request], None]] = {
             "sow": self._sow,
@@ -104,44 +112,59 @@ class GatewayCommands:
     # queries
 
     def _sow(self, request: Request) -> None:
-        rights = self._runner.rights
-        topics = chosen_topics(request.topic, self._nodes.topics, rights.read)
-        logs = [self._nodes.topics[name].log for name in topics]
-        is_past = bool(request.bookmark)
-        floor = (
-            SeenPositions().floor(logs, request.at_least)
-            if is_past
-            else self._seen.floor(logs, request.at_least)
-        )
+        topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
+        self._floor(request, topics)
         _ = request.parsed_options
         self._running.check_limit()
-        query = ShardedQuery(self._nodes, request, topics, rights, self._context.limits, floor)
-        self._running.start(request, partial(self._run_sow, request, query))
+        self._running.start(request, partial(self._run_sow, request, topics, self._runner.rights))
 
-    async def _run_sow(self, request: Request, query: ShardedQuery) -> None:
-        try:
+    def _floor(self, request: Request, topics: Sequence[str]) -> PositionsByLog:
+        """Return the positions that an answer must have reached; raise `invalid bookmark`."""
+        logs = [self._nodes.topics[name].log for name in topics]
+        seen = SeenPositions() if request.bookmark else self._seen
+        return seen.floor(logs, request.at_least)
+
+    async def _run_sow(self, request: Request, topics: Sequence[str], rights: Rights) -> None:
+        async with self._groups:
             try:
-                await query.begin()
+                query = await self._begun(request, topics, rights)
             except SowlineError as error:
                 # A query service checks a request before it starts the query, and refuses it with this type.
                 self._outbox.put(failure(request.command_id, error), (request.id_of_query,))
                 return
-            if not request.bookmark:
+            try:
+                acknowledge_processed(self._outbox, request, bookmark=query.bookmark)
+                await send_group(self._outbox, request, query)
+                acknowledge(self._outbox, request, query.bookmark, query.result)
+            finally:
+                await query.close()
+
+    async def _begun(self, request: Request, topics: Sequence[str], rights: Rights) -> ShardedQuery:
+        """Return a query that has begun, at positions that are not behind those that the client has seen."""
+        while True:
+            floor = self._floor(request, topics)
+            query = ShardedQuery(self._nodes, request, topics, rights, self._context.limits, floor)
+            try:
+                await query.begin()
+            except BaseException:
+                await query.close()
+                raise
+            if request.bookmark:
+                return query
+            if not self._seen.is_ahead_of(query.positions):
                 self._seen.note(query.positions)
-            acknowledge_processed(self._outbox, request, bookmark=query.bookmark)
-            await send_group(self._outbox, request, query)
-            acknowledge(self._outbox, request, query.bookmark, query.result)
-        finally:
+                return query
+            # Another command of this client was answered meanwhile, at newer positions.
             await query.close()
 
     def _explain(self, request: Request) -> None:
-        rights = self._runner.rights
-        topics = chosen_topics(request.topic, self._nodes.topics, rights.read)
+        topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
+        floor = self._floor(request, topics)
         self._running.check_limit()
-        self._running.start(request, partial(self._run_explain, request, topics))
+        self._running.start(request, partial(self._run_explain, request, topics, floor))
 
-    async def _run_explain(self, request: Request, topics: list[str]) -> None:
-        explained = await explain(self._nodes, request, topics, self._runner.rights)
+    async def _run_explain(self, request: Request, topics: list[str], floor: PositionsByLog) -> None:
+        explained = await explain(self._nodes, request, topics, self._runner.rights, floor)
         acknowledge_processed(self._outbox, request)
         fields = {"bookmark": explained.bookmark, "access_paths": explained.access_paths}
         answer = message("explain", command_id=request.command_id, **fields)
@@ -150,11 +173,12 @@ class GatewayCommands:
 
     def _timeline(self, request: Request) -> None:
         topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
+        floor = self._seen.floor([self._nodes.topics[topic].log], request.at_least)
         self._running.check_limit()
-        self._running.start(request, partial(self._run_timeline, request, topic))
+        self._running.start(request, partial(self._run_timeline, request, topic, floor))
 
-    async def _run_timeline(self, request: Request, topic: str) -> None:
-        path, query = timeline_path(request)
+    async def _run_timeline(self, request: Request, topic: str, floor: PositionsByLog) -> None:
+        path, query = timeline_path(request, format_bookmark(floor) if floor else "")
         rights = self._runner.rights
         answer = await read_from_holder(
             self._nodes, self._context.http, topic, request.key, path, query, rights
@@ -191,8 +215,13 @@ class GatewayCommands:
                 f"expected a subscription without {asked[0]} at a gateway; use a query service that holds all"
                 " partitions",
             )
+        if len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
+            raise SowlineError(
+                "too many subscriptions",
+                f"expected at most {SUBSCRIPTIONS_MAX} subscriptions on one connection to a gateway",
+            )
         return ForwardedSubscription(
-            self._context, self._outbox, request, topics, self._runner.rights, self._seen
+            self._context, self._outbox, request, topics, self._runner.rights, self._seen, self._groups
         )
 
     def _heartbeat(self, request: Request) -> None:

@@ -96,7 +96,9 @@ class GatewayHttpApi:
             asked = await self._request(request, "explain")
             rights = rights_in(request)
             topics = chosen_topics(asked.topic, self._nodes.topics, rights.read)
-            found = await explain(self._nodes, asked, topics, rights)
+            found = await explain(
+                self._nodes, asked, topics, rights, SeenPositions().floor([], asked.at_least)
+            )
         except SowlineError as error:
             return refused(error)
         return JSONResponse({"bookmark": found.bookmark, "access_paths": found.access_paths})

@@ -20,11 +20,12 @@ from gateway.context import GatewayContext
 from gateway.nodes.connections import COMMAND_ID, NodeLost, NodeMessage
 from gateway.nodes.routing import UNAVAILABLE
 from gateway.query.part import Part
-from gateway.query.seen import SeenPositions, SentPositions
+from gateway.query.seen import SeenPositions, SentPositions, newest
 from gateway.query.sharded_query import ShardedQuery
 from gateway.subscriptions.checksum import NodeChecksums
 from sowline.errors import SowlineError
-from sowline.model.bookmark import PositionsByLog, parse_bookmark
+from sowline.model.bookmark import PositionsByLog, format_bookmark, parse_bookmark
+from sowline.protocol.options import with_pause
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack, message
 from sowline.serving.authorization.entitlements import Rights
@@ -71,19 +72,24 @@ class ForwardedSubscription:
         topics: Sequence[str],
         rights: Rights,
         seen: SeenPositions,
+        groups: asyncio.Semaphore,
     ) -> None:
         self._context = context
         self._outbox = outbox
         self._request = request
         self._topics = topics
-        self._logs = [context.nodes.topics[name].log for name in topics]
+        self._names = {context.nodes.topics[name].log: name for name in topics}
+        self._logs = list(self._names)
         self._rights = rights
         self._seen = seen
+        self._groups = groups
         self._sub_id = request.id_of_subscription
         self._sids = b'"sids":%s' % msgspec.json.encode([self._sub_id])
         self._query: ShardedQuery | None = None
         self._sent = SentPositions()
-        self._is_paused = request.parsed_options.pause
+        self._going = asyncio.Event()
+        if not request.parsed_options.pause:
+            self._going.set()
         self._checksum: NodeChecksums | None = None
         self._checking = asyncio.Lock()
         self._numbers = itertools.count(1)
@@ -106,9 +112,9 @@ class ForwardedSubscription:
                     await self._pass_on_all()
                 except NodeLost:
                     # Continue where the client is, at the nodes that hold the partitions now.
-                    request, mark = self._at(self._sent.bookmark), None
+                    request, mark = self._continued(), None
                 except FreshGroup as fresh:
-                    request, mark = self._at(""), fresh.mark
+                    request, mark = self._afresh(), fresh.mark
                 self._fail_checksum()
                 await asyncio.sleep(max(0.0, began + AGAIN_SECONDS - time.monotonic()))
         finally:
@@ -116,26 +122,60 @@ class ForwardedSubscription:
             if self._query is not None:
                 await self._query.close()
 
-    def _at(self, bookmark: str) -> Request:
-        """Return the request of a client that comes back with a bookmark; without one, of a new client."""
-        return msgspec.structs.replace(self._request, bookmark=bookmark, at_least="", max_staleness="")
+    def _continued(self) -> Request:
+        """Return the request of a client that comes back with its bookmark."""
+        options = self._request.options
+        if not self._request.parsed_options.reset:
+            # The client chose a start for the bookmark of its request only. Within the subscription, changes that are
+            # gone are an error.
+            options = ",".join(filter(None, [options.strip(), "bookmark_not_found=fail"]))
+        return msgspec.structs.replace(
+            self._request, bookmark=self._sent.bookmark, options=options, at_least="", max_staleness=""
+        )
+
+    def _afresh(self) -> Request:
+        """Return the request of a new client, with a snapshot: it replaces what the client holds."""
+        command = "sow_and_delta_subscribe" if self._request.is_delta else "sow_and_subscribe"
+        floor = format_bookmark(newest(self._seen.floor(self._logs), self._sent.positions))
+        return msgspec.structs.replace(
+            self._request, command=command, bookmark="", at_least=floor, max_staleness=""
+        )
 
     async def _begin(self, request: Request, mark: Mark) -> None:
         """Begin at all nodes; send the group, if there is one, and the acknowledgements that are due."""
-        if self._query is not None:
-            await self._query.close()
+        before, self._query = self._query, None
+        if before is not None:
+            await before.close()
         has_group = request.has_snapshot and not request.bookmark_range.is_return
+        if not has_group:
+            self._query = await self._begun(request, has_group=False)
+            self._acknowledge(self._query)
+            return
+        self.is_querying = True
+        async with self._groups:
+            query = await self._begun(request, has_group=True)
+            try:
+                await send_group(self._outbox, request, query, mark)
+            except BaseException:
+                await query.close()
+                raise
+        self.is_querying = False
+        self._query = query
+        self._acknowledge(query, has_group=True)
+
+    async def _begun(self, request: Request, *, has_group: bool) -> ShardedQuery:
+        """Return a subscription that has begun at all nodes."""
+        is_paused = not self._going.is_set()
         subscription: dict[str, Any] = {
             "command": request.command,
             "sub_id": SUB_ID,
             "ack_type": "processed,completed" + (",stats" if request.has_snapshot else ""),
-            "options": self._options,
+            "options": with_pause(request.options, is_paused),
         }
         begins_now = request.bookmark_range.begins_now
         seen = self._seen if begins_now else SeenPositions()
-        floor = seen.floor(self._logs, request.at_least)
-        context, topics = self._context, self._topics
-        self._query = query = ShardedQuery(
+        context, topics, floor = self._context, self._topics, seen.floor(self._logs, request.at_least)
+        query = ShardedQuery(
             context.nodes,
             request,
             topics,
@@ -145,28 +185,22 @@ class ForwardedSubscription:
             subscription,
             has_group=has_group,
         )
-        await query.begin()
-        if not self._is_paused and self._request.parsed_options.pause:
-            await self._tell(query, "resume")
-        self._sent.note(query.positions)
-        if not self.has_begun:
-            self.has_begun = True
-            acknowledge_processed(self._outbox, self._request, bookmark=query.bookmark, sub_id=self._sub_id)
-        if has_group:
-            self.is_querying = True
-            await send_group(self._outbox, request, query, mark)
-            self.is_querying = False
+        try:
+            await query.begin()
+            self._sent.note(query.positions)
             if begins_now:
                 self._seen.note(query.positions)
-        self._acknowledge(query, has_group=has_group)
-
-    @property
-    def _options(self) -> str:
-        """The options for nodes: a subscription that was paused since it began must be sent nothing at a new node."""
-        options = self._request.options
-        if self._is_paused and not self._request.parsed_options.pause:
-            return f"{options},pause" if options.strip() else "pause"
-        return options
+            if not self.has_begun:
+                self.has_begun = True
+                acknowledge_processed(
+                    self._outbox, self._request, bookmark=query.bookmark, sub_id=self._sub_id
+                )
+            if is_paused is self._going.is_set():
+                await self._tell(query, "resume" if is_paused else "pause")
+        except BaseException:
+            await query.close()
+            raise
+        return query
 
     def _acknowledge(self, query: ShardedQuery, *, has_group: bool = False) -> None:
         """Send the acknowledgements that are due: of a group that was sent, and of nodes that have caught up."""
@@ -199,26 +233,29 @@ class ForwardedSubscription:
         async for received in part.live():
             match received.command:
                 case "publish" | "oof":
-                    await self._put(received)
+                    await self._put(received, part)
                 case "progress" if received.command_id:
                     # A checksum that was requested before may arrive late: its command has failed.
                     if self._checksum is not None and self._checksum.command_id == received.command_id:
                         await self._checksum.add(received)
                 case "progress":
-                    await self._put(received)
+                    await self._put(received, part)
                 case "ack":
                     self._note_ack(part, received)
                 case "group_begin":
                     raise FreshGroup("reset" if received.reset else None)
 
-    async def _put(self, received: NodeMessage) -> None:
+    async def _put(self, received: NodeMessage, part: Part) -> None:
         """Put a message into the client's outbox; wait while that is full, and so read no more from the node."""
+        await self._going.wait()
         await self._outbox.wait_turn()
         if not self._is_stopped:
             self._outbox.put_behind(received.raw.replace(_SIDS, self._sids, 1), (self._sub_id,))
             positions = parse_bookmark(received.bookmark)
             self._sent.note(positions)
             self._seen.note(positions)
+            by_topic = {self._names[log]: held for log, held in positions.items()}
+            self._context.nodes.announcements.note(part.url, by_topic)
 
     def _note_ack(self, part: Part, received: NodeMessage) -> None:
         assert self._query is not None
@@ -239,12 +276,12 @@ class ForwardedSubscription:
 
     def pause(self) -> None:
         """Send nothing more until `resume`."""
-        self._is_paused = True
+        self._going.clear()
         self._tell_soon("pause")
 
     def resume(self) -> None:
         """Continue from the position at which it was paused."""
-        self._is_paused = False
+        self._going.set()
         self._tell_soon("resume")
 
     def quiet_position(self) -> PositionsByLog | None:
@@ -261,13 +298,17 @@ class ForwardedSubscription:
             return "beginning"
         if self.is_querying:
             return "group"
-        return "paused" if self._is_paused else "live"
+        return "live" if self._going.is_set() else "paused"
 
     async def prove(self, request: Request) -> None:
         """Send a checksum of the records that the client should hold; raise if there can't be one."""
         async with self._checking:
-            if self._query is None or not self.has_begun or self.is_querying:
-                raise SowlineError("not ready", "the subscription is still beginning; retry shortly")
+            if self._query is None:
+                raise SowlineError(
+                    "not ready", "the subscription is beginning at its query services; retry shortly"
+                )
+            if not self._going.is_set():
+                raise SowlineError("not supported", "expected a subscription that is not paused")
             checksum = NodeChecksums(f"checksum {next(self._numbers)}", len(self._query.parts))
             self._checksum = checksum
             try:
@@ -295,7 +336,7 @@ class ForwardedSubscription:
                 await part.connection.send(request)
 
     def _tell_soon(self, command: str) -> None:
-        if self._query is not None and self.has_begun:
+        if self._query is not None:
             task = asyncio.ensure_future(self._tell(self._query, command))
             # If a node is lost meanwhile, the subscription begins at another one as it should be.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -124,6 +124,7 @@ def timeline_request_of(state: ServedTopics, request: Request, rights: Rights) -
         raise no_sow(topic)
     if not request.key:
         raise SowlineError("key missing", "expected the key of a record, got none")
+    topic.require(request.key)
     if not 1 <= request.limit <= LIMIT_MAX:
         raise SowlineError("invalid limit", f"expected a limit of 1 to {LIMIT_MAX}, got {request.limit}")
     bookmark_range = parse_bookmark_range(request.bookmark or EPOCH, request.up_to)

@@ -186,6 +186,7 @@ class HttpApi:
         demanded = parameters_in(request, FRESHNESS)
         rights = rights_in(request)
         topic = one_topic(self._state, address.topic, rights.read)
+        topic.require(address.key)
         if demanded:
             fields = {"command": "sow", "topic": address.topic, **demanded}
             await wait_until_fresh(self._state, [topic], read_request(orjson.dumps(fields)))

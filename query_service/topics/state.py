@@ -27,6 +27,7 @@ from sowline.config.topics import TopicDefinition, Topics
 from sowline.errors import SowlineError
 from sowline.filter.metadata import Metadata
 from sowline.model.bookmark import Positions, format_bookmark
+from sowline.model.key import partition_of
 from sowline.model.position import Position
 from sowline.protocol.change import Change
 from sowline.runtime.metrics import Latencies
@@ -179,6 +180,16 @@ class TopicState:
                 np.array([len(states) for _, states in former], np.int64),
             ),
         )
+
+    def require(self, key: str) -> None:
+        """Raise `gateway required` if this service does not hold the partition of a record with this key text."""
+        number = partition_of(key, self.definition.partitions)
+        if number not in self.partitions:
+            raise SowlineError(
+                "gateway required",
+                f"expected the key of a record of this query service's partitions, got one of partition {number} of"
+                f" {self.definition.name}; ask a gateway",
+            )
 
     def held_of(self, positions: Positions) -> Positions:
         """Return those of the positions whose partitions this service holds: a bookmark names those of all shards."""

@@ -56,8 +56,8 @@ class AuthMiddleware:
             try:
                 self._check_certificate(credentials)
                 identity = await self._authenticator.identify(credentials)
-                if (header := Headers(scope=scope).get(HEADER)) is not None:
-                    identity = acting(identity, header)
+                if handed_down := Headers(scope=scope).getlist(HEADER):
+                    identity = acting(identity, handed_down)
                 self._check_gateway(scope["path"], identity)
                 scope["state"]["identity"] = identity
             except SowlineError as error:

@@ -1,14 +1,16 @@
-"""The rights that a gateway hands to a query service, as the value of an HTTP header. Pure.
+"""The rights that a gateway hands to a query service, as HTTP headers. Pure.
 
 A gateway authenticates its clients, and asks query services on their behalf. With each connection or request it sends
-the rights of the client as one role, as an access file has it, in JSON. Only a user whose role has `gateway` may do
-so.
+the rights of the client as one role, as an access file has it, in packed JSON. Only a user whose role has `gateway`
+may do so.
 """
 
 import json
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from functools import lru_cache
-
-from pydantic import ValidationError
+from zlib import compress, decompressobj
+from zlib import error as zlib_error
 
 from sowline.errors import SowlineError
 from sowline.serving.authorization.entitlements import NOT_ENTITLED, Entitlement, Rights, Role, rights_of
@@ -16,15 +18,30 @@ from sowline.serving.authorization.identity import Identity
 
 HEADER = "sowline-act-with"
 
+LINE_CHARS = 4096
+"""Characters of one header; servers limit them."""
 
-def header_of(rights: Rights) -> str:
-    """Return the header value for these rights. It is ASCII; `acting` reads it."""
+CHARS_MAX = 12 * 1024
+BYTES_MAX = 1 << 20
+"""Limit of the text of the rights, unpacked."""
+
+
+def headers_of(rights: Rights) -> list[tuple[str, str]]:
+    """Return the headers for these rights: their text in several headers of one name, if it is long.
+
+    Raise `not supported` if it is so long that servers refuse it.
+    """
     role = {
         "read": [_described(one) for one in rights.read],
         "write": [_described(one) for one in rights.write],
         "admin": rights.is_admin,
     }
-    return json.dumps(role)
+    text = b64encode(compress(json.dumps(role).encode())).decode()
+    if len(text) > CHARS_MAX:
+        raise SowlineError(
+            "not supported", f"the rights of this user are too long for a gateway: {len(text)} characters"
+        )
+    return [(HEADER, text[start : start + LINE_CHARS]) for start in range(0, len(text), LINE_CHARS)]
 
 
 def _described(entitlement: Entitlement) -> dict[str, str]:
@@ -32,21 +49,23 @@ def _described(entitlement: Entitlement) -> dict[str, str]:
     return {"topics": entitlement.topics, "filter": entitlement.filter.text, **select}
 
 
-def acting(identity: Identity, header: str) -> Identity:
-    """Return the identity of a gateway with the rights in the header; raise `not entitled` or `bad request`."""
+def acting(identity: Identity, headers: Sequence[str]) -> Identity:
+    """Return the identity of a gateway with the rights in the headers; raise `not entitled` or `bad request`."""
     if not identity.own_rights.is_gateway:
         raise SowlineError(
             NOT_ENTITLED, f"expected a user with a role that has `gateway`, to send the header {HEADER}"
         )
-    return identity.acting_with(_read(header))
+    return identity.acting_with(_read("".join(headers)))
 
 
 @lru_cache(maxsize=10_000)
 def _read(header: str) -> Rights:
+    unpacking = decompressobj()
     try:
-        role = Role.model_validate_json(header)
-    except ValidationError as error:
+        text = unpacking.decompress(b64decode(header, validate=True), BYTES_MAX)
+        role = Role.model_validate_json(text)
+    except (ValueError, zlib_error) as error:
         raise SowlineError(
-            "bad request", f"expected a role as JSON in the header {HEADER}: {error.errors()[0]['msg']}"
+            "bad request", f"expected a role as packed JSON in the header {HEADER}: {type(error).__name__}"
         ) from None
     return rights_of({"client": role}, ["client"])

@@ -108,3 +108,19 @@ def test_what_a_node_has_reached() -> None:
     one = node("a", frozenset({0, 2}))
     assert one.has_reached({"orders": {0: Position(0, 5), 1: Position(9, 9)}, "other": {0: Position(9, 9)}})
     assert not one.has_reached({"orders": {2: Position(0, 5, 1)}})
+
+
+def test_many_shards_of_two_generations() -> None:
+    """With a shard missing in each generation, the search ends at once, and the missing partition is named."""
+    nodes = [
+        node(f"{number}/{count}", frozenset(range(number, 256, count)))
+        for count in (32, 64, 48)
+        for number in range(count)
+    ]
+    one_short = [one for one in nodes if one.url not in ("31/32", "63/64")]
+    for some in (nodes, one_short):
+        found = routes(some, {"orders": 256}, by_url)
+        assert sorted(number for route in found for _, number in route.share) == list(range(256))
+    rest = [one for one in one_short if one.url not in ("15/48", "31/48", "47/48")]
+    with pytest.raises(SowlineError, match="orders 63, 127, 191, 255"):
+        routes(rest, {"orders": 256}, by_url)

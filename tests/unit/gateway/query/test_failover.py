@@ -1,6 +1,7 @@
 """What a gateway answers while nodes fail, come back, lag, or change their shards."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -166,3 +167,32 @@ async def test_a_node_that_was_restarted_as_another_shard() -> None:
         known[one.url] = Announcement(one.url, other.shard, other.topics)
         known[other.url] = Announcement(other.url, one.shard, one.topics)
         assert await read(client) == list(range(40))
+
+
+async def test_a_node_that_holds_less_than_it_announced() -> None:
+    """Also for a bookmark of the past: the partitions that the answer names decide, and the query begins again."""
+    async with rig(["0/2", "1/2"]) as made:
+        filled(made)
+        client = made.client()
+        bookmark = (await client.ask("sow", top_n=0))[0]["bookmark"]
+        known = made.node_set.announcements._known
+        one, other = (known[node.url] for node in made.nodes)
+        positions = one.topics["orders"].positions | other.topics["orders"].positions
+        both = {"orders": replace(one.topics["orders"], positions=positions)}
+        for request in ({}, {"bookmark": bookmark}):
+            known[one.url] = Announcement(one.url, one.shard, both)
+            assert ids(await client.ask("sow", order_by="/id", **request)) == list(range(40))
+
+
+async def test_connections_that_ended_while_they_were_idle() -> None:
+    """They are not used again, and their node does not count as lost."""
+    async with rig(["0/1"]) as made:
+        filled(made)
+        client = made.client()
+        for _ in range(3):
+            assert await read(client) == list(range(40))
+            await made.nodes[0].stop()
+            await made.nodes[0].start()
+            while not made.node_set.announcements.nodes:
+                await made.node_set.announcements.next_news(1)
+        assert made.node_set.announcements.lost == 0

@@ -5,7 +5,8 @@ import json
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +15,7 @@ from sowline.filter import compile_filter
 from sowline.model.bookmark import parse_bookmark
 from sowline.model.key import hash_of
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
-from tests.unit.gateway.rig import Json, Rig, RigClient, rig
+from tests.unit.gateway.rig import Json, Node, Rig, RigClient, rig
 
 SECONDS_MAX = 20.0
 
@@ -50,7 +51,6 @@ class Subscriber:
         if message["command"] == "group_begin" and message.get("reset"):
             self.held.clear()
         for record in message["records"] if message["command"] == "sow" else ():
-            assert record["sow_key"] not in self.held
             self.held[record["sow_key"]] = record["data"]
         if message["command"] == "publish":
             if message.get("delta"):
@@ -251,8 +251,7 @@ async def test_pause_and_resume_across_a_failover() -> None:
         mine.send("pause", command_id="p", ack_type="processed")
         await asyncio.sleep(0.1)
         made.put({"id": 1, "v": 1})
-        part = mine.client.session.commands._subscriptions._entries["mine"].subscription._query.parts[0]  # type: ignore[attr-defined]
-        (node,) = (node for node in made.nodes if node.url == part.url)
+        node = serving(made, mine)
         await node.stop()
         await asyncio.sleep(0.5)
         assert not mine.held
@@ -318,3 +317,84 @@ async def test_a_client_that_does_not_read_slows_only_itself() -> None:
         await mine.until(lambda: {record["v"] for record in mine.held.values()} == set(range(2950, 3000)))
         assert slow.session.outbox.unsent_bytes < 2 << 20
         slow.session.close()
+
+
+@pytest.mark.parametrize("command", ["subscribe", "sow_and_subscribe"])
+async def test_a_bookmark_that_has_expired(command: str) -> None:
+    """With `reset` the client gets everything again, from all nodes; without it, the error of the node."""
+    async with rig(["0/2", "1/2"], ring=3) as made:
+        for number in range(10):
+            made.put({"id": number, "v": 1})
+        bookmark = (await made.client().ask("sow", top_n=0))[0]["bookmark"]
+        for turn in range(10):
+            for number in range(10):
+                made.put({"id": number, "v": turn})
+        gone = made.nodes[0].server
+        gone.written[_held_by(made, 0)[0]].clear()
+        with gone.patched(), made.nodes[1].server.patched():
+            async with subscriber(made, command=command, bookmark=bookmark, options="reset") as mine:
+                await mine.until(lambda: any(one.get("reset") for one in mine.messages))
+                await mine.until(lambda: mine.held == matching(made))
+                made.put({"id": 3, "v": 77})
+                await mine.until(lambda: mine.held == matching(made))
+            async with subscriber(made, command=command, bookmark=bookmark) as mine:
+                await mine.until(lambda: ("processed", "bookmark_expired") in mine.acks())
+
+
+def _held_by(made: Rig, number: int) -> list[int]:
+    return list(made.nodes[number].server.topic.partitions)
+
+
+async def test_pause_resume_and_checksums_while_it_begins() -> None:
+    """A pause holds although no node had begun; a checksum is refused, and does not hang."""
+    async with rig(["0/2", "1/2"]) as made:
+        made.put({"id": 1, "v": 1})
+        for node in made.nodes:
+            await node.stop()
+        async with subscriber(made, command="subscribe", ack_type="processed") as mine:
+            mine.send("pause", command_id="p", ack_type="processed")
+            mine.send("heartbeat", command_id="h", topic="")
+            await mine.until(lambda: ("processed", "not ready") in mine.acks())
+            for node in made.nodes:
+                await node.start()
+            await mine.until(lambda: any("bookmark" in one for one in mine.messages))
+            await asyncio.sleep(0.2)
+            made.put({"id": 2, "v": 2})
+            await asyncio.sleep(0.2)
+            assert not mine.held
+            mine.send("resume", command_id="r", ack_type="processed")
+            await mine.until(lambda: len(mine.held) == 1)
+
+
+async def test_a_query_is_not_behind_live_messages() -> None:
+    """The client has seen a change of a replica that is ahead: its next query is not answered by the other."""
+    async with (
+        rig(["0/1", "0/1"]) as made,
+        subscriber(made, command="subscribe", ack_type="processed") as mine,
+    ):
+        await mine.until(lambda: bool(mine.acks()))
+        ahead = serving(made, mine)
+        for number in range(20):
+            made.put({"id": number, "v": 1}, of=[ahead])
+            await mine.until(partial(holds, mine, number + 1))
+            mine.send("sow", command_id=f"q{number}", sub_id="", ack_type="completed")
+            await mine.until(partial(completed, mine, number + 1))
+            ended = [one["records"] for one in mine.messages if one["command"] == "group_end"]
+            assert ended[-1] == number + 1
+
+
+def holds(mine: Subscriber, count: int) -> bool:
+    """Return whether a client holds so many records."""
+    return len(mine.held) == count
+
+
+def completed(mine: Subscriber, count: int) -> bool:
+    """Return whether so many commands of a client are completed."""
+    return [kind for kind, _ in mine.acks()].count("completed") == count
+
+
+def serving(made: Rig, mine: Subscriber) -> Node:
+    """Return the one node that a subscription is at."""
+    commands = cast(Any, mine.client.session.commands)
+    (part,) = commands._subscriptions._entries["mine"].subscription._query.parts
+    return next(node for node in made.nodes if node.url == part.url)
