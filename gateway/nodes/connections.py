@@ -221,10 +221,13 @@ class ConnectionPool:
         task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, also those that are in use, and wait until they are closed."""
         for url in {url for url, _ in self._idle}:
             self.forget(url)
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        for connection in self._leased:
+            self._start_closing(connection)
+        while self._closing:
+            await asyncio.gather(*self._closing, return_exceptions=True)
 
 
 def _refusal(error: InvalidStatus, url: str) -> Exception:

@@ -72,7 +72,7 @@ class Part:
                 self.warnings = message.warnings
                 self.has_begun = True
                 return
-        raise NodeLost(f"{self.url}: the answer has no records")
+        raise NodeLost(f"{self.url}: the answer ended before it began")
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Yield the records as they arrive, then note the counts; raise the node's error, or `NodeLost`."""

@@ -1,7 +1,8 @@
 """A query over all partitions of its topics, which several nodes hold.
 
-Each node takes its own instant. Together they are one instant for each partition, as an answer of one query service
-is. Until the first record is sent, a node that fails is replaced by another one; after that the query fails.
+Each node takes its own instant: the answer is consistent within each partition, not across partitions, as that of one
+query service is. Until all nodes have begun, a node that fails is replaced by another one; after that the query
+fails.
 """
 
 import asyncio
@@ -77,7 +78,7 @@ class ShardedQuery:
         *,
         has_group: bool = True,
     ) -> None:
-        """Prepare a query; or a subscription, if those fields of the nodes' command are given that a query lacks."""
+        """Prepare a query; or, with the fields in which the nodes' command differs from one, a subscription."""
         self.result = Result()
         self._subscription = subscription
         self._has_group = has_group
@@ -200,7 +201,7 @@ class ShardedQuery:
                 async for batch in part.batches():
                     await queue.put(batch)
                 await queue.put(None)
-            except (SowlineError, NodeLost) as error:
+            except Exception as error:
                 await queue.put(error)
 
         tasks = [asyncio.create_task(read(part)) for part in self._parts]
@@ -276,7 +277,7 @@ class ShardedQuery:
 
 
 def _agreed(parts: Sequence[Part]) -> list[str]:
-    """Return the warnings of all nodes that have records: a field that one node knows is not unknown."""
+    """Return the warnings that every node with records gives: a field that one of them knows is not unknown."""
     filled = [part for part in parts if part.topic_matches]
     return (
         [one for one in filled[0].warnings if all(one in part.warnings for part in filled)] if filled else []

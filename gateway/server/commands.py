@@ -34,7 +34,7 @@ from sowline.serving.sessions.running_queries import RunningQueries
 from sowline.serving.sessions.session import Waiting
 from sowline.serving.sessions.status import SubscriptionStatus
 
-GROUPS_MAX = 8
+SNAPSHOTS_MAX = 8
 """Queries and snapshots of one client that nodes answer at a time: their messages wait outside of its outbox."""
 
 SUBSCRIPTIONS_MAX = 200
@@ -51,7 +51,7 @@ class GatewayCommands:
         self._runner = CommandRunner(outbox, login)
         self._running = RunningQueries(self._runner)
         self._seen = SeenPositions()
-        self._groups = asyncio.Semaphore(GROUPS_MAX)
+        self._snapshot_slots = asyncio.Semaphore(SNAPSHOTS_MAX)
         self._subscriptions = subscriptions = OpenSubscriptions(self._runner, self._running)
         self._handlers: dict[str, Callable[[Request], None]] = {
             "sow": self._sow,
@@ -125,7 +125,7 @@ class GatewayCommands:
         return seen.floor(logs, request.at_least)
 
     async def _run_sow(self, request: Request, topics: Sequence[str], rights: Rights) -> None:
-        async with self._groups:
+        async with self._snapshot_slots:
             try:
                 query = await self._begun(request, topics, rights)
             except SowlineError as error:
@@ -221,7 +221,13 @@ class GatewayCommands:
                 f"expected at most {SUBSCRIPTIONS_MAX} subscriptions on one connection to a gateway",
             )
         return ForwardedSubscription(
-            self._context, self._outbox, request, topics, self._runner.rights, self._seen, self._groups
+            self._context,
+            self._outbox,
+            request,
+            topics,
+            self._runner.rights,
+            self._seen,
+            self._snapshot_slots,
         )
 
     def _heartbeat(self, request: Request) -> None:

@@ -54,7 +54,10 @@ _SIDS = b'"sids":["s"]'
 
 
 class FreshGroup(Exception):
-    """A node can't continue, and begins with a new group. So do all others. `mark` is how the client gets it."""
+    """A node can't continue, and begins with a new snapshot. The gateway then takes one of all nodes.
+
+    `mark` is how the client gets it.
+    """
 
     def __init__(self, mark: Mark) -> None:
         super().__init__("a node begins with a new group")
@@ -72,7 +75,7 @@ class ForwardedSubscription:
         topics: Sequence[str],
         rights: Rights,
         seen: SeenPositions,
-        groups: asyncio.Semaphore,
+        snapshot_slots: asyncio.Semaphore,
     ) -> None:
         self._context = context
         self._outbox = outbox
@@ -82,7 +85,7 @@ class ForwardedSubscription:
         self._logs = list(self._names)
         self._rights = rights
         self._seen = seen
-        self._groups = groups
+        self._snapshot_slots = snapshot_slots
         self._sub_id = request.id_of_subscription
         self._sids = b'"sids":%s' % msgspec.json.encode([self._sub_id])
         self._query: ShardedQuery | None = None
@@ -90,6 +93,8 @@ class ForwardedSubscription:
         self._going = asyncio.Event()
         if not request.parsed_options.pause:
             self._going.set()
+        self._nodes_are_paused = False
+        """Whether the nodes of the query began paused."""
         self._checksum: NodeChecksums | None = None
         self._checking = asyncio.Lock()
         self._numbers = itertools.count(1)
@@ -126,8 +131,8 @@ class ForwardedSubscription:
         """Return the request of a client that comes back with its bookmark."""
         options = self._request.options
         if not self._request.parsed_options.reset:
-            # The client chose a start for the bookmark of its request only. Within the subscription, changes that are
-            # gone are an error.
+            # `now` and `epoch` are for the bookmark of the client's request. If changes are gone later, that is an
+            # error: the client must learn of it.
             options = ",".join(filter(None, [options.strip(), "bookmark_not_found=fail"]))
         return msgspec.structs.replace(
             self._request, bookmark=self._sent.bookmark, options=options, at_least="", max_staleness=""
@@ -147,30 +152,33 @@ class ForwardedSubscription:
         if before is not None:
             await before.close()
         has_group = request.has_snapshot and not request.bookmark_range.is_return
-        if not has_group:
-            self._query = await self._begun(request, has_group=False)
-            self._acknowledge(self._query)
-            return
-        self.is_querying = True
-        async with self._groups:
-            query = await self._begun(request, has_group=True)
-            try:
-                await send_group(self._outbox, request, query, mark)
-            except BaseException:
-                await query.close()
-                raise
-        self.is_querying = False
+        if has_group:
+            self.is_querying = True
+            async with self._snapshot_slots:
+                query = await self._begun(request, has_group=True)
+                try:
+                    await send_group(self._outbox, request, query, mark)
+                except BaseException:
+                    await query.close()
+                    raise
+            self.is_querying = False
+        else:
+            query = await self._begun(request, has_group=False)
         self._query = query
-        self._acknowledge(query, has_group=True)
+        self._acknowledge(query, has_group=has_group)
+        # The client may have paused or resumed while there was no query to tell
+        # (test_pause_and_resume_while_the_snapshot_is_sent).
+        if self._nodes_are_paused == self._going.is_set():
+            await self._tell(query, "resume" if self._nodes_are_paused else "pause")
 
     async def _begun(self, request: Request, *, has_group: bool) -> ShardedQuery:
         """Return a subscription that has begun at all nodes."""
-        is_paused = not self._going.is_set()
+        self._nodes_are_paused = not self._going.is_set()
         subscription: dict[str, Any] = {
             "command": request.command,
             "sub_id": SUB_ID,
             "ack_type": "processed,completed" + (",stats" if request.has_snapshot else ""),
-            "options": with_pause(request.options, is_paused),
+            "options": with_pause(request.options, self._nodes_are_paused),
         }
         begins_now = request.bookmark_range.begins_now
         seen = self._seen if begins_now else SeenPositions()
@@ -195,8 +203,6 @@ class ForwardedSubscription:
                 acknowledge_processed(
                     self._outbox, self._request, bookmark=query.bookmark, sub_id=self._sub_id
                 )
-            if is_paused is self._going.is_set():
-                await self._tell(query, "resume" if is_paused else "pause")
         except BaseException:
             await query.close()
             raise

@@ -92,8 +92,8 @@ async def subscriber(made: Rig, rights: Rights = EVERYTHING, **request: Any) -> 
         yield found
     finally:
         reading.cancel()
+        await asyncio.wait([reading])
         found.client.session.close()
-        await asyncio.sleep(0)
 
 
 def matching(made: Rig, test: Any = lambda record: True) -> dict[str, Json]:
@@ -398,3 +398,27 @@ def serving(made: Rig, mine: Subscriber) -> Node:
     commands = cast(Any, mine.client.session.commands)
     (part,) = commands._subscriptions._entries["mine"].subscription._query.parts
     return next(node for node in made.nodes if node.url == part.url)
+
+
+@pytest.mark.parametrize("options", ["", "pause"])
+async def test_pause_and_resume_while_the_snapshot_is_sent(options: str) -> None:
+    """The last command counts once the snapshot has been sent, whether the subscription began paused or not."""
+    async with rig(["0/2", "1/2"], partitions=2) as made:
+        for number in range(3000):
+            made.put({"id": number, "v": 1, "text": "x" * 500})
+        client = made.client()
+        mine = Subscriber(client)
+        mine.send("sow_and_subscribe", options=options)
+        while not client.session.outbox.unsent_bytes:
+            await asyncio.sleep(0.001)
+        mine.send("resume" if options else "pause", command_id="p")
+        reading = asyncio.create_task(mine.read())
+        await mine.until(lambda: len(mine.held) == 3000)
+        made.put({"id": 1, "v": 2})
+        if not options:
+            await asyncio.sleep(0.3)
+            assert not any(one["command"] == "publish" for one in mine.messages)
+            mine.send("resume", command_id="r")
+        await mine.until(lambda: any(one["command"] == "publish" for one in mine.messages))
+        reading.cancel()
+        await asyncio.wait([reading])
