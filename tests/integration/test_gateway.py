@@ -62,11 +62,14 @@ def test_views_equal_the_model_while_processes_are_killed(sharded: Sharded) -> N
         client.local_view(topic, filter=FILTER) as some,
     ):
         with Publishers(made, topic, new_seed(), count=2) as publishers:
-            for service in (nodes[0], nodes[4], gateway, nodes[2]):
+            killed = (nodes[0], nodes[4], gateway, nodes[2])
+            for service in killed:
                 goal = publishers.written + 100
                 wait_for(lambda goal=goal: publishers.written >= goal, "the load to move on")
                 service.kill()
                 service.start()
+            # Not within the loop: publishers write only so many commands, and a start may take long.
+            for service in killed:
                 service.wait_ready()
         wait_for(lambda: not model_of(made, topic).missing, "every forward to be on the log")
         made.wait_settled(gateway.url, topic)
