@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import httpx2
+import orjson
 
 from gateway.nodes.connections import NodeLost
 from sowline.config.credentials import Credentials
+from sowline.errors import SowlineError
 from sowline.serving.authorization.delegation import headers_of
 from sowline.serving.authorization.entitlements import Rights
 
@@ -23,6 +25,20 @@ class NodeAnswer(NamedTuple):
     status: int
     body: bytes
     headers: Mapping[str, str]
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether it is an error instead of what was asked for."""
+        return self.status != 200
+
+    @property
+    def error(self) -> SowlineError:
+        """The error in a refusal."""
+        try:
+            found = orjson.loads(self.body)
+            return SowlineError(found["reason"], found["message"])
+        except (ValueError, LookupError, TypeError):
+            return SowlineError("internal", f"a query service answered with status {self.status}")
 
 
 class NodeHttp:

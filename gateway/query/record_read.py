@@ -2,14 +2,9 @@
 
 from collections.abc import Collection
 
-import orjson
-
-from gateway.nodes.connections import NodeLost
-from gateway.nodes.failover import NodesFailed, with_failover
+from gateway.nodes.failover import replaceable, with_failover
 from gateway.nodes.http import NodeAnswer, NodeHttp
 from gateway.nodes.node_set import RETRY_REASONS, NodeSet
-from gateway.nodes.routing import unavailable
-from sowline.errors import SowlineError
 from sowline.model.key import partition_of
 from sowline.serving.authorization.entitlements import Rights
 
@@ -26,23 +21,11 @@ async def read_from_holder(
 
     async def attempt(avoid: Collection[str]) -> NodeAnswer:
         node = nodes.holder(topic, number, avoid)
-        try:
+        async with replaceable(nodes, node.url, share):
             answer = await http.get(node.url, path, query, rights)
-        except NodeLost:
-            nodes.lost(node.url)
-            raise NodesFailed([node.url], unavailable(share)) from None
-        if answer.status >= TRY_ANOTHER or answer.status == 421:
-            error = _error_of(answer)
-            if error.reason in RETRY_REASONS:
-                raise NodesFailed([node.url], error)
+            may_be_its_own = answer.status >= TRY_ANOTHER or answer.status == 421
+            if may_be_its_own and answer.error.reason in RETRY_REASONS:
+                raise answer.error
         return answer
 
     return await with_failover(nodes, attempt)
-
-
-def _error_of(answer: NodeAnswer) -> SowlineError:
-    try:
-        found = orjson.loads(answer.body)
-        return SowlineError(found["reason"], found["message"])
-    except (ValueError, LookupError, TypeError):
-        return SowlineError("internal", f"a query service answered with status {answer.status}")

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from fanout.engine.groups import Groups
-from gateway.nodes.connections import NodeLost
+from gateway.nodes.connections import COMMAND_ID, NodeLost
 from gateway.nodes.failover import NodesFailed, replaceable, with_failover
 from gateway.nodes.node_set import NodeSet
 from gateway.nodes.routing import UNAVAILABLE, Route, unavailable
@@ -57,7 +57,7 @@ def forwarded(request: Request, command: str, floor: str = "", **fields: Any) ->
         name: list(value) if isinstance(value, tuple) else value for name, value in given.items() if value
     }
     fresh = {"at_least": floor} if floor else {}
-    return {"command": command, "command_id": "1", **kept, **fresh, **fields}
+    return {"command": command, "command_id": COMMAND_ID, **kept, **fresh, **fields}
 
 
 class ShardedQuery:

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-import orjson
-
 from gateway.context import GatewayContext
 from gateway.query.access_paths import explain
 from gateway.query.record_read import read_from_holder
@@ -183,9 +181,8 @@ class GatewayCommands:
         answer = await read_from_holder(
             self._nodes, self._context.http, topic, request.key, path, query, rights
         )
-        if answer.status != 200:
-            refusal = orjson.loads(answer.body)
-            raise SowlineError(refusal["reason"], refusal["message"])
+        if answer.is_refusal:
+            raise answer.error
         timeline = timeline_of(answer.body)
         acknowledge_processed(self._outbox, request, bookmark=timeline.bookmark)
         await send_timeline(self._outbox, request, timeline)

@@ -13,19 +13,7 @@ from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
 from sowline.client.stream import Stream
 from sowline.model.bookmark_range import Given, bookmark_text
 from sowline.protocol.client_message import Message
-
-EXPLAINED = (
-    "bookmark",
-    "filter",
-    "condition",
-    "options",
-    "order_by",
-    "top_n",
-    "skip_n",
-    "sow_keys",
-    "at_least",
-    "max_staleness",
-)
+from sowline.protocol.request import QUERY_FIELDS
 
 
 class Subscribing:
@@ -127,7 +115,7 @@ class RecordReading:
     async def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
         """Return the access path that a query would take in each topic, and how many records it would examine."""
         fields = Ask("sow", topic, **reading).request("")
-        asked = {name: fields[name] for name in EXPLAINED if name in fields}
+        asked = {name: fields[name] for name in QUERY_FIELDS if name in fields}
         return await self._http.post(topic, "explain", {}, orjson.dumps(asked))
 
     async def record(self, topic: str, key: str, **fresh: Unpack[Fresh]) -> dict[str, Any]:

@@ -57,6 +57,21 @@ KEYED = ("publish", "delta_publish", "delta", "sow_delete")
 """The commands that may name one record by its SOW key."""
 
 
+QUERY_FIELDS = (
+    "bookmark",
+    "filter",
+    "condition",
+    "options",
+    "order_by",
+    "top_n",
+    "skip_n",
+    "sow_keys",
+    "at_least",
+    "max_staleness",
+)
+"""The fields of a query that is sent by HTTP."""
+
+
 class SowKeys(tuple[str, ...]):
     """The SOW keys in a request: an array of strings, or one string (comma-separated, or a JSON array)."""
 

@@ -184,14 +184,14 @@ class LocalStack:
         """Return the service that clients use: a query service, or a gateway with the query services behind it."""
         if self._shards == 1:
             more = {"SOWLINE_SNAPSHOT_DIR": str(self._data_dir / "snapshots")}
-            return [self._for_clients(ANSWERS, Program.QUERY_SERVICE, common | more)]
+            return [self._for_clients(Program.QUERY_SERVICE, common | more)]
         token, access = self._nodes_access()
         nodes = [self._node(number, common, access) for number in range(self._shards)]
         more = {
             "SOWLINE_NODES": ",".join(node.url for node in nodes),
             "SOWLINE_NODES_TOKEN_FILE": str(token),
         }
-        return [*nodes, self._for_clients(ANSWERS, Program.GATEWAY, common | more)]
+        return [*nodes, self._for_clients(Program.GATEWAY, common | more)]
 
     def _node(self, number: int, common: dict[str, str], access: Path) -> StackProcess:
         """Return a query service that holds a shard, for the gateway only."""
@@ -199,7 +199,7 @@ class LocalStack:
             "SOWLINE_SHARD": f"{number}/{self._shards}",
             "SOWLINE_SNAPSHOT_DIR": str(self._data_dir / f"snapshots-{number}-of-{self._shards}"),
             "SOWLINE_ACCESS": str(access),
-            # What the environment says of TLS is for clients: they use the gateway.
+            # The TLS settings of the environment are for clients, which connect to the gateway.
             **dict.fromkeys(("SOWLINE_TLS_CERT", "SOWLINE_TLS_KEY", "SOWLINE_TLS_CLIENT_CA"), ""),
             "SOWLINE_TLS_CLIENT_REQUIRED": "false",
         }
@@ -220,7 +220,7 @@ class LocalStack:
         )
         return token, access
 
-    def _for_clients(self, name: str, program: Program, more: dict[str, str]) -> StackProcess:
+    def _for_clients(self, program: Program, more: dict[str, str]) -> StackProcess:
         """Return the service that clients connect to."""
         if self._access is not None:
             more["SOWLINE_ACCESS"] = str(self._access.resolve())
@@ -228,7 +228,7 @@ class LocalStack:
             given = os.environ.get("SOWLINE_ORIGINS", "")
             more["SOWLINE_ORIGINS"] = ",".join((*filter(None, [given]), *self._origins))
         scheme = "https" if os.environ.get("SOWLINE_TLS_CERT") else "http"
-        return StackProcess(name, program, self._host, self._port, more, scheme)
+        return StackProcess(ANSWERS, program, self._host, self._port, more, scheme)
 
     def _wait_ready(self) -> bool:
         """Wait until every service is ready; raise `not started` if one ends. Return False after a signal to stop."""

@@ -19,7 +19,22 @@ Rank = tuple[int, Number, int, str]
 _INTEGER, _DOUBLE, _BOOLEAN, _TEXT = range(4)
 
 
-class OrderedValues:
+class _Values:
+    """Values that another state exports, and this one adds."""
+
+    __slots__ = ()
+
+    def add(self, value: Scalar) -> None:
+        """Add a value."""
+        raise NotImplementedError
+
+    def merge(self, exported: Iterable[Scalar]) -> None:
+        """Add the values that another state exported."""
+        for value in exported:
+            self.add(value)
+
+
+class OrderedValues(_Values):
     """The values in order, without NaN, which has no rank."""
 
     __slots__ = ("_counts", "order")
@@ -47,11 +62,6 @@ class OrderedValues:
         """Return the first and the last value: no other one can be first or last of more values."""
         return [] if not self.order else [self.smallest(), self.largest()]
 
-    def merge(self, exported: Iterable[Scalar]) -> None:
-        """Add the first and the last value of another state."""
-        for value in exported:
-            self.add(value)
-
     def smallest(self) -> Scalar:
         """Return the first value; NULL without values."""
         return ranked(self.order[0]) if self.order else None
@@ -61,7 +71,7 @@ class OrderedValues:
         return ranked(self.order[-1]) if self.order else None
 
 
-class Texts:
+class Texts(_Values):
     """The values as texts, each once, in order."""
 
     __slots__ = ("_ranks",)
@@ -81,11 +91,6 @@ class Texts:
         """Return the texts."""
         return [text for *_, text in self._ranks.order]
 
-    def merge(self, exported: Iterable[Scalar]) -> None:
-        """Add the texts of another state."""
-        for text in exported:
-            self.add(text)
-
     def joined(self, delimiter: str) -> str | None:
         """Return the texts joined by the delimiter, cut at `CONCAT_CHARS_MAX`; NULL without values."""
         texts: list[str] = []
@@ -99,7 +104,7 @@ class Texts:
         return delimiter.join(texts) if texts else None
 
 
-class Distinct:
+class Distinct(_Values):
     """Return the number of different values.
 
     In the filter language, 1 equals '1' and '01', but these two differ. So if strings spell a number, each of them
@@ -154,11 +159,6 @@ class Distinct:
     def exported(self) -> list[Scalar]:
         """Return the values, each once."""
         return [ranked(ranking) for ranking in self._counts]
-
-    def merge(self, exported: Iterable[Scalar]) -> None:
-        """Add the values of another state."""
-        for value in exported:
-            self.add(value)
 
     def unique(self) -> Scalar:
         """Return the first value in order if all are equal; otherwise, or without values, NULL."""

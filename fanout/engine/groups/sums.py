@@ -42,7 +42,22 @@ class Count:
         self.count += exported
 
 
-class Sums:
+class _Totals:
+    """Counts and sums in attributes; those of two states add up."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def exported(self) -> list[int]:
+        """Return all counts and sums, in the order of the names of their attributes."""
+        return [getattr(self, name) for name in self.__slots__]
+
+    def merge(self, exported: Sequence[int]) -> None:
+        """Add the counts and sums of another state."""
+        for name, more in zip(self.__slots__, exported, strict=True):
+            setattr(self, name, getattr(self, name) + more)
+
+
+class Sums(_Totals):
     """The exact sum: of integers as an integer, of doubles as an integer multiple of 2⁻¹⁰⁷⁴."""
 
     __slots__ = (
@@ -90,15 +105,6 @@ class Sums:
         else:
             self._negative_infinities += times
 
-    def exported(self) -> list[int]:
-        """Return all counts and sums, in the order of the names of their attributes."""
-        return [getattr(self, name) for name in self.__slots__]
-
-    def merge(self, exported: Sequence[int]) -> None:
-        """Add the counts and sums of another state."""
-        for name, more in zip(self.__slots__, exported, strict=True):
-            setattr(self, name, getattr(self, name) + more)
-
     def sum(self) -> Number | None:
         """Return the sum, NULL without values.
 
@@ -122,7 +128,7 @@ class Sums:
         return _ratio((self._integers << SCALE_BITS) + self._scaled, divisor << SCALE_BITS)
 
 
-class Squares:
+class Squares(_Totals):
     """The exact sums of the values and of their squares, for the standard deviations."""
 
     __slots__ = ("_count", "_not_finite", "_squares", "_values")
@@ -151,15 +157,6 @@ class Squares:
         significand, shift = _binary(number)
         self._values += (significand << shift) * times
         self._squares += (significand * significand << 2 * shift) * times
-
-    def exported(self) -> list[int]:
-        """Return all counts and sums, in the order of the names of their attributes."""
-        return [getattr(self, name) for name in self.__slots__]
-
-    def merge(self, exported: Sequence[int]) -> None:
-        """Add the counts and sums of another state."""
-        for name, more in zip(self.__slots__, exported, strict=True):
-            setattr(self, name, getattr(self, name) + more)
 
     def of_population(self) -> float | None:
         """Return STDDEV_POP; NULL without values."""

@@ -9,21 +9,11 @@ from starlette.requests import Request as HttpRequest
 
 from sowline.errors import SowlineError
 from sowline.model.body import why_not_json
+from sowline.protocol.request import QUERY_FIELDS
 from sowline.serving.authorization.entitlements import NOT_ENTITLED, Entitlements, Rights
 
 NDJSON = "application/x-ndjson"
 FRESHNESS = ("at_least", "max_staleness")
-SOW_FIELDS = (
-    "bookmark",
-    "filter",
-    "condition",
-    "options",
-    "order_by",
-    "top_n",
-    "skip_n",
-    "sow_keys",
-    *FRESHNESS,
-)
 NUMBERS = ("top_n", "skip_n")
 
 
@@ -71,8 +61,8 @@ async def sow_fields_in(request: HttpRequest, bytes_max: int) -> dict[str, Any]:
         if not isinstance(given, dict):
             raise SowlineError("bad request", "expected a JSON object as the body")
         fields |= given
-    if unknown := fields.keys() - SOW_FIELDS:
-        accepted = ", ".join(SOW_FIELDS)
+    if unknown := fields.keys() - QUERY_FIELDS:
+        accepted = ", ".join(QUERY_FIELDS)
         raise SowlineError("bad request", f"expected the fields {accepted}, got {', '.join(sorted(unknown))}")
     return fields
 
