@@ -35,10 +35,7 @@ class SeenPositions:
 
     def note(self, positions: Mapping[str, Positions]) -> None:
         """Note the positions of an answer about the current records, or of a live message."""
-        for log, held in positions.items():
-            mine = self._positions.setdefault(log, {})
-            for number, position in held.items():
-                mine[number] = max(position, mine.get(number, position))
+        _advance(self._positions, positions)
 
     def is_ahead_of(self, positions: Mapping[str, Positions]) -> bool:
         """Whether the client was sent a newer position of a partition than the one among these."""
@@ -57,13 +54,16 @@ class SeenPositions:
         return newest(seen, parse_bookmark(at_least)) if at_least else seen
 
 
-def newest(one: Mapping[str, Positions], other: Mapping[str, Positions]) -> dict[str, Positions]:
+def newest(one: Mapping[str, Positions], other: Mapping[str, Positions]) -> PositionsByLog:
     """Return the newer position of each partition."""
-    logs = {**dict.fromkeys(one), **dict.fromkeys(other)}
-    found: dict[str, Positions] = {}
-    for log in logs:
-        held = dict(one.get(log, {}))
-        for number, position in other.get(log, {}).items():
-            held[number] = max(position, held.get(number, position))
-        found[log] = held
+    found = {log: dict(held) for log, held in one.items()}
+    _advance(found, other)
     return found
+
+
+def _advance(positions: PositionsByLog, others: Mapping[str, Positions]) -> None:
+    """Replace positions by others that are newer, and add those of other partitions."""
+    for log, held in others.items():
+        mine = positions.setdefault(log, {})
+        for number, position in held.items():
+            mine[number] = max(position, mine.get(number, position))

@@ -1,7 +1,7 @@
 """The commands of one client of a gateway."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from gateway.context import GatewayContext
@@ -20,17 +20,14 @@ from sowline.serving.authorization.entitlements import Rights, chosen_topic, cho
 from sowline.serving.outbox.group import (
     acknowledge,
     acknowledge_completed,
-    acknowledge_done,
     acknowledge_processed,
     send_group,
     send_timeline,
 )
 from sowline.serving.outbox.outbox import Outbox
-from sowline.serving.sessions.command_runner import CommandRunner
-from sowline.serving.sessions.open_subscriptions import OpenSubscriptions, ServedSubscription
-from sowline.serving.sessions.running_queries import RunningQueries
+from sowline.serving.sessions.open_subscriptions import ServedSubscription
 from sowline.serving.sessions.session import Waiting
-from sowline.serving.sessions.status import SubscriptionStatus
+from sowline.serving.sessions.session_commands import SessionCommands
 
 SNAPSHOTS_MAX = 8
 """Queries and snapshots of one client that nodes answer at a time: their messages wait outside of its outbox."""
@@ -39,18 +36,16 @@ SUBSCRIPTIONS_MAX = 200
 """Subscriptions of one client: each has a connection to every node."""
 
 
-class GatewayCommands:
+class GatewayCommands(SessionCommands):
     """Queries over all nodes, for one client."""
 
     def __init__(self, context: GatewayContext, outbox: Outbox, login: LoginSession) -> None:
+        super().__init__(outbox, login)
         self._context = context
         self._nodes = context.nodes
-        self._outbox = outbox
-        self._runner = CommandRunner(outbox, login)
-        self._running = RunningQueries(self._runner)
         self._seen = SeenPositions()
         self._snapshot_slots = asyncio.Semaphore(SNAPSHOTS_MAX)
-        self._subscriptions = subscriptions = OpenSubscriptions(self._runner, self._running)
+        subscriptions = self._subscriptions
         self._handlers: dict[str, Callable[[Request], None]] = {
             "sow": self._sow,
             "explain": self._explain,
@@ -59,29 +54,11 @@ class GatewayCommands:
             "sow_and_subscribe": self._subscribe,
             "delta_subscribe": self._subscribe,
             "sow_and_delta_subscribe": self._subscribe,
-            "heartbeat": self._heartbeat,
+            "heartbeat": self.heartbeat,
             "unsubscribe": subscriptions.unsubscribe,
             "pause": subscriptions.pause,
             "resume": subscriptions.resume,
         }
-
-    @property
-    def subscriptions_count(self) -> int:
-        """The number of subscriptions."""
-        return len(self._subscriptions)
-
-    def subscription_statuses(self) -> Iterator[SubscriptionStatus]:
-        """Yield the status of each subscription, the oldest first."""
-        return self._subscriptions.statuses()
-
-    @property
-    def queries_count(self) -> int:
-        """The number of running queries."""
-        return len(self._running)
-
-    def queries(self) -> Iterator[Request]:
-        """Yield the requests of the running queries, the oldest first."""
-        return self._running.requests()
 
     async def take_turn(self) -> None:
         """Let other clients run."""
@@ -89,11 +66,6 @@ class GatewayCommands:
 
     async def send_progress(self) -> None:
         """Do nothing: the nodes send the bookmarks of idle subscriptions, and these are passed on."""
-
-    def close(self) -> None:
-        """End all subscriptions and queries."""
-        self._subscriptions.close()
-        self._running.close()
 
     def begin(self, request: Request) -> Waiting:
         """Start a command, other than a logon; raise if it is refused."""
@@ -226,10 +198,3 @@ class GatewayCommands:
             self._seen,
             self._snapshot_slots,
         )
-
-    def _heartbeat(self, request: Request) -> None:
-        if request.sub_id:
-            self._subscriptions.heartbeat(request)
-            return
-        self._outbox.put(message("heartbeat", command_id=request.command_id))
-        acknowledge_done(self._outbox, request)

@@ -8,6 +8,7 @@ from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, format_bookmark
 from sowline.model.position import Position
+from sowline.serving.http.topics import described_definition
 
 
 def described_topic(nodes: NodeSet, topic: TopicDefinition) -> dict[str, Any]:
@@ -20,17 +21,7 @@ def described_topic(nodes: NodeSet, topic: TopicDefinition) -> dict[str, Any]:
     lags = sorted((one for part in parts for one in part["lags"]), key=lambda one: one["partition"])
     positions: Positions = {one["partition"]: Position.parse(one["position"]) for one in lags}
     return {
-        "name": topic.name,
-        "message_type": topic.message_type,
-        "sow": topic.has_sow,
-        "key": topic.key_sent,
-        "key_domain": topic.key_domain,
-        "preprocessing": list(topic.preprocessing),
-        "log": topic.log,
-        "partitions": topic.partitions,
-        "documents": topic.documents,
-        "record_bytes_max": topic.record_bytes_max,
-        "changes_kept_seconds": topic.change_window / 1000,
+        **described_definition(topic),
         "records": sum(part["records"] for part in parts),
         "bookmark": format_bookmark({topic.log: positions}),
         "loading": not parts,

@@ -1,6 +1,6 @@
 """The commands of one client: checks the topics and the rights of each, and passes it to its handler."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 from query_service.context import ServiceContext
@@ -11,29 +11,24 @@ from query_service.server.query_commands import QueryCommands
 from query_service.server.write_commands import WriteCommands
 from sowline.errors import SowlineError
 from sowline.protocol.request import Request
-from sowline.protocol.server_message import failure, message
+from sowline.protocol.server_message import failure
 from sowline.serving.access.login_session import LoginSession
-from sowline.serving.outbox.group import acknowledge_done
 from sowline.serving.outbox.outbox import Outbox
-from sowline.serving.sessions.command_runner import CommandRunner
-from sowline.serving.sessions.open_subscriptions import OpenSubscriptions
 from sowline.serving.sessions.session import Waiting
-from sowline.serving.sessions.status import SubscriptionStatus
+from sowline.serving.sessions.session_commands import SessionCommands
 from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
 
 
-class ServiceCommands:
+class ServiceCommands(SessionCommands):
     """Queries, subscriptions and writes over the state of this query service."""
 
     def __init__(self, context: ServiceContext, outbox: Outbox, login: LoginSession) -> None:
+        super().__init__(outbox, login)
         self._context = context
-        self._outbox = outbox
-        self._runner = runner = CommandRunner(outbox, login)
-        self._queries = queries = QueryCommands(context, runner)
-        self._subscriptions = subscriptions = OpenSubscriptions(runner, queries.running)
-        self._writes = writes = WriteCommands(context, runner)
+        queries, subscriptions = QueryCommands(context, self._runner, self._running), self._subscriptions
+        self._writes = writes = WriteCommands(context, self._runner)
         self._handlers: dict[str, Callable[[Request], Waiting]] = {
-            "heartbeat": self._heartbeat,
+            "heartbeat": self.heartbeat,
             "timeline": queries.timeline,
             "unsubscribe": subscriptions.unsubscribe,
             "pause": subscriptions.pause,
@@ -52,24 +47,6 @@ class ServiceCommands:
             "delta_subscribe": self._subscribe,
             "sow_and_delta_subscribe": self._subscribe,
         }
-
-    @property
-    def subscriptions_count(self) -> int:
-        """The number of subscriptions."""
-        return len(self._subscriptions)
-
-    def subscription_statuses(self) -> Iterator[SubscriptionStatus]:
-        """Yield the status of each subscription, the oldest first."""
-        return self._subscriptions.statuses()
-
-    @property
-    def queries_count(self) -> int:
-        """The number of running queries."""
-        return len(self._queries.running)
-
-    def queries(self) -> Iterator[Request]:
-        """Yield the requests of the running queries, the oldest first."""
-        return self._queries.running.requests()
 
     async def take_turn(self) -> None:
         """Let other clients run: this one has used its share of time."""
@@ -118,19 +95,11 @@ class ServiceCommands:
         make = partial(subscription_for, self._context, self._outbox, request, checked)
         self._subscriptions.subscribe(request, make)
 
-    def _heartbeat(self, request: Request) -> None:
-        if request.sub_id:
-            self._subscriptions.heartbeat(request)
-            return
-        self._outbox.put(message("heartbeat", command_id=request.command_id))
-        acknowledge_done(self._outbox, request)
-
     async def send_progress(self) -> None:
         """Send the bookmarks of idle subscriptions; called at regular intervals."""
         await self._subscriptions.send_progress()
 
     def close(self) -> None:
         """End all subscriptions and queries of the client."""
-        self._subscriptions.close()
-        self._queries.running.close()
+        super().close()
         self._writes.close()

@@ -57,6 +57,7 @@ from sowline.serving.http.requests import (
     sow_fields_in,
     with_first,
 )
+from sowline.serving.http.topics import described_definition
 from sowline.serving.refusal import refused
 from sowline.serving.worker_thread import FILTER_CHAR_BYTES, bytes_to_read, in_worker_thread
 
@@ -108,19 +109,8 @@ class HttpApi:
         )
 
     def _describe(self, topic: TopicState) -> dict[str, Any]:
-        definition = topic.definition
         return {
-            "name": definition.name,
-            "message_type": definition.message_type,
-            "sow": definition.has_sow,
-            "key": definition.key_sent,
-            "key_domain": definition.key_domain,
-            "preprocessing": list(definition.preprocessing),
-            "log": definition.log,
-            "partitions": definition.partitions,
-            "documents": definition.documents,
-            "record_bytes_max": definition.record_bytes_max,
-            "changes_kept_seconds": definition.change_window / 1000,
+            **described_definition(topic.definition),
             "records": topic.size,
             "bookmark": topic.bookmark(topic.positions),
             "loading": topic.loading,
@@ -128,7 +118,7 @@ class HttpApi:
             **_lag_fields(topic),
             "changes_behind": self._state.changes_behind(topic),
             "newest_seconds": _seconds_since(topic.changed_time),
-            "subscriptions": self._context.dispatcher.live_in(definition.name),
+            "subscriptions": self._context.dispatcher.live_in(topic.definition.name),
         }
 
     async def fields(self, request: HttpRequest) -> Response:

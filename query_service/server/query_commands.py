@@ -25,19 +25,19 @@ from sowline.serving.sessions.running_queries import RunningQueries
 class QueryCommands:
     """The queries of one session."""
 
-    def __init__(self, context: ServiceContext, runner: CommandRunner) -> None:
+    def __init__(self, context: ServiceContext, runner: CommandRunner, running: RunningQueries) -> None:
         self._runner = runner
         self._context = context
         self._outbox = runner.outbox
-        self.running = RunningQueries(runner)
+        self._running = running
 
     def sow(self, request: Request, checked: ReadRequest) -> None:
         """Start a query; without a bookmark it is of the current records."""
-        self.running.check_limit()
+        self._running.check_limit()
         query = query_at(self._context, request, checked)
         if not request.bookmark:
             query.begin_now()
-        self.running.start(request, partial(self._run_sow, request, query))
+        self._running.start(request, partial(self._run_sow, request, query))
 
     async def _run_sow(self, request: Request, query: Query | GroupedQuery) -> None:
         await wait_for_past(self._context, request, self._runner.rights)
@@ -49,9 +49,9 @@ class QueryCommands:
 
     def explain(self, request: Request, checked: ReadRequest) -> None:
         """Start to determine the access path of a query."""
-        self.running.check_limit()
+        self._running.check_limit()
         query = query_at(self._context, request, checked)
-        self.running.start(request, partial(self._run_explain, request, query))
+        self._running.start(request, partial(self._run_explain, request, query))
 
     async def _run_explain(self, request: Request, query: Query | GroupedQuery) -> None:
         await wait_for_past(self._context, request, self._runner.rights)
@@ -65,9 +65,9 @@ class QueryCommands:
 
     def timeline(self, request: Request) -> None:
         """Start to read the timeline of a document."""
-        self.running.check_limit()
+        self._running.check_limit()
         wanted = timeline_request_of(self._context.state, request, self._runner.rights)
-        self.running.start(request, partial(self._run_timeline, request, wanted))
+        self._running.start(request, partial(self._run_timeline, request, wanted))
 
     async def _run_timeline(self, request: Request, wanted: TimelineRequest) -> None:
         await check_newest(self._context, wanted.topic, wanted.awaited)
