@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from query_service.live.dispatcher import Dispatcher
 from query_service.query.timeline_read import TimelineReader
 from query_service.topics.state import ServedTopics
-from query_service.writes.publishing import Publishing
+from query_service.writes.destination import ReplicaDestination
 from sowline.config.kafka_options import KafkaConfig
 from sowline.serving.result import QueryLimits
+from sowline.serving.writes.command_writer import CommandWriter
+from sowline.serving.writes.pending_commands import WriteService
 
 SCANS_AT_ONCE = 4
 """Concurrent scans of whole partitions of changes topics: each uses a Kafka client, and so file descriptors."""
@@ -22,10 +24,14 @@ class ServiceContext:
     dispatcher: Dispatcher
     kafka: KafkaConfig
     limits: QueryLimits = field(default_factory=QueryLimits)
-    publishing: Publishing = field(init=False)
+    destination: ReplicaDestination = field(init=False)
+    writes: WriteService = field(init=False)
     timelines: TimelineReader = field(init=False)
     scans: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SCANS_AT_ONCE), init=False)
 
     def __post_init__(self) -> None:
-        self.publishing = Publishing(self.kafka, [topic.definition for topic in self.state.topics.values()])
+        self.destination = ReplicaDestination(self.state)
+        self.writes = WriteService(
+            self.destination, CommandWriter(self.kafka, self.destination.topics.values())
+        )
         self.timelines = TimelineReader(self.kafka, self.limits.bytes_max)

@@ -60,7 +60,8 @@ class QueryService:
             settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max
         )
         context = ServiceContext(self._state, self._dispatcher, settings.kafka_client, limits)
-        self._publishing = context.publishing
+        self._destination = context.destination
+        self._writer = context.writes.writer
         self._snapshots = Snapshots.open(settings, self._state)
         self._follower = TopicFollower(
             settings.kafka_client,
@@ -117,7 +118,7 @@ class QueryService:
         finally:
             stop.set()
             await asyncio.wait([beginning])
-            await self._publishing.close()
+            await self._writer.close()
             if not _has_failed(beginning) and beginning.result():
                 await asyncio.to_thread(follower.stop)
                 await asyncio.to_thread(self._log_ends.stop)
@@ -133,7 +134,7 @@ class QueryService:
 
     def _take(self, batches: Batches) -> list[ChangesPartition]:
         again = self._state.take(batches)
-        self._publishing.take(batches)
+        self._destination.take(batches)
         return again
 
     def not_started(self) -> str | None:

@@ -8,7 +8,7 @@ from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
 from query_service.query.read_entitlements import entitled_to_read
 from query_service.query.selection import Selection
-from query_service.topics.state import ServedTopics, TopicState
+from query_service.topics.state import ServedTopics, TopicState, require_loaded
 from sowline.emodb import compile_condition
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_projection
@@ -21,6 +21,7 @@ from sowline.protocol.options import Options
 from sowline.protocol.request import SUBSCRIBES, Request
 from sowline.serving.authorization.entitlements import Entitlements, Rights, chosen_topic, chosen_topics
 from sowline.serving.authorization.topic_patterns import is_pattern
+from sowline.serving.refusal import no_sow
 from sowline.serving.result import QueryLimits
 
 PAGE_RECORDS_MAX = 10_000
@@ -40,11 +41,7 @@ def topics_of(state: ServedTopics, name: str, entitlements: Entitlements) -> lis
     `invalid topic`, `bad regex topic`, and `not ready` while a topic is being loaded.
     """
     chosen = [state.topics[each] for each in chosen_topics(name, state.topics, entitlements)]
-    for topic in chosen:
-        if topic.loading:
-            raise SowlineError(
-                "not ready", f"topic {topic.definition.name} is still being loaded; retry shortly"
-            )
+    require_loaded(chosen)
     return chosen
 
 
@@ -60,7 +57,7 @@ def only_topic(request: Request, topics: list[TopicState]) -> TopicState:
             "regex topic not supported", "expected the name of one topic: a page or groups cover one topic"
         )
     if not topics[0].definition.has_sow:
-        raise no_sow(topics[0])
+        raise no_sow(topics[0].definition.name)
     return topics[0]
 
 
@@ -89,7 +86,7 @@ def query_of(request: Request, asked: ReadRequest, limits: QueryLimits) -> Query
     """Return the query for a request; raise `no sow`, `invalid bookmark` or `no history`."""
     topics, selection = asked
     if not any(topic.definition.has_sow for topic in topics):
-        raise no_sow(topics[0])
+        raise no_sow(topics[0].definition.name)
     check_documents(selection.options, topics)
     bookmark_range = bookmark_range_of(request, topics)
     if bookmark_range.end is not None or bookmark_range.is_return:
@@ -102,12 +99,6 @@ def query_of(request: Request, asked: ReadRequest, limits: QueryLimits) -> Query
     if selection.options.projection:
         return GroupedQuery(only_topic(request, topics), selection, limits, at)
     return Query(topics, selection, limits, at)
-
-
-def no_sow(topic: TopicState) -> SowlineError:
-    """Return the error for a request for the records of a topic that keeps none."""
-    name = topic.definition.name
-    return SowlineError("no sow", f"expected a topic with a SOW, got {name}, which keeps no records")
 
 
 def is_view(request: Request, selection: Selection) -> bool:

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import orjson
 
-from query_service.query.read_request import no_sow
 from query_service.query.selection import Selection
 from query_service.query.topic_slice import TopicSlice
 from query_service.topics.state import TopicState
@@ -16,6 +15,7 @@ from sowline.errors import SowlineError
 from sowline.filter import ALL
 from sowline.model.select import Select
 from sowline.serving.authorization.entitlements import Entitlement
+from sowline.serving.refusal import no_sow
 
 
 def read_record(topic: TopicState, key: str, entitlement: Entitlement) -> bytes:
@@ -26,7 +26,7 @@ def read_record(topic: TopicState, key: str, entitlement: Entitlement) -> bytes:
     """
     definition = topic.definition
     if not definition.has_sow:
-        raise no_sow(topic)
+        raise no_sow(topic.definition.name)
     wanted = definition.key_rule.sow_key(key)
     topic_slice = TopicSlice.of(topic, Selection(sow_keys=(wanted,)))
     captured = topic_slice.captured

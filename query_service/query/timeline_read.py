@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from confluent_kafka import Message
 
-from query_service.query.read_request import no_sow, one_topic
+from query_service.query.read_request import one_topic
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.timeline import Noted
 from query_service.topics.state import ServedTopics, TopicState
@@ -34,6 +34,7 @@ from sowline.protocol.command import SOW_DELETE
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import iso_time
 from sowline.serving.authorization.entitlements import NOT_ENTITLED, Rights
+from sowline.serving.refusal import no_sow
 
 LIMIT_MAX = 1000
 """The largest number of writes in one answer."""
@@ -121,7 +122,7 @@ def timeline_request_of(state: ServedTopics, request: Request, rights: Rights) -
             f"a timeline shows past versions: you need the right to read all of {topic.definition.name}",
         )
     if not topic.definition.has_sow:
-        raise no_sow(topic)
+        raise no_sow(topic.definition.name)
     if not request.key:
         raise SowlineError("key missing", "expected the key of a record, got none")
     topic.require(request.key)

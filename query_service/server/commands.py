@@ -8,7 +8,6 @@ from query_service.query.freshness import wait_until_fresh
 from query_service.query.read_request import ReadRequest, read_request_of, topics_of
 from query_service.server.new_subscription import subscription_for
 from query_service.server.query_commands import QueryCommands
-from query_service.server.write_commands import WriteCommands
 from sowline.errors import SowlineError
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import failure
@@ -17,6 +16,7 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.session import Waiting
 from sowline.serving.sessions.session_commands import SessionCommands
 from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
+from sowline.serving.writes.write_commands import WriteCommands
 
 
 class ServiceCommands(SessionCommands):
@@ -26,7 +26,7 @@ class ServiceCommands(SessionCommands):
         super().__init__(outbox, login)
         self._context = context
         queries, subscriptions = QueryCommands(context, self._runner, self._running), self._subscriptions
-        self._writes = writes = WriteCommands(context, self._runner)
+        self._writes = writes = WriteCommands(context.writes, self._runner)
         self._handlers: dict[str, Callable[[Request], Waiting]] = {
             "heartbeat": self.heartbeat,
             "timeline": queries.timeline,

@@ -1,8 +1,7 @@
-"""The HTTP API: topics, queries, records, timelines and writes."""
+"""The HTTP API: topics, queries, records and timelines; writes and Kafka details come from `sowline.serving`."""
 
 import time
-from collections.abc import AsyncIterator, Mapping
-from functools import partial
+from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
@@ -16,41 +15,25 @@ from query_service.query.field_sample import described_fields
 from query_service.query.freshness import lag_seconds, wait_until_fresh
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
-from query_service.query.read_request import no_sow, one_topic, read_request_of, topics_of
+from query_service.query.read_request import one_topic, read_request_of, topics_of
 from query_service.query.record_reads import read_record
 from query_service.query.timeline_read import timeline_request_of
 from query_service.replica.log_end import Lag
 from query_service.subscriptions.bookmark_resolver import check_newest, wait_for_past, wait_for_replica
 from query_service.subscriptions.query_at_bookmark import query_at
-from query_service.topics.state import ServedTopics, TopicState
-from query_service.writes.delta_requests import KEY, posted_deltas, posted_lines
-from query_service.writes.requests import (
-    PARAMETERS,
-    SELECTORS,
-    PendingCommands,
-    RequestedCommand,
-    posted_writes,
-)
+from query_service.topics.state import TopicState
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
-from sowline.protocol.command import DELTA, DELTA_PUBLISH, PUBLISH, SOW_DELETE
 from sowline.protocol.request import Request, read_request
 from sowline.protocol.server_message import one_line
-from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
-from sowline.runtime.tracing import begin
-from sowline.serving.access.middleware import payer_of
 from sowline.serving.access.rate_limits import Rates
-from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.http.address import Address, read_address
 from sowline.serving.http.kafka_api import KafkaApi
 from sowline.serving.http.requests import (
     FRESHNESS,
     NDJSON,
-    body_in,
     header_text,
     instant_headers,
-    is_lines,
-    lines_of,
     parameters_in,
     readable_fields,
     rights_in,
@@ -58,8 +41,9 @@ from sowline.serving.http.requests import (
     with_first,
 )
 from sowline.serving.http.topics import described_definition
-from sowline.serving.refusal import refused
-from sowline.serving.worker_thread import FILTER_CHAR_BYTES, bytes_to_read, in_worker_thread
+from sowline.serving.refusal import no_sow, refused
+from sowline.serving.worker_thread import bytes_to_read, in_worker_thread
+from sowline.serving.writes.http_api import WritesApi
 
 TIMELINE_PARAMETERS = ("bookmark", "up_to", "limit", "reversed", *FRESHNESS)
 TRUTHS = {"true": True, "false": False}
@@ -79,14 +63,13 @@ class HttpApi:
     def routes(self) -> list[Route]:
         """The routes of this API."""
         of_topic = "/v1/topics/{topic:path}"
-        writes = (PUBLISH, DELTA_PUBLISH, DELTA, SOW_DELETE)
         return [
             Route("/v1/topics", self.topics),
             Route(f"{of_topic}/fields", self.fields),
             *KafkaApi(self._context.kafka, self._definitions).routes,
             Route(f"{of_topic}/sow", self.sow, methods=["POST"]),
             Route(f"{of_topic}/explain", self.explain, methods=["POST"]),
-            *(Route(f"{of_topic}/{name}", partial(self.write, name), methods=["POST"]) for name in writes),
+            *WritesApi(self._settings, self._context.writes, self._rates).routes,
             Route(f"{of_topic}/records/{{key:path}}", self.record),
         ]
 
@@ -127,7 +110,7 @@ class HttpApi:
             rights = rights_in(request)
             topic = one_topic(self._state, request.path_params["topic"], rights.read)
             if not topic.definition.has_sow:
-                raise no_sow(topic)
+                raise no_sow(topic.definition.name)
             found = described_fields(topic, rights.read.of(topic.definition.name))
         except SowlineError as error:
             return refused(error)
@@ -198,58 +181,6 @@ class HttpApi:
         timeline = await self._context.timelines.read(wanted)
         return Response(timeline.answer, media_type="application/json")
 
-    async def write(self, command: str, request: HttpRequest) -> Response:
-        """Write commands; if the request is part of a trace, add a span to it."""
-        parent = read_traceparent(request.headers.get(TRACEPARENT))
-        if parent is None:
-            return await self._written(command, request, {})
-        topic = request.path_params["topic"]
-        span = begin(command, topic, parent)
-        status = 500
-        try:
-            traceparent = parent if span is None else span.traceparent
-            answer = await self._written(command, request, {TRACEPARENT: traceparent})
-            status = answer.status_code
-        finally:
-            if span is not None:
-                span.end({"status": status}, None if status == 200 else f"answered with {status}")
-        return answer
-
-    async def _written(self, command: str, request: HttpRequest, more: Mapping[str, str]) -> Response:
-        """Write commands; answer with their bookmark once Kafka has them, or with their outcomes once applied."""
-        try:
-            given = {**more} | parameters_in(request, (*PARAMETERS, *_OWN_PARAMETERS.get(command, ()), "ack"))
-            ack = given.pop("ack", "persisted")
-            if ack not in ("persisted", "processed"):
-                raise SowlineError("bad request", f"expected ack=persisted or ack=processed, got {ack!r}")
-            body = await body_in(request, self._settings.frame_bytes_max)
-            topic, rights = request.path_params["topic"], rights_in(request)
-            size = len(body) + FILTER_CHAR_BYTES * len(given.get("filter", ""))
-            writings = await in_worker_thread(
-                size, _posted, self._state, topic, command, given, body, is_lines(request), rights
-            )
-        except SowlineError as error:
-            return refused(error)
-        self._rates.take(payer_of(request.scope), len(writings) - 1, time.monotonic())
-        pending = PendingCommands(self._context.publishing, writings)
-        try:
-            await pending.begin_with_turns()
-            answer: dict[str, Any] = {"commands": len(writings), "bookmark": await pending.persisted()}
-            if ack == "processed":
-                summary = await pending.summary()
-                answer |= {
-                    "outcomes": summary.outcomes,
-                    "records_deleted": summary.deleted,
-                    "effect": summary.effect,
-                }
-                if command == DELTA:
-                    answer["each"] = summary.each
-        except SowlineError as error:
-            return refused(error)
-        finally:
-            pending.end()
-        return JSONResponse(answer)
-
     async def _query(self, request: HttpRequest) -> Query | GroupedQuery:
         fields = await sow_fields_in(request, self._settings.frame_bytes_max)
         sow = read_request(orjson.dumps({"command": "sow", "topic": request.path_params["topic"]} | fields))
@@ -300,28 +231,6 @@ def _timeline_request(address: Address, request: HttpRequest) -> Request:
         given["reversed"] = TRUTHS[given["reversed"]]
     fields = {"command": "timeline", "topic": address.topic, "key": address.key, **given}
     return read_request(orjson.dumps(fields))
-
-
-_OWN_PARAMETERS = {SOW_DELETE: SELECTORS, DELTA: (KEY,)}
-"""By command, the parameters that only this command takes."""
-
-
-def _posted(
-    state: ServedTopics,
-    topic: str,
-    command: str,
-    given: Mapping[str, str],
-    body: bytes,
-    is_lines: bool,
-    rights: Rights,
-) -> list[RequestedCommand]:
-    """Return the commands of a body: one record, or one per line; deltas for one document, or one per line."""
-    if command != DELTA:
-        records = lines_of(body) if is_lines else [body] if body.strip() else []
-        return posted_writes(state, topic, command, given, records, rights, are_lines=is_lines)
-    if is_lines:
-        return posted_lines(state, topic, given, lines_of(body), rights)
-    return posted_deltas(state, topic, given, body, rights)
 
 
 async def _lines(query: Query | GroupedQuery) -> AsyncIterator[bytes]:

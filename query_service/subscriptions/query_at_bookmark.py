@@ -16,7 +16,6 @@ from query_service.query.read_request import (
     ReadRequest,
     bookmark_range_of,
     check_documents,
-    no_sow,
     only_topic,
     query_of,
 )
@@ -29,6 +28,7 @@ from sowline.model.bookmark import Positions
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.protocol.change import Change
 from sowline.protocol.request import Request
+from sowline.serving.refusal import no_sow
 
 
 def query_at(context: ServiceContext, request: Request, asked: ReadRequest) -> Query | GroupedQuery:
@@ -39,7 +39,7 @@ def query_at(context: ServiceContext, request: Request, asked: ReadRequest) -> Q
     topics, selection = asked
     bookmark_range = bookmark_range_of(request, topics) if request.bookmark else BookmarkRange()
     if not any(topic.definition.has_sow for topic in topics):
-        raise no_sow(topics[0])
+        raise no_sow(topics[0].definition.name)
     if (
         bookmark_range.end is not None
         or len(bookmark_range.starts) > 1

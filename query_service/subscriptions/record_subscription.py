@@ -9,7 +9,7 @@ from query_service.live.change_message import put_payload
 from query_service.live.subscription import LiveSubscription
 from query_service.query.freshness import lag_seconds
 from query_service.query.query import Query
-from query_service.query.read_request import no_sow, past_of, subscription_of
+from query_service.query.read_request import past_of, subscription_of
 from query_service.query.selection import Selection
 from query_service.subscriptions.bookmark_resolver import (
     begin_of,
@@ -34,6 +34,7 @@ from sowline.protocol.server_message import ack
 from sowline.serving.cooperative import running, together
 from sowline.serving.outbox.group import Mark, acknowledge, acknowledge_processed, send_group
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.refusal import no_sow
 from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
 
@@ -203,7 +204,7 @@ class RecordSubscription:
         Raise `no sow` or `not supported` if these records are unknown.
         """
         if lacking := [topic for topic in self._topics if not topic.definition.has_sow]:
-            raise no_sow(lacking[0])
+            raise no_sow(lacking[0].definition.name)
         if self._is_paused or self._is_paced:
             raise SowlineError(
                 "not supported",

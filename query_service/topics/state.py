@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -432,3 +432,12 @@ class ServedTopics:
         except TimeoutError:
             return False
         return True
+
+
+def require_loaded(topics: Iterable[TopicState]) -> None:
+    """Raise `not ready` while one of the topics is being loaded."""
+    for topic in topics:
+        if topic.loading:
+            raise SowlineError(
+                "not ready", f"topic {topic.definition.name} is still being loaded; retry shortly"
+            )

@@ -1,1 +1,1 @@
-"""Writes through the service: commands for the log, and their outcomes."""
+"""What a query service knows of the commands that are written through it, or through a gateway."""

@@ -9,13 +9,18 @@ from typing import Any, TypedDict, Unpack
 import orjson
 from confluent_kafka import KafkaError, Message
 
-from sowline.config.command_key import preprocessed
 from sowline.config.kafka_options import KafkaConfig
+from sowline.config.outgoing_command import (
+    ANY_PARTITION,
+    check_document,
+    check_tagging,
+    checked_key,
+    checked_size,
+)
 from sowline.config.topics import TopicDefinition, Topics
 from sowline.emodb.writable import check_delta, check_deltas
 from sowline.errors import SowlineError
 from sowline.kafka.clients import exact_producer
-from sowline.model.body import read_object
 from sowline.model.key import partition_of
 from sowline.protocol.command import (
     DELTA,
@@ -32,9 +37,6 @@ from sowline.runtime.tracing import TraceSpan, begin_publish
 Body = Mapping[str, Any] | bytes | str
 
 DELIVERY_MS_MAX = 120_000
-
-ANY_PARTITION = -1
-"""Kafka's client chooses the partition, by the Kafka key if there is one."""
 
 
 class Tagging(TypedDict, total=False):
@@ -242,60 +244,9 @@ def encode(data: Body) -> bytes:
     return data.encode() if isinstance(data, str) else orjson.dumps(data)
 
 
-def checked_key(
-    body: bytes | None, definition: TopicDefinition, correlation: str | None, key: str | None = None
-) -> str | None:
-    """Return the key text of a command, from its preprocessed body or from the `key` that its publisher gives.
-
-    None for a topic without a SOW, for a delete that names no single record, and if the key depends on the log.
-    Raises the reason why the command is refused.
-    """
-    document = {} if body is None else read_object(checked_size(body, definition))
-    if not definition.has_sow:
-        if key is not None:
-            raise SowlineError(
-                "bad request", f"expected no SOW key in topic {definition.name}, which has no SOW, got one"
-            )
-        return None
-    if body is None:
-        return None if key is None else definition.key_rule.given(document, key)
-    preprocessed(definition, body, document, correlation)
-    return definition.key_rule.given(document, key)
-
-
 def read_stream(stream: str, writing: WriteOptions) -> list[bytes]:
     """Return the checked texts of a stream's deltas; raise `bad request` if several would have the same change id."""
     deltas = check_deltas(stream)
     if len(deltas) > 1 and writing.get("change_id"):
         raise SowlineError("bad request", f"expected one delta with a change_id, got {len(deltas)}")
     return deltas
-
-
-def checked_size(body: bytes, definition: TopicDefinition) -> bytes:
-    """Return a body, or a delta's text, that is no larger than the topic allows; raises `too large`."""
-    if len(body) > definition.record_bytes_max:
-        raise SowlineError(
-            "too large", f"expected a record of at most {definition.record_bytes_max} bytes, got {len(body)}"
-        )
-    return body
-
-
-def check_document(key: str, definition: TopicDefinition) -> None:
-    """Raise `no documents`, or the problem of the key text that names a document."""
-    if not definition.documents:
-        raise _no_documents(definition, "a delta")
-    definition.key_rule.check(key)
-
-
-def check_tagging(about: Mapping[str, Any], definition: TopicDefinition) -> bool:
-    """Return whether there are tags or a change id; raise `no documents` if the topic has no documents."""
-    is_tagged = bool(about.get("tags") or about.get("change_id"))
-    if is_tagged and not definition.documents:
-        raise _no_documents(definition, "tags and change_id")
-    return is_tagged
-
-
-def _no_documents(definition: TopicDefinition, what: str) -> SowlineError:
-    return SowlineError(
-        "no documents", f"expected documents: true in the definition of topic {definition.name}, for {what}"
-    )

@@ -40,3 +40,8 @@ def refused(error: SowlineError, status: int | None = None, retry_seconds: float
     if retry_seconds:
         headers["Retry-After"] = str(math.ceil(retry_seconds))
     return JSONResponse({"reason": error.reason, "message": error.message}, status, headers)
+
+
+def no_sow(topic: str) -> SowlineError:
+    """Return the error for a request for the records of a topic that keeps none."""
+    return SowlineError("no sow", f"expected a topic with a SOW, got {topic}, which keeps no records")

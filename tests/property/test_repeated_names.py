@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from materializer.store.overlay import Overlay
-from sowline.client.publisher import checked_key
+from sowline.config.outgoing_command import checked_key
 from sowline.config.topics import TopicDefinition
 from sowline.filter import compile_filter
 from sowline.model.body import read_object

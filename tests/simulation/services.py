@@ -121,7 +121,7 @@ class QueryService(Process):
         if self.is_dead:
             return []
         again = self.state.take(batches)
-        self.context.publishing.take(batches)
+        self.context.destination.take(batches)
         for (_, number), portions in batches.items():
             positions = [str(placed.event.position) for placed in events_of(portions)]
             self.trace(self.name, "takes", number, positions)

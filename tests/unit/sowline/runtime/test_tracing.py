@@ -22,7 +22,6 @@ from materializer.partition.partition import Partition
 from materializer.store.memory import MemoryStore
 from query_service.live.subscription import LiveSubscription
 from query_service.query.selection import Selection
-from query_service.writes.requests import fields_of
 from sowline.filter import compile_filter
 from sowline.model.position import Position
 from sowline.protocol.change import Change
@@ -32,6 +31,7 @@ from sowline.protocol.request import Request
 from sowline.protocol.traceparent import TRACEPARENT
 from sowline.runtime import tracing
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.writes.requests import fields_of
 from tests.unit.materializer.partition.test_partition import DEFINITION, opened, record
 from tests.unit.query_service.sessions import Server
 

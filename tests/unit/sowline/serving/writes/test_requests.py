@@ -2,32 +2,30 @@
 
 import pytest
 
-from query_service.topics.state import ServedTopics
-from query_service.writes.requests import posted_writes, writes_of
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.protocol.request import read_request
 from sowline.serving.authorization.entitlements import EVERYTHING
+from sowline.serving.writes.requests import Definitions, posted_writes, writes_of
 
 
 @pytest.fixture
-def state() -> ServedTopics:
-    """A topic with a SOW and one without, both loaded."""
-    state = ServedTopics(parse_topics("topics: [{name: orders, key: /id}, {name: ticks, sow: false}]"), 10)
-    state.loaded([("orders.changes", 0), ("ticks.changes", 0)])
-    return state
+def topics() -> Definitions:
+    """A topic with a SOW and one without."""
+    parsed = parse_topics("topics: [{name: orders, key: /id}, {name: ticks, sow: false}]")
+    return {topic.name: topic for topic in parsed.topics}
 
 
-def test_only_records_are_deleted(state: ServedTopics) -> None:
+def test_only_records_are_deleted(topics: Definitions) -> None:
     """Of a topic without any nothing is, by neither API; of a pattern of topics, those with a SOW are meant."""
-    [posted] = posted_writes(state, "^.*", "sow_delete", {"filter": "1=1"}, (), EVERYTHING)
-    assert posted.topic.definition.name == "orders"
+    [posted] = posted_writes(topics, "^.*", "sow_delete", {"filter": "1=1"}, (), EVERYTHING)
+    assert posted.write.topic.name == "orders"
     with pytest.raises(SowlineError, match="got ticks") as error:
-        posted_writes(state, "^t.*", "sow_delete", {"filter": "1=1"}, (), EVERYTHING)
+        posted_writes(topics, "^t.*", "sow_delete", {"filter": "1=1"}, (), EVERYTHING)
     assert error.value.reason == "no sow"
     request = read_request(b'{"command": "sow_delete", "command_id": "1", "topic": "ticks", "filter": "1=1"}')
     with pytest.raises(SowlineError, match="got ticks"):
-        writes_of(state, request, EVERYTHING)
+        writes_of(topics, request, EVERYTHING)
 
 
 @pytest.mark.parametrize(
@@ -39,8 +37,8 @@ def test_only_records_are_deleted(state: ServedTopics) -> None:
         {"correlation": "c" * 251},
     ],
 )
-def test_headers_that_can_t_be_are_refused(state: ServedTopics, given: dict[str, str]) -> None:
+def test_headers_that_can_t_be_are_refused(topics: Definitions, given: dict[str, str]) -> None:
     """The materializer would; but who does not wait for it would not hear of that."""
     with pytest.raises(SowlineError, match="expected") as error:
-        posted_writes(state, "orders", "publish", given, [b'{"id": 1}'], EVERYTHING)
+        posted_writes(topics, "orders", "publish", given, [b'{"id": 1}'], EVERYTHING)
     assert error.value.reason == "bad header"

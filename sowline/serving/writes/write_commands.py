@@ -5,10 +5,6 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
-from query_service.context import ServiceContext
-from query_service.topics.state import ServedTopics
-from query_service.writes.delta_requests import delta_of
-from query_service.writes.requests import PendingCommands, RequestedCommand, writes_of
 from sowline.errors import SowlineError
 from sowline.protocol.command import DELTA
 from sowline.protocol.request import Request
@@ -17,6 +13,9 @@ from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.outbox.group import acknowledge_done
 from sowline.serving.sessions.command_runner import CommandRunner, Run, too_many_in_flight
 from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
+from sowline.serving.writes.delta_requests import delta_of
+from sowline.serving.writes.pending_commands import PendingCommands, WriteService
+from sowline.serving.writes.requests import Definitions, RequestedCommand, writes_of
 
 WRITES_MAX = 10_000
 """The largest number of commands of one client whose outcome is unknown."""
@@ -25,11 +24,11 @@ WRITES_MAX = 10_000
 class WriteCommands:
     """The writes of one session whose outcome is not known yet."""
 
-    def __init__(self, context: ServiceContext, runner: CommandRunner) -> None:
+    def __init__(self, service: WriteService, runner: CommandRunner) -> None:
         self._runner = runner
         self._outbox = runner.outbox
-        self._state = context.state
-        self._publishing = context.publishing
+        self._service = service
+        self._topics = service.destination.topics
         self._pending: dict[asyncio.Task[None], asyncio.Event] = {}
         """Their tasks, and whether Kafka has taken or refused each."""
 
@@ -39,20 +38,37 @@ class WriteCommands:
             raise too_many_in_flight(f"{WRITES_MAX} commands")
         if bytes_to_read(request) >= THREAD_BYTES_MIN:
             return self._write_large(request)
-        self._send(request, _commands_of(self._state, request, self._runner.rights))
+        commands = self._ready(commands_of(self._topics, request, self._runner.rights))
+        pending = self._service.begun_now(commands)
+        if pending is None:
+            return self._write_later(request, commands)
+        self._send(request, pending)
         return None
+
+    def _ready(self, commands: list[RequestedCommand]) -> list[RequestedCommand]:
+        """Return the commands; raise `not ready` if their topics can't be written yet."""
+        self._service.destination.require_ready({one.write.topic.name for one in commands})
+        return commands
 
     async def _write_large(self, request: Request) -> None:
         """Check a large command in the worker thread, while requests of other clients are handled."""
         try:
             size, rights = bytes_to_read(request), self._runner.rights
-            self._send(request, await in_worker_thread(size, _commands_of, self._state, request, rights))
+            commands = self._ready(await in_worker_thread(size, commands_of, self._topics, request, rights))
+        except SowlineError as error:
+            self._outbox.put(failure(request.command_id, error))
+            return
+        await self._write_later(request, commands)
+
+    async def _write_later(self, request: Request, commands: list[RequestedCommand]) -> None:
+        """Send a command once it has been checked against the records that it names, and its outcome is watched."""
+        try:
+            self._send(request, await self._service.begun(commands))
         except SowlineError as error:
             self._outbox.put(failure(request.command_id, error))
 
-    def _send(self, request: Request, commands: list[RequestedCommand]) -> None:
-        pending = PendingCommands(self._publishing, commands)
-        pending.begin()
+    def _send(self, request: Request, pending: PendingCommands) -> None:
+        pending.write()
         settled = asyncio.Event()
         task = self._start(request, partial(self._follow_up, request, pending, settled), settled)
         task.add_done_callback(lambda done: pending.end())
@@ -102,5 +118,6 @@ class WriteCommands:
             task.cancel()
 
 
-def _commands_of(state: ServedTopics, request: Request, rights: Rights) -> list[RequestedCommand]:
-    return (delta_of if request.command == DELTA else writes_of)(state, request, rights)
+def commands_of(topics: Definitions, request: Request, rights: Rights) -> list[RequestedCommand]:
+    """Return the checked commands of a request; raise if it is invalid."""
+    return (delta_of if request.command == DELTA else writes_of)(topics, request, rights)

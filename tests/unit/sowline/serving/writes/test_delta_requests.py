@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from query_service.topics.state import ServedTopics
-from query_service.writes.delta_requests import delta_of, posted_deltas, posted_lines
-from query_service.writes.requests import posted_writes, writes_of
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
@@ -18,6 +15,8 @@ from sowline.protocol.request import read_request
 from sowline.serving import worker_thread as worker_thread
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.worker_thread import THREAD_BYTES_MIN, in_worker_thread
+from sowline.serving.writes.delta_requests import delta_of, posted_deltas, posted_lines
+from sowline.serving.writes.requests import Definitions, posted_writes, writes_of
 from tests.unit.query_service.sessions import Server, settled
 
 TOPICS = """topics:
@@ -28,27 +27,24 @@ TOPICS = """topics:
 
 
 @pytest.fixture
-def state() -> ServedTopics:
-    """Two topics of documents and one without, all loaded."""
-    state = ServedTopics(parse_topics(TOPICS), 10)
-    partitions = [("reviews.changes", number) for number in range(4)]
-    state.loaded([*partitions, ("pairs.changes", 0), ("orders.changes", 0)])
-    return state
+def topics() -> Definitions:
+    """Two topics of documents and one without."""
+    return {topic.name: topic for topic in parse_topics(TOPICS).topics}
 
 
-def asked(state: ServedTopics, **fields: Any) -> Any:
+def asked(topics: Definitions, **fields: Any) -> Any:
     """Return the one command that a request for a delta asks for."""
     request = {"command": "delta", "topic": "reviews", "key": "k", "data": "~"} | fields
-    [writing] = delta_of(state, read_request(json.dumps(request).encode()), EVERYTHING)
+    [writing] = delta_of(topics, read_request(json.dumps(request).encode()), EVERYTHING)
     return writing.write
 
 
 @pytest.mark.parametrize("tags", [["b", "a"], "b, a"])
-def test_a_delta_is_the_command_of_its_document(state: ServedTopics, tags: Any) -> None:
+def test_a_delta_is_the_command_of_its_document(topics: Definitions, tags: Any) -> None:
     """Named by its key text, in its place, as it was written, with what goes with it."""
     text = '{..,"a" : 1}'
     write = asked(
-        state, data=text, tags=tags, change_id="c", correlation_id="x", expiration=2.5, ack_type="processed"
+        topics, data=text, tags=tags, change_id="c", correlation_id="x", expiration=2.5, ack_type="processed"
     )
     assert (write.body, write.key, write.partition) == (text.encode(), b"k", partition_of("k", 4))
     command = read_command(write.headers)
@@ -80,19 +76,19 @@ def test_a_delta_is_the_command_of_its_document(state: ServedTopics, tags: Any) 
     ],
 )
 def test_a_delta_that_can_t_be_is_refused(
-    state: ServedTopics, fields: Any, reason: str, sentence: str
+    topics: Definitions, fields: Any, reason: str, sentence: str
 ) -> None:
     """Before it is written, with a sentence that says what was expected."""
     with pytest.raises(SowlineError) as refused:
-        asked(state, **fields)
+        asked(topics, **fields)
     assert refused.value.reason == reason
     assert sentence in refused.value.message
 
 
-def test_a_stream_is_for_one_document(state: ServedTopics) -> None:
+def test_a_stream_is_for_one_document(topics: Definitions) -> None:
     """Its deltas have what the parameters say in common."""
     found = posted_deltas(
-        state, "reviews", {"key": "k", "tags": "t"}, b'[{"a":1},if ~ then {} end]', EVERYTHING
+        topics, "reviews", {"key": "k", "tags": "t"}, b'[{"a":1},if ~ then {} end]', EVERYTHING
     )
     assert [(one.write.body, one.write.key) for one in found] == [
         (b'{"a":1}', b"k"),
@@ -101,13 +97,13 @@ def test_a_stream_is_for_one_document(state: ServedTopics) -> None:
     assert [read_command(one.write.headers).tags for one in found] == [("t",)] * 2
 
 
-def test_lines_are_for_many_documents(state: ServedTopics) -> None:
+def test_lines_are_for_many_documents(topics: Definitions) -> None:
     """Each has a key, a delta, and tags and an id of its own if it likes; of the others the parameters count."""
     lines = [
         b'{"key":"k","delta":"~","tags":["a"],"change_id":"c"}',
         b'{"key":"l","delta":"{..,\\"a\\":1}"}',
     ]
-    found = posted_lines(state, "reviews", {"tags": "t"}, lines, EVERYTHING)
+    found = posted_lines(topics, "reviews", {"tags": "t"}, lines, EVERYTHING)
     assert [(one.write.key, one.write.body) for one in found] == [(b"k", b"~"), (b"l", b'{..,"a":1}')]
     commands = [read_command(one.write.headers) for one in found]
     assert [(one.tags, one.change_id) for one in commands] == [(("a",), "c"), (("t",), None)]
@@ -133,30 +129,30 @@ def test_lines_are_for_many_documents(state: ServedTopics) -> None:
     ],
 )
 def test_lines_that_can_t_be_are_refused(
-    state: ServedTopics, given: dict[str, str], lines: list[bytes], reason: str, sentence: str
+    topics: Definitions, given: dict[str, str], lines: list[bytes], reason: str, sentence: str
 ) -> None:
     """All of a request, with the number of the wrong line."""
     with pytest.raises(SowlineError) as refused:
-        posted_lines(state, "reviews", given, lines, EVERYTHING)
+        posted_lines(topics, "reviews", given, lines, EVERYTHING)
     assert refused.value.reason == reason
     assert sentence in refused.value.message
 
 
-def test_several_deltas_have_no_id_in_common(state: ServedTopics) -> None:
+def test_several_deltas_have_no_id_in_common(topics: Definitions) -> None:
     """An id tells one change from all others."""
     with pytest.raises(SowlineError, match="one command with a change_id, got 2"):
-        posted_deltas(state, "reviews", {"key": "k", "change_id": "c"}, b"~ ~", EVERYTHING)
+        posted_deltas(topics, "reviews", {"key": "k", "change_id": "c"}, b"~ ~", EVERYTHING)
     with pytest.raises(SowlineError, match="one command with a change_id, got 2"):
-        posted_writes(state, "reviews", "publish", {"change_id": "c"}, [b'{"id":1}'] * 2, EVERYTHING)
+        posted_writes(topics, "reviews", "publish", {"change_id": "c"}, [b'{"id":1}'] * 2, EVERYTHING)
 
 
-def test_records_have_tags_only_where_they_are_documents(state: ServedTopics) -> None:
+def test_records_have_tags_only_where_they_are_documents(topics: Definitions) -> None:
     """Elsewhere nobody would ever see them."""
     given = {"tags": "t", "change_id": "c"}
-    [posted] = posted_writes(state, "reviews", "publish", given, [b'{"id":1}'], EVERYTHING)
-    [deleted] = posted_writes(state, "reviews", "sow_delete", {"filter": "1=1", **given}, (), EVERYTHING)
+    [posted] = posted_writes(topics, "reviews", "publish", given, [b'{"id":1}'], EVERYTHING)
+    [deleted] = posted_writes(topics, "reviews", "sow_delete", {"filter": "1=1", **given}, (), EVERYTHING)
     [written] = writes_of(
-        state,
+        topics,
         read_request(
             b'{"command":"delta_publish","topic":"reviews","data":{"id":1},"tags":"t","change_id":"c"}'
         ),
@@ -167,7 +163,7 @@ def test_records_have_tags_only_where_they_are_documents(state: ServedTopics) ->
         assert (command.tags, command.change_id) == (("t",), "c")
     for name, text in given.items():
         with pytest.raises(SowlineError, match="topic orders, for tags and change_id") as refused:
-            posted_writes(state, "orders", "publish", {name: text}, [b'{"id":1}'], EVERYTHING)
+            posted_writes(topics, "orders", "publish", {name: text}, [b'{"id":1}'], EVERYTHING)
         assert refused.value.reason == "no documents"
 
 

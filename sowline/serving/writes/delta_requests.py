@@ -1,20 +1,26 @@
-"""Requests that write deltas to documents: reads and checks their commands."""
+"""Requests that write deltas to documents: reads and checks their commands. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from query_service.query.read_request import one_topic
-from query_service.topics.state import ServedTopics, TopicState
-from query_service.writes.publishing import CheckedCommand
-from query_service.writes.requests import SOW_KEY, RequestedCommand, fields_of, fields_of_parameters, numbered
-from query_service.writes.write_entitlements import check_write
+from sowline.config.topics import TopicDefinition
 from sowline.emodb.writable import DELTAS_MAX, check_delta, check_deltas
 from sowline.errors import SowlineError
 from sowline.model.body import why_not_json
 from sowline.protocol.request import Request
-from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.authorization.entitlements import Rights, chosen_topic
+from sowline.serving.writes.checked_command import CheckedCommand
+from sowline.serving.writes.requests import (
+    SOW_KEY,
+    Definitions,
+    RequestedCommand,
+    fields_of,
+    fields_of_parameters,
+    numbered,
+)
+from sowline.serving.writes.write_entitlements import check_of
 
 KEY = "key"
 
@@ -32,9 +38,9 @@ _read_line = msgspec.json.Decoder(_DeltaLine).decode
 _read_text = msgspec.json.Decoder(str).decode
 
 
-def delta_of(state: ServedTopics, request: Request, rights: Rights) -> list[RequestedCommand]:
+def delta_of(topics: Definitions, request: Request, rights: Rights) -> list[RequestedCommand]:
     """Return the checked command of a request; raise if the request is invalid."""
-    topic = one_topic(state, request.topic, rights.write)
+    topic = topics[chosen_topic(request.topic, topics, rights.write)]
     try:
         text = _read_text(request.data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -45,13 +51,13 @@ def delta_of(state: ServedTopics, request: Request, rights: Rights) -> list[Requ
 
 
 def posted_deltas(
-    state: ServedTopics, topic_name: str, given: Mapping[str, str], body: bytes, rights: Rights
+    topics: Definitions, topic_name: str, given: Mapping[str, str], body: bytes, rights: Rights
 ) -> list[RequestedCommand]:
     """Return the checked commands of a POST with one or several deltas for one document.
 
     Raise if one is invalid; the error names the delta if there are several.
     """
-    topic = one_topic(state, topic_name, rights.write)
+    topic = topics[chosen_topic(topic_name, topics, rights.write)]
     deltas = check_deltas(_decoded(body))
     fields = fields_of_parameters(
         {name: text for name, text in given.items() if name != SOW_KEY}, len(deltas)
@@ -61,10 +67,10 @@ def posted_deltas(
 
 
 def posted_lines(
-    state: ServedTopics, topic_name: str, given: Mapping[str, str], lines: list[bytes], rights: Rights
+    topics: Definitions, topic_name: str, given: Mapping[str, str], lines: list[bytes], rights: Rights
 ) -> list[RequestedCommand]:
     """Return the checked commands of a POST with one delta per line, each for the document that it names."""
-    topic = one_topic(state, topic_name, rights.write)
+    topic = topics[chosen_topic(topic_name, topics, rights.write)]
     if given.keys() & {KEY, SOW_KEY, "change_id"}:
         raise SowlineError("bad request", "expected key and change_id in each line, got one as a parameter")
     if not 1 <= len(lines) <= DELTAS_MAX:
@@ -76,7 +82,9 @@ def posted_lines(
     ]
 
 
-def _of_line(topic: TopicState, line: bytes, fields: Mapping[str, Any], rights: Rights) -> RequestedCommand:
+def _of_line(
+    topic: TopicDefinition, line: bytes, fields: Mapping[str, Any], rights: Rights
+) -> RequestedCommand:
     try:
         read = _read_line(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -88,18 +96,17 @@ def _of_line(topic: TopicState, line: bytes, fields: Mapping[str, Any], rights: 
 
 
 def _writing(
-    topic: TopicState, key: str, delta: bytes, fields: Mapping[str, Any], rights: Rights
+    topic: TopicDefinition, key: str, delta: bytes, fields: Mapping[str, Any], rights: Rights
 ) -> RequestedCommand:
-    write = CheckedCommand.of_delta(topic.definition, key, delta, fields)
-    check_write(topic, write, fields, rights)
-    return RequestedCommand(topic, write, topic.size)
+    write = CheckedCommand.of_delta(topic, key, delta, fields)
+    return RequestedCommand(write, check_of(write, fields, rights), may_see_all=True)
 
 
-def _named(topic: TopicState, key: str, sow_key: str) -> str:
+def _named(topic: TopicDefinition, key: str, sow_key: str) -> str:
     """Return the key text of a document, named by its key, or by its SOW key if publishers give the keys."""
     if not sow_key:
         return key
-    if key or not topic.definition.has_sow or topic.definition.key_paths:
+    if key or not topic.has_sow or topic.key_paths:
         raise SowlineError(
             "bad request",
             "expected the key of a document; sow_key is allowed only if publishers give the keys",

@@ -11,8 +11,6 @@ import yaml
 from query_service.index.key_lookup import sow_keys_of
 from query_service.query.record_reads import read_record
 from query_service.topics.state import ServedTopics
-from query_service.writes.publishing import CheckedCommand
-from query_service.writes.requests import posted_writes, writes_of
 from sowline.config.topics import TopicDefinition, parse_topics
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
@@ -21,8 +19,11 @@ from sowline.model.position import Position
 from sowline.protocol.command import read_command
 from sowline.protocol.request import read_request
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read, to_write
+from sowline.serving.writes.checked_command import CheckedCommand
+from sowline.serving.writes.requests import posted_writes, writes_of
 from tests.property.keys import HOSTILE
 from tests.unit.generators import install
+from tests.unit.query_service.writing import checked, definitions
 
 TOPICS = [
     {"name": "files", "key": {"from": "kafka_key"}, "partitions": 5},
@@ -52,7 +53,7 @@ def asked(
 ) -> CheckedCommand:
     """Return what a request over the WebSocket writes."""
     request = read_request(orjson.dumps({"command": command, "topic": topic, **fields}))
-    [writing] = writes_of(state, request, rights)
+    [writing] = checked(state, writes_of(definitions(state), request, rights))
     return writing.write
 
 
@@ -66,8 +67,8 @@ def posted(
 ) -> list[CheckedCommand]:
     """Return what a POST of lines writes."""
     lines = [json.dumps(body).encode() for body in bodies]
-    writings = posted_writes(state, topic, command, given, lines, rights, are_lines=True)
-    return [writing.write for writing in writings]
+    writings = posted_writes(definitions(state), topic, command, given, lines, rights, are_lines=True)
+    return [writing.write for writing in checked(state, writings)]
 
 
 @pytest.mark.parametrize("key", HOSTILE)

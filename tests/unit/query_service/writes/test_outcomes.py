@@ -1,13 +1,16 @@
 """What events say of commands that somebody waits for."""
 
+from collections.abc import Collection
+
 import pytest
 from msgspec.structs import replace
 
-from query_service.replica.outcomes import CommandOutcome, Outcomes
 from query_service.replica.plain_run import EventAtOffset
+from query_service.writes.outcomes import Outcomes
 from sowline.model.position import Position
 from sowline.protocol.change import DELETE, DELETED, Change, Event, Progress
 from sowline.protocol.command import PUBLISH, Origin
+from sowline.serving.writes.outcome import CommandOutcome, OutcomeReports
 
 
 @pytest.fixture
@@ -21,6 +24,16 @@ def outcomes() -> Outcomes:
 def take(outcomes: Outcomes, partition: int, *events: Event) -> None:
     """Let the outcomes see events of a partition of `orders`."""
     outcomes.take("orders", partition, [EventAtOffset(number, event) for number, event in enumerate(events)])
+
+
+def of(outcomes: Outcomes, origin: Origin, everywhere: Collection[int] = ()) -> CommandOutcome | None:
+    """Return the outcome of a command; None if reports are missing."""
+    found = OutcomeReports(origin)
+    while missing := found.missing(everywhere):
+        found.add(outcomes.reports("orders", origin, missing))
+        if found.missing(everywhere) == missing:
+            return None
+    return found.concluded(everywhere)
 
 
 def publish(offset: int) -> Change:
@@ -43,18 +56,18 @@ def progress(offset: int, outcomes: dict[str, str], origins: dict[int, int] | No
 
 def test_a_change_says_that_its_command_was_applied(outcomes: Outcomes) -> None:
     """The offset names the command."""
-    assert outcomes.of("orders", Origin(1, 5)) is None
+    assert of(outcomes, Origin(1, 5)) is None
     take(outcomes, 1, publish(5))
-    assert outcomes.of("orders", Origin(1, 5)) == CommandOutcome("applied")
-    assert outcomes.of("orders", Origin(0, 5)) is None
-    assert outcomes.of("orders", Origin(1, 4)) is None
+    assert of(outcomes, Origin(1, 5)) == CommandOutcome("applied")
+    assert of(outcomes, Origin(0, 5)) is None
+    assert of(outcomes, Origin(1, 4)) is None
 
 
 def test_a_progress_event_says_what_made_no_change(outcomes: Outcomes) -> None:
     """Repeats and refusals, each under its offset."""
     take(outcomes, 0, progress(8, {"7": "repeat", "8": "dead:bad body"}))
-    assert outcomes.of("orders", Origin(0, 7)) == CommandOutcome("repeat")
-    refused = outcomes.of("orders", Origin(0, 8))
+    assert of(outcomes, Origin(0, 7)) == CommandOutcome("repeat")
+    refused = of(outcomes, Origin(0, 8))
     assert refused is not None
     assert refused.refusal == "bad body"
     assert CommandOutcome("applied").refusal is None
@@ -63,27 +76,27 @@ def test_a_progress_event_says_what_made_no_change(outcomes: Outcomes) -> None:
 def test_a_delete_of_several_records_is_done_with_its_last(outcomes: Outcomes) -> None:
     """The last change carries the count."""
     take(outcomes, 0, delete(3, 0, last=False))
-    assert outcomes.of("orders", Origin(0, 3)) is None
+    assert of(outcomes, Origin(0, 3)) is None
     take(outcomes, 0, delete(3, 1, outcome="deleted 2"))
-    assert outcomes.of("orders", Origin(0, 3)) == CommandOutcome("deleted 2", 2)
+    assert of(outcomes, Origin(0, 3)) == CommandOutcome("deleted 2", 2)
 
 
 def test_a_delete_for_all_waits_for_all(outcomes: Outcomes) -> None:
     """Others say where a forwarded delete came from; one that deletes nothing says so in its origins."""
     command = Origin(0, 3)
     take(outcomes, 0, progress(3, {"3": "deleted 0"}))
-    assert outcomes.of("orders", command, (1, 2)) is None
+    assert of(outcomes, command, (1, 2)) is None
     take(
         outcomes,
         1,
         delete(9, 0, last=False, origin=command),
         delete(9, 1, origin=command, outcome="deleted 2"),
     )
-    assert outcomes.of("orders", command, (1, 2)) is None
+    assert of(outcomes, command, (1, 2)) is None
     take(outcomes, 2, progress(4, {"4": "deleted 0"}, {0: 2}))
-    assert outcomes.of("orders", command, (1, 2)) is None
+    assert of(outcomes, command, (1, 2)) is None
     take(outcomes, 2, progress(5, {"5": "deleted 0"}, {0: 3}))
-    done = outcomes.of("orders", command, (1, 2))
+    done = of(outcomes, command, (1, 2))
     assert done == CommandOutcome("deleted 0", 2)
     assert done is not None
     assert done.effect == {0: Position(0, 3), 1: Position(0, 9, 1), 2: Position(0, 5)}
@@ -92,7 +105,7 @@ def test_a_delete_for_all_waits_for_all(outcomes: Outcomes) -> None:
 def test_a_refused_delete_does_not_wait(outcomes: Outcomes) -> None:
     """It was not forwarded."""
     take(outcomes, 0, progress(3, {"3": "dead:bad filter"}))
-    assert outcomes.of("orders", Origin(0, 3), (1, 2)) == CommandOutcome("dead:bad filter")
+    assert of(outcomes, Origin(0, 3), (1, 2)) == CommandOutcome("dead:bad filter")
 
 
 def test_nothing_is_kept_without_a_waiter(outcomes: Outcomes) -> None:
@@ -100,14 +113,14 @@ def test_nothing_is_kept_without_a_waiter(outcomes: Outcomes) -> None:
     second = outcomes.begin("orders")
     take(outcomes, 0, publish(5))
     outcomes.end("orders", 1)
-    assert outcomes.of("orders", Origin(0, 5)) == CommandOutcome("applied")
+    assert of(outcomes, Origin(0, 5)) == CommandOutcome("applied")
     third = outcomes.begin("orders")
     take(outcomes, 0, publish(6))
     outcomes.end("orders", second)
-    assert outcomes.of("orders", Origin(0, 5)) is None
-    assert outcomes.of("orders", Origin(0, 6)) == CommandOutcome("applied")
+    assert of(outcomes, Origin(0, 5)) is None
+    assert of(outcomes, Origin(0, 6)) == CommandOutcome("applied")
     outcomes.end("orders", third)
     take(outcomes, 0, publish(7))
     outcomes.begin("orders")
-    assert outcomes.of("orders", Origin(0, 6)) is None
-    assert outcomes.of("orders", Origin(0, 7)) is None
+    assert of(outcomes, Origin(0, 6)) is None
+    assert of(outcomes, Origin(0, 7)) is None

@@ -1,0 +1,1 @@
+"""Writes through a service: commands for the log, and their outcomes."""

@@ -1,0 +1,106 @@
+"""Writes the commands of the APIs to the log, as any producer would."""
+
+import asyncio
+import threading
+from collections.abc import Iterable
+
+from confluent_kafka import KafkaError, Message
+
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.kafka.clients import exact_producer
+from sowline.protocol.command import Origin
+from sowline.serving.writes.checked_command import CheckedCommand
+
+DELIVERY_MS_MAX = 30_000
+POLL_SECONDS = 0.1
+QUEUE_KBYTES = 64 * 1024
+"""Kilobytes of commands that may wait for Kafka, in addition to the largest; above that, writes get `busy`."""
+
+
+class CommandWriter:
+    """Writes commands in their order; it connects to Kafka with the first. For use in the event loop."""
+
+    def __init__(self, kafka: KafkaConfig, topics: Iterable[TopicDefinition]) -> None:
+        self._kafka = kafka
+        self._bytes_max = max(topic.log_bytes_max for topic in topics)
+        self._writer: _Writer | None = None
+
+    def write(self, command: CheckedCommand) -> "asyncio.Future[Origin]":
+        """Write a command; return a future of its partition and offset, or of the error `not written`.
+
+        Raise `busy` if too many wait for Kafka.
+        """
+        if self._writer is None:
+            self._writer = _Writer(self._kafka, self._bytes_max)
+        return self._writer.write(command)
+
+    async def close(self) -> None:
+        """Wait until waiting commands are written."""
+        if self._writer is not None:
+            await asyncio.to_thread(self._writer.close)
+
+
+class _Writer:
+    """A producer, and the thread that polls its delivery reports."""
+
+    def __init__(self, kafka: KafkaConfig, bytes_max: int) -> None:
+        limits = {
+            "message.timeout.ms": DELIVERY_MS_MAX,
+            "enable.gapless.guarantee": False,
+            "queue.buffering.max.kbytes": QUEUE_KBYTES + 2 * bytes_max // 1024,
+        }
+        self._producer = exact_producer(kafka, bytes_max, **limits)
+        self._loop = asyncio.get_running_loop()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._report, name="publishing", daemon=True)
+        self._thread.start()
+
+    def write(self, write: CheckedCommand) -> "asyncio.Future[Origin]":
+        """Write a command; return a future of its partition and offset. Raise `busy` if too many wait."""
+        persisted: asyncio.Future[Origin] = self._loop.create_future()
+        persisted.add_done_callback(_looked_at)
+
+        def report(error: KafkaError | None, message: Message) -> None:
+            self._loop.call_soon_threadsafe(_settle, persisted, error, message)
+
+        try:
+            self._producer.produce(
+                write.topic.log,
+                write.body,
+                write.key,
+                write.partition,
+                report,
+                headers=write.headers,  # type: ignore[arg-type]
+            )
+        except BufferError:
+            raise SowlineError(
+                "busy", "too many commands wait to be written; publish more slowly, or directly to Kafka"
+            ) from None
+        return persisted
+
+    def _report(self) -> None:
+        while not self._stop.is_set():
+            self._producer.poll(POLL_SECONDS)
+
+    def close(self) -> None:
+        """Wait until waiting commands are written, for `DELIVERY_MS_MAX` at most; then stop."""
+        self._producer.flush(DELIVERY_MS_MAX / 1000)
+        self._stop.set()
+        self._thread.join(1)
+
+
+def _settle(persisted: "asyncio.Future[Origin]", error: KafkaError | None, message: Message) -> None:
+    if persisted.done():
+        return
+    if error is None:
+        persisted.set_result(Origin(message.partition() or 0, message.offset() or 0))
+    else:
+        persisted.set_exception(SowlineError("not written", f"Kafka did not take the command: {error}"))
+
+
+def _looked_at(persisted: "asyncio.Future[Origin]") -> None:
+    """Mark the error as retrieved: no client may wait for it any more."""
+    if not persisted.cancelled():
+        persisted.exception()

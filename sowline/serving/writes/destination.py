@@ -1,0 +1,49 @@
+"""What a service must know of the topics to write commands to them: the interface between writes and a service."""
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from sowline.config.topics import TopicDefinition
+from sowline.protocol.command import Origin
+from sowline.serving.writes.checked_command import CheckedCommand
+from sowline.serving.writes.outcome import OutcomeReports
+from sowline.serving.writes.requests import Definitions
+from sowline.serving.writes.write_entitlements import RecordCheck
+
+
+class OutcomeWatch(Protocol):
+    """Keeps what is reported about the commands that are written after it began."""
+
+    async def reports(
+        self, topic: TopicDefinition, origin: Origin, wanted: Collection[int]
+    ) -> OutcomeReports:
+        """Wait until these partitions have reported about a command."""
+
+    def end(self) -> None:
+        """Stop waiting."""
+
+
+class WriteDestination(Protocol):
+    """The topics as a service knows them."""
+
+    @property
+    def topics(self) -> Definitions:
+        """The definitions of the topics, by name."""
+
+    def require_ready(self, topics: Collection[str]) -> None:
+        """Raise `not ready` if commands to these topics can't be followed yet."""
+
+    def records(self, topic: str) -> int:
+        """Return the number of a topic's records."""
+
+    def era(self, topic: str, partition: int) -> int:
+        """Return the current era of a partition."""
+
+    async def held(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
+        """Return the bodies of the records that a check names, those that there are."""
+
+    def watch_now(self, writes: Sequence[CheckedCommand]) -> OutcomeWatch | None:
+        """Begin to watch for the outcomes of commands that are about to be written; None if that takes time."""
+
+    async def watch(self, writes: Sequence[CheckedCommand]) -> OutcomeWatch:
+        """Begin to watch for the outcomes of commands that are about to be written."""

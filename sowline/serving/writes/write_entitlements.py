@@ -1,0 +1,103 @@
+"""Enforces the entitlements to write: refuses a write that is not allowed before it reaches the log. Pure.
+
+The record must match the entitlement before and after the write. The record before is the one that a query service
+holds; it may lack a write that another client has just made.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.filter import ALL, Filter, compile_filter
+from sowline.model.merge import merge
+from sowline.protocol.command import DELTA, DELTA_PUBLISH, SOW_DELETE
+from sowline.serving.authorization.entitlements import NOT_ENTITLED, Rights, both, check_fields
+from sowline.serving.writes.checked_command import CheckedCommand
+
+
+def entitled_to_delete(
+    topic: TopicDefinition, fields: Mapping[str, Any], rights: Rights
+) -> Mapping[str, Any]:
+    """Return the headers of a command; restrict a delete by filter to records that the user may read and write.
+
+    Raise `not entitled` if the user may not read the topic: the number of deleted records would reveal its content.
+    """
+    if not fields.get("filter"):
+        return fields
+    filter = compile_filter(fields["filter"])
+    readable = rights.read.of(topic.name)
+    check_fields(readable, filter)
+    allowed = both(readable.filter, rights.write.of(topic.name).filter)
+    return fields if allowed == ALL else {**fields, "filter": both(filter, allowed).text}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCheck:
+    """What must be checked against the records that a command names, before it is written.
+
+    `key_text` names its one record; else `sow_keys` name several, as a client sent them.
+    """
+
+    allowed: Filter
+    key_text: str | None
+    sow_keys: tuple[str, ...]
+
+    def check(self, write: CheckedCommand, held: Sequence[bytes]) -> None:
+        """Raise `not entitled` unless the user may write the records, as they are `held` now and after the write."""
+        for body in held:
+            self._check(body, "you may not change this record")
+        if write.body is not None and write.command != SOW_DELETE:
+            is_laid_over = write.command == DELTA_PUBLISH and held
+            self._check(
+                merge(held[0], write.body) if is_laid_over else write.body,
+                "you may not write this record",
+            )
+
+    def _check(self, body: bytes, why: str) -> None:
+        if not self.allowed.matches(orjson.loads(body)):
+            raise _refused(self.allowed, why)
+
+
+def check_of(write: CheckedCommand, fields: Mapping[str, Any], rights: Rights) -> RecordCheck | None:
+    """Return what must be checked against the records; None if the user may write any.
+
+    Raise `not entitled` if no record can make the write allowed.
+    """
+    topic = write.topic
+    allowed = rights.write.of(topic.name).filter
+    if write.command == DELTA:
+        _check_delta(topic.name, allowed, rights)
+    if allowed == ALL or fields.get("filter"):
+        return None
+    if write.key is None and write.body is not None and topic.has_sow:
+        raise _refused(
+            allowed,
+            "the record is known only when the message is applied, so you need the right to write all of"
+            f" {topic.name}",
+        )
+    if write.key is None:
+        return RecordCheck(allowed, None, tuple(fields.get("keys") or ()))
+    return RecordCheck(allowed, write.key.decode(), ())
+
+
+def _check_delta(name: str, allowed: Filter, rights: Rights) -> None:
+    """Raise `not entitled` unless the user may write and read all of a topic: a delta can test its content."""
+    if allowed != ALL:
+        raise _refused(
+            allowed,
+            "the effect of a delta is known only when it is applied; send a publish or a delta_publish",
+        )
+    if name not in rights.read or not rights.read.of(name).is_whole:
+        raise SowlineError(
+            NOT_ENTITLED,
+            f"a delta can test what a document holds: you need the right to read all of {name}; send a publish or a"
+            " delta_publish instead",
+        )
+
+
+def _refused(allowed: Filter, why: str) -> SowlineError:
+    return SowlineError(NOT_ENTITLED, f"{why}; you may write only records that match {allowed.text}")
