@@ -178,13 +178,17 @@ async def _serve_gateway(port: int, urls: list[str], ready: Connection) -> None:
     announcements = Announcements(urls, credentials)
     topics = {topic.name: topic for topic in parse_topics(TOPICS).topics}
     nodes = NodeSet(topics, announcements, ConnectionPool(credentials))
-    context = GatewayContext(nodes, NodeHttp(credentials), QueryLimits())
+    context = GatewayContext.of(nodes, NodeHttp(credentials), QueryLimits(), {})
     following = asyncio.create_task(announcements.follow())
     while len(announcements.nodes) < len(urls):
         await announcements.next_news(1)
     settings = Settings()
-    api = GatewayHttpApi(settings, context)
-    app = Server(settings, partial(GatewayCommands, context), lambda rates: api.routes, Ready()).app
+    app = Server(
+        settings,
+        partial(GatewayCommands, context),
+        lambda rates: GatewayHttpApi(settings, context, rates).routes,
+        Ready(),
+    ).app
     await _run(app, port, ready)
     following.cancel()
 

@@ -1,16 +1,30 @@
 """What all sessions of a gateway share."""
 
 from dataclasses import dataclass
+from typing import Self
 
 from gateway.nodes.http import NodeHttp
 from gateway.nodes.node_set import NodeSet
+from gateway.writes.destination import NodesDestination
+from sowline.config.kafka_options import KafkaConfig
 from sowline.serving.result import QueryLimits
+from sowline.serving.writes.command_writer import CommandWriter
+from sowline.serving.writes.pending_commands import WriteService
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayContext:
-    """The nodes, the HTTP client of the nodes, and the limits of a query."""
+    """The nodes, the HTTP client of the nodes, the limits of a query, and what writes commands."""
 
     nodes: NodeSet
     http: NodeHttp
     limits: QueryLimits
+    writes: WriteService
+
+    @classmethod
+    def of(cls, nodes: NodeSet, http: NodeHttp, limits: QueryLimits, kafka: KafkaConfig) -> Self:
+        """Return the context of a gateway that writes to this Kafka."""
+        destination = NodesDestination(nodes, http, limits)
+        return cls(
+            nodes, http, limits, WriteService(destination, CommandWriter(kafka, nodes.topics.values()))
+        )

@@ -33,20 +33,20 @@ class GatewayService:
     def __init__(self, settings: Settings, topics: Topics) -> None:
         credentials = _credentials(settings)
         urls = _urls(settings.nodes)
-        self._connections = ConnectionPool(credentials)
         self._http = NodeHttp(credentials)
         self._announcements = Announcements(urls, credentials)
         definitions = {topic.name: topic for topic in topics.topics}
-        self._nodes = NodeSet(definitions, self._announcements, self._connections)
+        self._nodes = NodeSet(definitions, self._announcements, ConnectionPool(credentials))
         limits = QueryLimits(
             settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max
         )
-        context = GatewayContext(self._nodes, self._http, limits)
+        context = GatewayContext.of(self._nodes, self._http, limits, settings.kafka_client)
+        self._writer = context.writes.writer
         self._client_port = ClientPort(settings, USUAL_PORT)
         self._server = Server(
             settings,
             partial(GatewayCommands, context),
-            lambda rates: GatewayHttpApi(settings, context).routes,
+            lambda rates: GatewayHttpApi(settings, context, rates).routes,
             self,
             connections=self._client_port.connections,
             details=self._details,
@@ -63,7 +63,8 @@ class GatewayService:
             following.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await following
-            await self._connections.close()
+            await self._writer.close()
+            await self._nodes.close()
             await self._http.close()
 
     def not_started(self) -> str | None:

@@ -59,6 +59,7 @@ class NodeMessage(msgspec.Struct, gc=False):
     matches: int = 0
     lag_seconds: float | None = None
     reset: bool = False
+    reports: msgspec.Raw = msgspec.Raw(b"")
     raw: bytes = b""
 
 
@@ -96,20 +97,24 @@ class NodeConnection:
         """
         self.is_idle = is_over = False
         await self.send(request)
+        while not is_over:
+            for message in await self.receive():
+                if message.command == "ack" and message.command_id == COMMAND_ID:
+                    is_over = message.status == "failure" or message.ack_type == last
+                    # After a subscription, answers to commands about it may still come.
+                    self.is_idle = is_over and bool(last)
+                    if message.status == "failure":
+                        raise SowlineError(message.reason, message.message)
+                yield message
+
+    async def receive(self) -> list[NodeMessage]:
+        """Return the messages of the next frame; raise `NodeLost`."""
         try:
-            while not is_over:
-                frame = await self._socket.recv(decode=False)
-                self._has_answered = True
-                for message in self._messages(frame):
-                    if message.command == "ack" and message.command_id == COMMAND_ID:
-                        is_over = message.status == "failure" or message.ack_type == last
-                        # After a subscription, answers to commands about it may still come.
-                        self.is_idle = is_over and bool(last)
-                        if message.status == "failure":
-                            raise SowlineError(message.reason, message.message)
-                    yield message
+            frame = await self._socket.recv(decode=False)
         except (ConnectionClosed, OSError) as error:
             raise self._lost(error) from error
+        self._has_answered = True
+        return list(self._messages(frame))
 
     def _lost(self, error: Exception) -> NodeLost:
         kind = ReusedConnectionEnded if self._is_reused and not self._has_answered else NodeLost

@@ -3,8 +3,10 @@
 import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from gateway.nodes.announcements import Announcements
+from gateway.nodes.channel import NodeChannels
 from gateway.nodes.connections import ConnectionPool
 from gateway.nodes.routing import Announcement, Route, holder, routes
 from sowline.config.topics import TopicDefinition
@@ -23,6 +25,11 @@ class NodeSet:
     announcements: Announcements
     connections: ConnectionPool
     chance: random.Random = field(default_factory=random.Random)
+    channels: NodeChannels = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.announcements.on_silence = self.connections.cut
+        self.channels = NodeChannels(self.connections)
 
     def routes(
         self, topics: Collection[str], floor: Mapping[str, Positions], avoid: Collection[str] = ()
@@ -47,8 +54,18 @@ class NodeSet:
 
         return holder(self.announcements.nodes, topic, number, rank, avoid)
 
-    def __post_init__(self) -> None:
-        self.announcements.on_silence = self.connections.cut
+    def described(self, topic: str) -> list[Mapping[str, Any]]:
+        """Return the descriptions of a topic by the nodes that answer for it; none while partitions are missing."""
+        try:
+            urls = [route.node.url for route in self.routes([topic], {})]
+        except SowlineError:
+            return []
+        return [self.announcements.described(url)[topic] for url in urls]
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self.channels.close()
+        await self.connections.close()
 
     def lost(self, url: str) -> None:
         """Note that a node could not be reached."""

@@ -28,6 +28,7 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.open_subscriptions import ServedSubscription
 from sowline.serving.sessions.session import Waiting
 from sowline.serving.sessions.session_commands import SessionCommands
+from sowline.serving.writes.write_commands import WriteCommands
 
 SNAPSHOTS_MAX = 8
 """Queries and snapshots of one client that nodes answer at a time: their messages wait outside of its outbox."""
@@ -37,7 +38,7 @@ SUBSCRIPTIONS_MAX = 200
 
 
 class GatewayCommands(SessionCommands):
-    """Queries over all nodes, for one client."""
+    """Queries and subscriptions over all nodes, and writes, for one client."""
 
     def __init__(self, context: GatewayContext, outbox: Outbox, login: LoginSession) -> None:
         super().__init__(outbox, login)
@@ -46,7 +47,8 @@ class GatewayCommands(SessionCommands):
         self._seen = SeenPositions()
         self._snapshot_slots = asyncio.Semaphore(SNAPSHOTS_MAX)
         subscriptions = self._subscriptions
-        self._handlers: dict[str, Callable[[Request], None]] = {
+        self._writes = writes = WriteCommands(context.writes, self._runner, self._seen.note)
+        self._handlers: dict[str, Callable[[Request], Waiting]] = {
             "sow": self._sow,
             "explain": self._explain,
             "timeline": self._timeline,
@@ -58,6 +60,11 @@ class GatewayCommands(SessionCommands):
             "unsubscribe": subscriptions.unsubscribe,
             "pause": subscriptions.pause,
             "resume": subscriptions.resume,
+            "publish": writes.write,
+            "delta_publish": writes.write,
+            "delta": writes.write,
+            "sow_delete": writes.write,
+            "flush": writes.flush,
         }
 
     async def take_turn(self) -> None:
@@ -76,8 +83,12 @@ class GatewayCommands(SessionCommands):
                 f"expected {', '.join(self._handlers)} at a gateway, got {request.command}; use a query service that"
                 " holds all partitions",
             )
-        handler(request)
-        return None
+        return handler(request)
+
+    def close(self) -> None:
+        """End all subscriptions, queries and waits for outcomes of the client."""
+        super().close()
+        self._writes.close()
 
     # queries
 

@@ -1,4 +1,4 @@
-"""The HTTP API of a gateway: topics, queries, records and timelines, as a query service answers them."""
+"""The HTTP API of a gateway: topics, queries, records, timelines and writes, as a query service answers them."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -19,6 +19,7 @@ from sowline.config.settings import Settings
 from sowline.errors import SowlineError
 from sowline.protocol.request import Request, read_request
 from sowline.protocol.server_message import one_line
+from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import chosen_topic, chosen_topics
 from sowline.serving.http.address import read_address
 from sowline.serving.http.kafka_api import KafkaApi
@@ -32,13 +33,15 @@ from sowline.serving.http.requests import (
     with_first,
 )
 from sowline.serving.refusal import refused
+from sowline.serving.writes.http_api import WritesApi
 
 
 class GatewayHttpApi:
     """Answers HTTP requests independently of each other: there is no session."""
 
-    def __init__(self, settings: Settings, context: GatewayContext) -> None:
+    def __init__(self, settings: Settings, context: GatewayContext, rates: Rates) -> None:
         self._settings = settings
+        self._rates = rates
         self._context = context
         self._nodes = context.nodes
 
@@ -51,6 +54,7 @@ class GatewayHttpApi:
             *KafkaApi(self._settings.kafka_client, self._nodes.topics).routes,
             Route(f"{of_topic}/sow", self.sow, methods=["POST"]),
             Route(f"{of_topic}/explain", self.explain, methods=["POST"]),
+            *WritesApi(self._settings, self._context.writes, self._rates).routes,
             Route(f"{of_topic}/records/{{key:path}}", self.record),
         ]
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from gateway.nodes.node_set import NodeSet
 from sowline.config.topics import TopicDefinition
-from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, format_bookmark
 from sowline.model.position import Position
 from sowline.serving.http.topics import described_definition
@@ -13,11 +12,7 @@ from sowline.serving.http.topics import described_definition
 
 def described_topic(nodes: NodeSet, topic: TopicDefinition) -> dict[str, Any]:
     """Return the description of a topic over all its partitions; it is `loading` while partitions are missing."""
-    try:
-        urls = [route.node.url for route in nodes.routes([topic.name], {})]
-    except SowlineError:
-        urls = []
-    parts = [nodes.announcements.described(url)[topic.name] for url in urls]
+    parts = nodes.described(topic.name)
     lags = sorted((one for part in parts for one in part["lags"]), key=lambda one: one["partition"])
     positions: Positions = {one["partition"]: Position.parse(one["position"]) for one in lags}
     return {

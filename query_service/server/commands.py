@@ -7,9 +7,10 @@ from query_service.context import ServiceContext
 from query_service.query.freshness import wait_until_fresh
 from query_service.query.read_request import ReadRequest, read_request_of, topics_of
 from query_service.server.new_subscription import subscription_for
+from query_service.server.outcome_commands import OutcomeCommands
 from query_service.server.query_commands import QueryCommands
 from sowline.errors import SowlineError
-from sowline.protocol.request import Request
+from sowline.protocol.request import OUTCOME, WATCH_OUTCOMES, Request
 from sowline.protocol.server_message import failure
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.outbox.outbox import Outbox
@@ -27,6 +28,7 @@ class ServiceCommands(SessionCommands):
         self._context = context
         queries, subscriptions = QueryCommands(context, self._runner, self._running), self._subscriptions
         self._writes = writes = WriteCommands(context.writes, self._runner)
+        outcomes = OutcomeCommands(context, self._runner, self._running)
         self._handlers: dict[str, Callable[[Request], Waiting]] = {
             "heartbeat": self.heartbeat,
             "timeline": queries.timeline,
@@ -38,6 +40,8 @@ class ServiceCommands(SessionCommands):
             "delta": writes.write,
             "sow_delete": writes.write,
             "flush": writes.flush,
+            WATCH_OUTCOMES: outcomes.watch,
+            OUTCOME: outcomes.outcome,
         }
         self._read_handlers: dict[str, Callable[[Request, ReadRequest], None]] = {
             "sow": queries.sow,

@@ -67,7 +67,7 @@ class ReplicaDestination:
         """Wait until these partitions have reported about a command; a watch must keep the reports."""
         while True:
             found = self._outcomes.reports(topic.log, origin, wanted)
-            if found.has_all(wanted):
+            if not found.lacking(wanted):
                 return found
             await self._moved.wait()
 

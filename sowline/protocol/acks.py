@@ -79,11 +79,13 @@ def refusal(command: str, ack_type: str) -> SowlineError | None:
     """Return the error for a command that requests this acknowledgement; None if the command supports it."""
     if ack_type not in ACK_TYPES:
         return SowlineError(INVALID, f"expected any of {', '.join(ACK_TYPES)}, got {ack_type[:100]}")
-    if ack_type in SENT[command]:
+    # The commands that only gateways send are not in the table: it is for clients.
+    sent = SENT.get(command, _AT_ONCE)
+    if ack_type in sent:
         return None
     return SowlineError(
         INVALID,
-        f"expected any of {', '.join(SENT[command])} for {command}, got {ack_type}: {_REFUSED[ack_type]}",
+        f"expected any of {', '.join(sent)} for {command}, got {ack_type}: {_REFUSED[ack_type]}",
     )
 
 

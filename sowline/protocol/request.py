@@ -14,7 +14,7 @@ from sowline.model.body import why_not_json
 from sowline.model.bookmark_range import BookmarkRange, parse_bookmark_range
 from sowline.model.duration import parse_duration_ms
 from sowline.protocol.acks import check_acks
-from sowline.protocol.command import split_keys
+from sowline.protocol.command import Origin, split_keys
 from sowline.protocol.options import Options, parse_options
 
 ACK_TYPE_CHARS_MAX = 1000
@@ -43,6 +43,22 @@ COMMANDS = (
     "timeline",
     "logon",
 )
+
+WATCH_OUTCOMES = "watch_outcomes"
+"""Keeps the reports about commands to a topic that are written from now on, until `unsubscribe` with its query id."""
+
+OUTCOME = "outcome"
+"""Waits for the reports of some partitions about a command that is watched; `data` has an `OutcomeRequest`."""
+
+GATEWAY_COMMANDS = (WATCH_OUTCOMES, OUTCOME)
+"""The commands that only gateways send."""
+
+
+class OutcomeRequest(msgspec.Struct, frozen=True):
+    """The partition and offset of a command, and the partitions whose reports about it are awaited."""
+
+    origin: Origin
+    partitions: tuple[int, ...]
 
 
 SUBSCRIBES = ("subscribe", "sow_and_subscribe", "delta_subscribe", "sow_and_delta_subscribe")
@@ -222,7 +238,7 @@ def read_request(text: bytes) -> Request:
         request = _read_request(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SowlineError("bad request", why_not_json(text, error, "a command as a JSON object")) from error
-    if request.command not in COMMANDS:
+    if request.command not in COMMANDS and request.command not in GATEWAY_COMMANDS:
         raise SowlineError(
             "unknown command", f"expected one of {', '.join(COMMANDS)}, got {request.command!r}"
         )

@@ -32,6 +32,9 @@ SESSION_MS = 1500
 QUIET_SECONDS = 3600
 """Seconds without a message after which a subscription gets a progress message: none in a test, unless it asks."""
 
+SHARDS = int(os.environ.get("SHARDS", "0"))
+"""With this variable, each query service of the tests is so many shards behind a gateway."""
+
 T = TypeVar("T")
 
 
@@ -161,6 +164,52 @@ class Service:
         return sum(float(value) for given, _, value in lines if name in (given, given.partition("{")[0]))
 
 
+class ShardedService(Service):
+    """A gateway with one node for each shard; it is started, killed and stopped as a whole."""
+
+    def __init__(self, shards: int, module: str, directory: Path, **settings: object) -> None:
+        self.nodes = [
+            Service(module, directory, **settings, shard=f"{number}/{shards}") for number in range(shards)
+        ]
+        super().__init__("gateway", directory, **settings, nodes=",".join(one.url for one in self.nodes))
+
+    def start(self, before: Sequence[str] = ()) -> Self:
+        """Start all processes."""
+        for node in self.nodes:
+            node.start(before)
+        return super().start(before)
+
+    def wait_ready(self) -> Self:
+        """Wait until all nodes are ready, then the gateway."""
+        for node in self.nodes:
+            node.wait_ready()
+        return super().wait_ready()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send all processes that run a signal."""
+        for node in self.nodes:
+            if node.running:
+                node.signal(number)
+        super().signal(number)
+
+    def wait(self) -> int:
+        """Wait until all processes have ended; return the exit code of the gateway."""
+        for node in self.nodes:
+            node.wait()
+        return super().wait()
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        for node in self.nodes:
+            node.close()
+        super().close()
+
+    @property
+    def log(self) -> str:
+        """What all processes have written to their logs."""
+        return "".join([super().log, *(node.log for node in self.nodes)])
+
+
 def http_status(url: str) -> int:
     """Return the status of a GET, 0 where nobody answers."""
     try:
@@ -225,7 +274,11 @@ class System:
         """Return a service of this system, to be started; it ends with the system."""
         common = {"kafka": self.kafka, "config": self.config, "group": self.group}
         common["data_dir"] = self.directory / "sow"
-        service = Service(module, self.directory, **{**common, **settings})
+        given = {**common, **settings}
+        if module == "query_service" and SHARDS and "shard" not in settings:
+            service: Service = ShardedService(SHARDS, module, self.directory, **given)
+        else:
+            service = Service(module, self.directory, **given)
         self._services.callback(service.close)
         return service
 

@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
+from sowline.model.bookmark import format_bookmark
 from sowline.protocol.command import DELTA, DELTA_PUBLISH, PUBLISH, SOW_DELETE
 from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
 from sowline.runtime.tracing import begin
@@ -94,7 +95,7 @@ class WritesApi:
                 answer |= {
                     "outcomes": summary.outcomes,
                     "records_deleted": summary.deleted,
-                    "effect": summary.effect,
+                    "effect": format_bookmark(summary.effect),
                 }
                 if command == DELTA:
                     answer["each"] = summary.each

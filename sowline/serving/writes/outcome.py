@@ -87,12 +87,19 @@ class OutcomeReports:
         assert self.own is not None
         return int(self.own.outcome.removeprefix(_FORWARDED))
 
-    def has_all(self, wanted: Collection[int]) -> bool:
-        """Whether each of these partitions has reported."""
-        return all(
-            self.own is not None if number == self.origin.partition else number in self.forwarded
+    def lacking(self, wanted: Collection[int]) -> list[int]:
+        """Return those of these partitions that have not reported."""
+        return [
+            number
             for number in wanted
-        )
+            if (self.own is None if number == self.origin.partition else number not in self.forwarded)
+        ]
+
+    @property
+    def positions(self) -> Positions:
+        """The position of each partition when it reported."""
+        own = {} if self.own is None else {self.origin.partition: self.own.position}
+        return own | {number: one.position for number, one in self.forwarded.items()}
 
     def add(self, other: "OutcomeReports") -> None:
         """Add the reports of other partitions."""

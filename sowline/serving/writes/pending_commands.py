@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sowline.errors import SowlineError
-from sowline.model.bookmark import Positions, format_bookmark
+from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark
 from sowline.model.position import Position
 from sowline.protocol.command import Origin
 from sowline.serving.writes.checked_command import CheckedCommand
@@ -27,8 +27,8 @@ class WriteSummary:
     """The outcome of each command."""
     deleted: int
     records: int
-    effect: str
-    """The bookmark of the effect: a replica that has reached it shows what the commands did."""
+    effect: PositionsByLog
+    """The positions of the effect: a replica that has reached them shows what the commands did."""
 
     @property
     def outcomes(self) -> Mapping[str, int]:
@@ -184,14 +184,14 @@ class PendingCommands:
         return sum(self._records.values()) + sum(hidden)
 
 
-def _effect_of(commands: Sequence[RequestedCommand], outcomes: Sequence[CommandOutcome]) -> str:
-    """Return the bookmark from which the effects of all commands are visible."""
+def _effect_of(commands: Sequence[RequestedCommand], outcomes: Sequence[CommandOutcome]) -> PositionsByLog:
+    """Return the positions from which the effects of all commands are visible."""
     positions_by_log: dict[str, Positions] = {}
     for command, outcome in zip(commands, outcomes, strict=True):
         positions = positions_by_log.setdefault(command.write.topic.log, {})
         for partition, position in outcome.effect.items():
             positions[partition] = max(position, positions.get(partition, position))
-    return format_bookmark(positions_by_log)
+    return positions_by_log
 
 
 async def _turn(number: int) -> None:

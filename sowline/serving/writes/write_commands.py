@@ -1,11 +1,12 @@
 """The writes of one session: `publish`, `delta_publish`, `delta`, `sow_delete`, and `flush`, which waits for them."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from sowline.errors import SowlineError
+from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.protocol.command import DELTA
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack, failure
@@ -21,11 +22,18 @@ WRITES_MAX = 10_000
 """The largest number of commands of one client whose outcome is unknown."""
 
 
+NoteEffect = Callable[[PositionsByLog], None]
+
+
 class WriteCommands:
     """The writes of one session whose outcome is not known yet."""
 
-    def __init__(self, service: WriteService, runner: CommandRunner) -> None:
+    def __init__(
+        self, service: WriteService, runner: CommandRunner, note_effect: NoteEffect = lambda effect: None
+    ) -> None:
+        """Prepare the writes of a client; `note_effect` gets the positions of effects that were reported to it."""
         self._runner = runner
+        self._note_effect = note_effect
         self._outbox = runner.outbox
         self._service = service
         self._topics = service.destination.topics
@@ -89,9 +97,10 @@ class WriteCommands:
         if "persisted" in request.acks:
             self._outbox.put(ack("persisted", request.command_id, bookmark=bookmark))
         summary = await pending.summary()
+        self._note_effect(summary.effect)
         for kind in ("processed", "completed"):
             if kind in request.acks:
-                fields = {"outcome": ", ".join(summary.outcomes), "effect": summary.effect}
+                fields = {"outcome": ", ".join(summary.outcomes), "effect": format_bookmark(summary.effect)}
                 self._outbox.put(ack(kind, request.command_id, bookmark=bookmark, **fields))
         if "stats" in request.acks:
             self._outbox.put(ack("stats", request.command_id, **summary.stats))

@@ -124,7 +124,7 @@ class Rig:
             announcements = Announcements([node.url for node in self.nodes], Credentials())
             topics = {topic.name: topic for topic in self.whole.topics.topics}
             self.node_set = NodeSet(topics, announcements, ConnectionPool(Credentials()))
-            stack.push_async_callback(self.node_set.connections.close)
+            stack.push_async_callback(self.node_set.close)
             stack.push_async_callback(self.http.close)
             following = asyncio.create_task(announcements.follow())
             stack.push_async_callback(self._end, following)
@@ -147,7 +147,7 @@ class Rig:
         """Return a client of the gateway."""
         login = LoginSession(Identity("", (), rights, ANYBODY.proof))
         outbox = Outbox(1 << 20)
-        context = GatewayContext(self.node_set, self.http, self.limits)
+        context = GatewayContext.of(self.node_set, self.http, self.limits, {})
         session = Session(GatewayCommands(context, outbox, login), outbox, login)
         self._sessions.append(session)
         return RigClient(session)

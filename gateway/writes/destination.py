@@ -1,0 +1,133 @@
+"""The topics of a gateway as the destination of writes: nodes have their records, and report the outcomes."""
+
+import asyncio
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from urllib.parse import quote
+
+import msgspec
+
+from gateway.nodes.http import NodeHttp
+from gateway.nodes.node_set import NodeSet
+from gateway.query.record_read import read_from_holder
+from gateway.query.sharded_query import ShardedQuery
+from gateway.writes.outcome_watch import KEPT_SECONDS, NodesWatch, TopicWatch
+from sowline.protocol.request import Request, SowKeys
+from sowline.serving.authorization.entitlements import EVERYTHING
+from sowline.serving.result import QueryLimits
+from sowline.serving.writes.checked_command import CheckedCommand
+from sowline.serving.writes.requests import Definitions
+from sowline.serving.writes.write_entitlements import RecordCheck
+
+
+class _Record(msgspec.Struct):
+    data: msgspec.Raw
+
+
+_read_record = msgspec.json.Decoder(_Record).decode
+
+
+class NodesDestination:
+    """The topics, at all nodes."""
+
+    def __init__(self, nodes: NodeSet, http: NodeHttp, limits: QueryLimits) -> None:
+        self._nodes = nodes
+        self._http = http
+        self._limits = limits
+        self._watches: dict[str, TopicWatch] = {}
+        self._beginning: dict[str, asyncio.Lock] = {}
+        self._numbers = itertools.count(1)
+        self._eras: dict[tuple[str, int], int] = {}
+
+    @property
+    def topics(self) -> Definitions:
+        """The definitions of the topics, by name."""
+        return self._nodes.topics
+
+    def require_ready(self, topics: Collection[str]) -> None:
+        """Do nothing: a command is written as soon as a node of its partition can be asked for the outcome."""
+
+    def records(self, topic: str) -> int:
+        """Return the number of a topic's records, as the nodes have announced it."""
+        return sum(part["records"] for part in self._nodes.described(topic))
+
+    def era(self, topic: str, partition: int) -> int:
+        """Return the newest era of a partition that a node has announced."""
+        return max(
+            (
+                announced.positions[partition].era
+                for node in self._nodes.announcements.nodes
+                if (announced := node.topics.get(topic)) is not None and partition in announced.positions
+            ),
+            default=0,
+        )
+
+    async def held(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
+        """Return the bodies of the records that a check names, those that there are."""
+        if check.key_text is None:
+            return await self._held_by_sow_keys(topic, check.sow_keys)
+        path = f"/v1/topics/{quote(topic)}/records/{quote(check.key_text, safe='')}"
+        answer = await read_from_holder(self._nodes, self._http, topic, check.key_text, path, "", EVERYTHING)
+        if answer.is_refusal:
+            if answer.error.reason == "no record":
+                return []
+            raise answer.error
+        return [answer.body]
+
+    async def _held_by_sow_keys(self, topic: str, keys: Sequence[str]) -> Sequence[bytes]:
+        request = Request(command="sow", topic=topic, sow_keys=SowKeys(keys))
+        query = ShardedQuery(self._nodes, request, [topic], EVERYTHING, self._limits, {})
+        try:
+            await query.begin()
+            return [
+                bytes(_read_record(record).data)
+                async for portion in query.records()
+                for record in portion.records
+            ]
+        finally:
+            await query.close()
+
+    def watch_now(self, writes: Sequence[CheckedCommand]) -> NodesWatch | None:
+        """Begin to watch for the outcomes of commands that are about to be written; None if nodes must be asked."""
+        needed = _needed(writes)
+        watches = {name: self._watches.get(name) for name in needed}
+        usable = {
+            name: watch
+            for name, watch in watches.items()
+            if watch is not None and watch.takes_more and watch.covers(needed[name])
+        }
+        return NodesWatch(usable) if len(usable) == len(needed) else None
+
+    async def watch(self, writes: Sequence[CheckedCommand]) -> NodesWatch:
+        """Begin to watch for the outcomes of commands that are about to be written; raise `shard unavailable`."""
+        needed = _needed(writes)
+        while (watch := self.watch_now(writes)) is None:
+            for name, partitions in needed.items():
+                await self._begin(name, partitions)
+        return watch
+
+    async def _begin(self, name: str, needed: Collection[int]) -> None:
+        """Begin a new watch of a topic, unless another request has begun one that will do."""
+        async with self._beginning.setdefault(name, asyncio.Lock()):
+            before = self._watches.get(name)
+            if before is not None and before.takes_more and before.covers(needed):
+                return
+            watch = TopicWatch(self._nodes, self.topics[name], f"outcomes-{next(self._numbers)}")
+            await watch.begin(needed)
+            self._watches[name] = watch
+            asyncio.get_running_loop().call_later(KEPT_SECONDS, watch.end_if_unused)
+            if before is not None:
+                before.end_if_unused()
+
+
+def _needed(writes: Sequence[CheckedCommand]) -> Mapping[str, Collection[int]]:
+    """Return by topic the partitions that may report about the commands."""
+    needed: dict[str, set[int]] = {}
+    for write in writes:
+        some = needed.setdefault(write.topic.name, set())
+        if write.key is None:
+            # It may go on to any partition.
+            some.update(range(write.topic.partitions))
+        else:
+            some.add(write.partition)
+    return needed
