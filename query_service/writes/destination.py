@@ -20,13 +20,13 @@ class ReplicaDestination:
         self._state = state
         self.topics = {name: topic.definition for name, topic in state.topics.items()}
         self._logs = {topic.changes: topic.log for topic in self.topics.values()}
-        self._outcomes = Outcomes()
+        self.outcomes = Outcomes()
         self._moved = asyncio.Event()
 
     def take(self, batches: Batches) -> None:
         """Take the events that the replicas have applied."""
         for (changes, partition), portions in batches.items():
-            self._outcomes.take(self._logs[changes], partition, portions)
+            self.outcomes.take(self._logs[changes], partition, portions)
         self._moved.set()
         self._moved = asyncio.Event()
 
@@ -59,14 +59,14 @@ class ReplicaDestination:
 
     def watch_topics(self, topics: Collection[str]) -> "ReplicaWatch":
         """Begin to watch for the outcomes of commands to these topics."""
-        return ReplicaWatch(self, self._outcomes, [self.topics[name].log for name in topics])
+        return ReplicaWatch(self, self.outcomes, [self.topics[name].log for name in topics])
 
     async def reports(
         self, topic: TopicDefinition, origin: Origin, wanted: Collection[int]
     ) -> OutcomeReports:
         """Wait until these partitions have reported about a command; a watch must keep the reports."""
         while True:
-            found = self._outcomes.reports(topic.log, origin, wanted)
+            found = self.outcomes.reports(topic.log, origin, wanted)
             if not found.lacking(wanted):
                 return found
             await self._moved.wait()

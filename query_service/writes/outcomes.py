@@ -112,6 +112,11 @@ class Outcomes:
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
 
+    @property
+    def logs(self) -> Collection[str]:
+        """The logs of which reports are kept."""
+        return self._logs.keys()
+
     def begin(self, log: str) -> int:
         """Start to keep the reports about a log's commands, for commands that are about to be written.
 

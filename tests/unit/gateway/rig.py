@@ -21,11 +21,13 @@ from gateway.nodes.http import NodeHttp
 from gateway.nodes.node_set import NodeSet
 from gateway.server.commands import GatewayCommands
 from query_service.context import ServiceContext
+from query_service.replica.plain_run import EventAtOffset
 from query_service.server.server import server_of
 from sowline.config.credentials import Credentials
 from sowline.config.settings import Settings
 from sowline.config.shard import Shard
 from sowline.model.key import partition_of
+from sowline.protocol.change import Event
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.authorization.entitlements import EVERYTHING, Rights
 from sowline.serving.authorization.identity import ANYBODY, Identity
@@ -46,6 +48,7 @@ class Node:
         self.server = Server(partitions, shard=shard, **options)
         self.shard = shard
         self.port = free_port()
+        self.context = ServiceContext(self.server.state, self.server.dispatcher, {}, self.server.limits)
         self._uvicorn: uvicorn.Server | None = None
         self._serving: asyncio.Task[None] | None = None
 
@@ -56,11 +59,10 @@ class Node:
 
     async def start(self) -> None:
         """Answer requests."""
-        context = ServiceContext(self.server.state, self.server.dispatcher, {}, self.server.limits)
         settings = Settings(shard=self.shard)
         health = cast(Any, SimpleNamespace())
         config = uvicorn.Config(
-            server_of(settings, context, health).app,
+            server_of(settings, self.context, health).app,
             host=HOST,
             port=self.port,
             ws="websockets-sansio",
@@ -75,6 +77,13 @@ class Node:
         self._serving = asyncio.create_task(self._uvicorn.serve())
         while not self._uvicorn.started:
             await asyncio.sleep(0.005)
+
+    def take(self, event: Event, partition: int) -> None:
+        """Apply an event of the changes topic, if the node holds its partition."""
+        if partition in self.server.topic.partitions:
+            portions = [EventAtOffset(len(self.server.written[partition]), event)]
+            self.server.take(event, partition)
+            self.context.destination.take({("orders.changes", partition): portions})
 
     async def stop(self) -> None:
         """Cut all connections, and answer no more."""
@@ -98,7 +107,7 @@ class Rig:
         self.limits = limits
         self.node_set = NodeSet({}, Announcements([], Credentials()), ConnectionPool(Credentials()))
         self.http = NodeHttp(Credentials())
-        self._sessions: list[Session] = []
+        self.sessions: list[Session] = []
 
     def loaded(self) -> "Rig":
         """Say that all partitions are loaded."""
@@ -135,10 +144,11 @@ class Rig:
 
     async def _end(self, following: asyncio.Task[None]) -> None:
         """End all clients and the announcements, and wait for their tasks: no socket may stay open."""
-        for session in self._sessions:
+        for session in self.sessions:
             session.close()
         following.cancel()
         await asyncio.wait([following])
+        await self.node_set.channels.close()
         commands = [task for task in asyncio.all_tasks() if _name(task).startswith("CommandRunner.")]
         if commands:
             await asyncio.wait(commands, timeout=SECONDS_MAX)
@@ -149,7 +159,7 @@ class Rig:
         outbox = Outbox(1 << 20)
         context = GatewayContext.of(self.node_set, self.http, self.limits, {})
         session = Session(GatewayCommands(context, outbox, login), outbox, login)
-        self._sessions.append(session)
+        self.sessions.append(session)
         return RigClient(session)
 
     def whole_client(self, rights: Rights = EVERYTHING) -> "RigClient":
