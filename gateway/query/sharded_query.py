@@ -8,11 +8,12 @@ fails.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import orjson
 
-from fanout.engine.groups import Groups
+from fanout.engine.groups import MergedGroups
 from gateway.nodes.connections import COMMAND_ID, NodeLost
 from gateway.nodes.failover import NodesFailed, replaceable, with_failover
 from gateway.nodes.node_set import NodeSet
@@ -190,16 +191,24 @@ class ShardedQuery:
             raise SowlineError(
                 UNAVAILABLE, f"a query service was lost while it answered; ask again: {lost}"
             ) from lost
-        self._count()
+        self.count()
 
     async def _side_by_side(self) -> AsyncGenerator[Batch, None]:
         """Yield the records of all parts as they arrive."""
-        queue: asyncio.Queue[Batch | BaseException | None] = asyncio.Queue(QUEUED_BATCHES)
+        async with aclosing(self.batches()) as batches:
+            async for _, batch in batches:
+                yield batch
+        for part in self._parts:
+            self.result.hash ^= part.counts.hash
+
+    async def batches(self) -> AsyncGenerator[tuple[Part, Batch], None]:
+        """Yield what all parts send, as it arrives, each batch with its part; raise `NodeLost`, or a node's error."""
+        queue: asyncio.Queue[tuple[Part, Batch] | BaseException | None] = asyncio.Queue(QUEUED_BATCHES)
 
         async def read(part: Part) -> None:
             try:
                 async for batch in part.batches():
-                    await queue.put(batch)
+                    await queue.put((part, batch))
                 await queue.put(None)
             except Exception as error:
                 await queue.put(error)
@@ -219,8 +228,6 @@ class ShardedQuery:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        for part in self._parts:
-            self.result.hash ^= part.counts.hash
 
     async def _sorted(self) -> AsyncGenerator[Batch, None]:
         order, numbers = self._request.order, {name: number for number, name in enumerate(self._topics)}
@@ -240,10 +247,10 @@ class ShardedQuery:
         (topic,) = self._topics
         options, order = self._request.parsed_options, self._request.order
         projection = parse_projection(options.projection)
-        groups = Groups(topic, options.grouping, projection, groups_max=self._limits.groups_max)
-        async with aclosing(self._side_by_side()) as batches:
-            async for batch in batches:
-                await in_turns(map(groups.merge, batch.records))
+        groups = MergedGroups(topic, options.grouping, projection, groups_max=self._limits.groups_max)
+        async with aclosing(self.batches()) as batches:
+            async for part, batch in batches:
+                await in_turns(map(partial(groups.put, part.url), batch.records))
         found = await in_turns(groups.records())
         if order.terms:
             keyed = await in_turns((order.key(orjson.loads(body), key), (key, body)) for key, body in found)
@@ -257,8 +264,8 @@ class ShardedQuery:
             )
         self.result.hash = hash_of(key for key, _ in found)
 
-    def _count(self) -> None:
-        """Add up what the nodes have counted."""
+    def count(self) -> None:
+        """Add up what the nodes have counted; all their batches must have been read."""
         counts = [part.counts for part in self._parts]
         hides = together(self._rights.read, self._topics).filter != ALL
         keys = self._request.sow_keys

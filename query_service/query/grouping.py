@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from fanout.engine.groups import Groups
+from fanout.engine.groups import Groups, GroupStates
 from query_service.index.rows import RowNumbers
 from query_service.query.ordering import in_thread_if_large, sorted_in_runs
 from query_service.query.query import Query
@@ -26,10 +26,11 @@ from sowline.serving.result import QueryLimits, Result
 
 
 def groups_of(topic: TopicState, selection: Selection, groups_max: int) -> Groups:
-    """Return the groups of a selection, empty; raise `invalid projection`."""
+    """Return the groups of a selection, empty; raise `invalid projection`. For a gateway, results are states."""
     options = selection.options
     projection = parse_projection(options.projection)
-    return Groups(topic.definition.name, options.grouping, projection, groups_max=groups_max)
+    kind = GroupStates if selection.merges else Groups
+    return kind(topic.definition.name, options.grouping, projection, groups_max=groups_max)
 
 
 async def load_groups(groups: Groups, query: Query) -> None:
@@ -106,9 +107,9 @@ class GroupedQuery:
         self.result.topic_matches, self.result.matches = found.topic_matches, found.matches
         self.result.lag_seconds = found.lag_seconds
         if self._selection.merges:
-            states = await in_turns(self._groups.exported(), self._query.work)
+            states = await in_turns(self._groups.records(), self._query.work)
             for start in range(0, len(states), CHUNK):
-                yield RecordPortion(self._name, states[start : start + CHUNK])
+                yield RecordPortion(self._name, [state for _, state in states[start : start + CHUNK]])
                 await asyncio.sleep(0)
             return
         groups = await in_turns(self._groups.records(), self._query.work)

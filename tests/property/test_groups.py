@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fanout.engine.groups import GroupChange, Groups
+from fanout.engine.groups import GroupChange, Groups, GroupStates, MergedGroups
 from fanout.engine.groups.aggregates import AGGREGATES
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_grouping, parse_projection
@@ -111,25 +111,55 @@ def test_merged_groups_are_those_of_all_records(loaded: list[tuple[Document, int
     items = [
         (b"%d" % n, document, (n // 3, part, Position(0, n))) for n, (document, part) in enumerate(loaded)
     ]
-    whole, merged = fresh(projection), fresh(projection)
+    grouping, parsed = parse_grouping("/k"), parse_projection(projection)
+    whole, merged = fresh(projection), MergedGroups("t", grouping, parsed, groups_max=100)
     whole.load(items)
     for part in range(3):
-        groups = fresh(projection)
+        groups = GroupStates("t", grouping, parsed, groups_max=100)
         groups.load(item for item, (_, of) in zip(items, loaded, strict=True) if of == part)
-        for exported in groups.exported():
-            merged.merge(exported)
+        for _, exported in groups.records():
+            merged.put(part, exported)
     assert list(merged.records()) == list(whole.records())
     assert (len(merged), merged.members) == (len(whole), whole.members)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 4), st.none() | documents, st.integers(0, 2)), max_size=20),
+    projection=st.sampled_from([EVERYTHING, WITHOUT_LATEST]),
+)
+def test_live_states_merge_to_the_groups_of_all_records(
+    changes: list[tuple[int, Document | None, int]], projection: str
+) -> None:
+    """After each change, the newest states of all parts make the groups of all records, to the last bit."""
+    grouping, parsed = parse_grouping("/k"), parse_projection(projection)
+    whole, merged = fresh(projection), MergedGroups("t", grouping, parsed, groups_max=100)
+    parts = [GroupStates("t", grouping, parsed, groups_max=100) for _ in range(3)]
+    held: dict[bytes, Document] = {}
+    for number, (key, now, part) in enumerate(changes):
+        sow_key = b"%d of %d" % (key, part)
+        before = held.pop(sow_key, None)
+        if now is not None:
+            held[sow_key] = now
+        order = (number, part, Position(0, number))
+        whole.change(sow_key, before, now, order)
+        for change in parts[part].change(sow_key, before, now, order):
+            if change.body is None:
+                merged.remove(part, change.sow_key)
+            else:
+                assert merged.put(part, change.body) == change.sow_key
+        assert list(merged.records()) == list(whole.records())
 
 
 def test_the_limit_of_groups_counts_after_the_merge() -> None:
     """Two parts have the same groups: together they have no more. One group more is refused."""
     grouping, projection = parse_grouping("/k"), parse_projection("/k, COUNT(1) AS /n")
-    merged = Groups("t", grouping, projection, groups_max=2)
-    part = Groups("t", grouping, projection, groups_max=3)
+    merged = MergedGroups("t", grouping, projection, groups_max=2)
+    part = GroupStates("t", grouping, projection, groups_max=3)
     part.load([(b"1", {"k": 1}, (0,)), (b"2", {"k": 2}, (1,))])
-    for exported in (*part.exported(), *part.exported()):
-        merged.merge(exported)
+    for source in range(2):
+        for _, exported in part.records():
+            merged.put(source, exported)
     part.load([(b"3", {"k": 3}, (2,))])
     with pytest.raises(SowlineError, match="expected at most 2 groups"):
-        list(map(merged.merge, part.exported()))
+        [merged.put(0, exported) for _, exported in part.records()]

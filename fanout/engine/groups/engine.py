@@ -1,6 +1,5 @@
 """The groups of a topic's records, kept up to date change by change: events in, changed groups out. Pure."""
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -37,7 +36,7 @@ class Groups:
         self, topic: str, grouping: Sequence[Path], projection: Projection, *, groups_max: int
     ) -> None:
         """Make groups without records; there may be `groups_max` at a time."""
-        self._domain = f"{topic} by {','.join(map(str, grouping))}\0".encode()
+        self._domain = group_domain(topic, grouping)
         self._layout = Layout(grouping, projection)
         self._groups_max = groups_max
         self._groups: dict[bytes, GroupState] = {}
@@ -67,32 +66,6 @@ class Groups:
             reading = self._layout.read(document)
             self._check_room(None, reading)
             self._add(sow_key, reading, order)
-
-    def exported(self) -> Iterator[bytes]:
-        """Yield the state of each group as JSON, in the order of the SOW keys; `merge` takes it."""
-        keyed = sorted(self._groups.items(), key=lambda one: one[1].sow_key)
-        for key, group in keyed:
-            latest = None if group.latest is None else group.latest.exported()
-            states = [state.exported() for state in group.states]
-            # orjson writes no integer beyond 64 bits, and exact sums have more.
-            yield json.dumps([key.decode(), group.records, states, latest]).encode()
-
-    def merge(self, exported: bytes) -> None:
-        """Add the records of a group that other groups have exported. Raise `too many groups`.
-
-        The results are those of all records together, but no record that was merged can be changed any more.
-        """
-        text, records, states, latest = json.loads(exported)
-        key = text.encode()
-        if key not in self._groups and len(self._groups) >= self._groups_max:
-            raise self._too_many()
-        group = self._group_for(key)
-        group.body = None
-        group.records += records
-        for state, more in zip(group.states, states, strict=True):
-            state.merge(more)
-        if group.latest is not None:
-            group.latest.merge(latest)
 
     def change(
         self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
@@ -186,14 +159,7 @@ class Groups:
         # A group that loses its last record makes room for the new one.
         ends = left is not None and self._group_of(left).records == 1
         if len(self._groups) - ends >= self._groups_max:
-            raise self._too_many()
-
-    def _too_many(self) -> SowlineError:
-        return SowlineError(
-            "too many groups",
-            f"expected at most {self._groups_max} groups, got one more"
-            " (group by a field with fewer values, or filter the records)",
-        )
+            raise too_many_groups(self._groups_max)
 
     def _group_of(self, left: GroupInput) -> GroupState:
         group = self._groups.get(left.key)
@@ -204,3 +170,26 @@ class Groups:
         if group.body is None:
             group.body = self._layout.body(group)
         return group.body
+
+
+class GroupStates(Groups):
+    """Groups whose results are their states as JSON, for `MergedGroups` to merge with those of other processes."""
+
+    def _body(self, group: GroupState) -> bytes:
+        if group.body is None:
+            group.body = group.exported()
+        return group.body
+
+
+def group_domain(topic: str, grouping: Sequence[Path]) -> bytes:
+    """Return what the SOW keys of a topic's groups are made from, together with the values that are grouped by."""
+    return f"{topic} by {','.join(map(str, grouping))}\0".encode()
+
+
+def too_many_groups(groups_max: int) -> SowlineError:
+    """Return the error for one group more than there may be."""
+    return SowlineError(
+        "too many groups",
+        f"expected at most {groups_max} groups, got one more"
+        " (group by a field with fewer values, or filter the records)",
+    )

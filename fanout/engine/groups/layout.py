@@ -4,9 +4,10 @@ The expressions of a group are evaluated over a document of slots. There is one 
 for each aggregate's result, and for each other field, which has the latest record's value.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import orjson
 
@@ -33,11 +34,18 @@ class GroupInput(NamedTuple):
 class GroupState:
     """The records with the same values in the fields that are grouped by."""
 
-    __slots__ = ("body", "latest", "records", "slots", "sow_key", "states")
+    __slots__ = ("body", "key", "latest", "records", "slots", "sow_key", "states")
 
     def __init__(
-        self, sow_key: bytes, slots: dict[str, Scalar], states: list[AggregateState], latest: Latest | None
+        self,
+        key: bytes,
+        sow_key: bytes,
+        slots: dict[str, Scalar],
+        states: list[AggregateState],
+        latest: Latest | None,
     ) -> None:
+        self.key = key
+        """The text of the values that are grouped by."""
         self.sow_key = sow_key
         self.slots = slots
         """The values of the grouping fields, in their slots."""
@@ -47,6 +55,35 @@ class GroupState:
         self.records = 0
         self.body: bytes | None = None
         """The projection, if it was computed since the last change."""
+
+    def exported(self) -> bytes:
+        """Return the state as JSON, which `merge` adds to that of a group with the same values."""
+        latest = None if self.latest is None else self.latest.exported()
+        states = [state.exported() for state in self.states]
+        # orjson writes no integer beyond 64 bits, and exact sums have more.
+        return json.dumps([self.key.decode(), self.records, states, latest]).encode()
+
+    def merge(self, exported: "ExportedGroup") -> None:
+        """Add the records of a group that was exported. No record that was merged can be changed any more."""
+        self.records += exported.records
+        for state, more in zip(self.states, exported.states, strict=True):
+            state.merge(more)
+        if self.latest is not None:
+            self.latest.merge(exported.latest)
+
+
+class ExportedGroup(NamedTuple):
+    """The state of a group as another process has exported it."""
+
+    key: str
+    records: int
+    states: list[Any]
+    latest: Any
+
+    @classmethod
+    def read(cls, text: bytes) -> Self:
+        """Return the state in the JSON of `GroupState.exported`."""
+        return cls(*json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +158,7 @@ class Layout:
         """Return a new group without records."""
         values = dict(zip(self._group_slots, orjson.loads(key), strict=True))
         states = [new_state() for new_state, _ in self.states]
-        return GroupState(sow_key, values, states, Latest() if self._others else None)
+        return GroupState(key, sow_key, values, states, Latest() if self._others else None)
 
     def body(self, group: GroupState) -> bytes:
         """Return the projection of a group as JSON; a value that is absent, or that JSON can't represent, is null."""
