@@ -67,6 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs(*tools): tools of tests/tools.py; without them, the test is left out"
     )
+    config.addinivalue_line("markers", "one_node: about a query service that holds all partitions")
     tools.extend_path()
 
 
@@ -78,6 +79,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if (suite := _suite(item)) in SUITES:
             item.add_marker(suite)
+        if os.environ.get("SHARDS") and item.get_closest_marker("one_node"):
+            item.add_marker(pytest.mark.skip(reason="it is about a query service that holds all partitions"))
     is_one_of_several = hasattr(config, "workerinput")
     order = {
         suite: -1 if suite == "spark" and is_one_of_several else position

@@ -11,8 +11,10 @@ import orjson
 
 from fanout.engine.delivery import Deltas, Form, Payload, delta_payload, whole_payload
 from fanout.engine.subscription import OOF, Delivery
+from sowline.errors import SowlineError
 from sowline.model.difference import ChangeDelta, Keys, difference, union
 from sowline.model.path import Path, reader
+from sowline.protocol.options import Options
 
 KeyOf = Callable[[bytes, Delivery], Hashable]
 """Returns a key for a message, given its SOW key; of the messages with one key only the last is sent."""
@@ -142,6 +144,25 @@ class Conflation:
         # A record that left focus and came back has no delta. Compare it with the body that the client holds, to
         # leave out a message that would be empty (test_no_empties).
         return difference(held.held, held.delivery.body, self._keys, self._form.select).changed
+
+
+def pending_of(options: Options, form: Form, keys: Keys, *, of_each: bool) -> Conflation:
+    """Return an empty `Conflation`; `keys` are the fields that identify a record or group.
+
+    Raise `invalid options` if the subscriber needs messages `of_each` record but the conflation key would merge
+    several.
+    """
+    asked = options.conflation_key
+    if not asked or set(asked) == {Path(names) for names in keys}:
+        return Conflation(form, keys)
+    if of_each:
+        named = ",".join(str(Path(names)) for names in keys)
+        raise SowlineError(
+            "invalid options",
+            f"expected conflation_key=[{named}], or none, with oof, deltas, pages and groups: these need a message"
+            " for each record",
+        )
+    return Conflation(form, keys, by_values_of(asked))
 
 
 def by_values_of(paths: tuple[Path, ...]) -> KeyOf:

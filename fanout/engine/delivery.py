@@ -63,7 +63,8 @@ class Payload(NamedTuple):
     """One message for a subscriber, without its bookmark; `time` is in ms since 1970.
 
     `known` is the metadata of a document. `removed` makes it a delta: `body` holds key fields and changed fields,
-    and `removed` names the removed ones. `correlation` is the text that came with the command.
+    and `removed` names the removed ones. `correlation` is the text that came with the command. `relayed` is what a
+    gateway needs to know of the record.
     """
 
     sow_key: bytes
@@ -74,6 +75,7 @@ class Payload(NamedTuple):
     removed: tuple[str, ...] | None = None
     known: DocumentMetadata | None = None
     correlation: str | None = None
+    relayed: bytes | None = None
 
 
 class Deltas:

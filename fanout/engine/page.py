@@ -90,6 +90,11 @@ class SortedSet(Generic[Held]):
         """The windows that are open."""
         return frozenset(self._windows)
 
+    def held(self, sow_key: bytes) -> Held | None:
+        """Return the entry of a record; None if it is not in the set."""
+        found = self._records.get(sow_key)
+        return None if found is None else found[1]
+
     def open(self, window: Window) -> list[tuple[bytes, Held]]:
         """Open a window, or count one more user of an open one; return its records by SOW key, in order."""
         assert window.skip >= 0 <= window.top, window

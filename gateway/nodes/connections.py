@@ -60,6 +60,11 @@ class NodeMessage(msgspec.Struct, gc=False):
     lag_seconds: float | None = None
     reset: bool = False
     reports: msgspec.Raw = msgspec.Raw(b"")
+    sow_key: str = ""
+    data: msgspec.Raw = msgspec.Raw(b"")
+    relayed: msgspec.Raw = msgspec.Raw(b"")
+    timestamp: str = ""
+    more: bool = False
     raw: bytes = b""
 
 

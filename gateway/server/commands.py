@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import cast
 
+from fanout.live.request_checks import check_replaced, is_of_view
 from gateway.context import GatewayContext
 from gateway.query.access_paths import explain
 from gateway.query.record_read import read_from_holder
@@ -11,6 +13,7 @@ from gateway.query.seen import SeenPositions
 from gateway.query.sharded_query import ShardedQuery
 from gateway.query.timeline import timeline_of, timeline_path
 from gateway.subscriptions.record_subscription import ForwardedSubscription
+from gateway.subscriptions.view_subscription import ViewOverNodes
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.protocol.request import Request
@@ -176,14 +179,20 @@ class GatewayCommands(SessionCommands):
     def _subscribe(self, request: Request) -> None:
         self._subscriptions.subscribe(request, partial(self._new_subscription, request))
 
-    def _new_subscription(
-        self, request: Request, replaced: ServedSubscription | None
-    ) -> ForwardedSubscription:
+    def _new_subscription(self, request: Request, replaced: ServedSubscription | None) -> ServedSubscription:
         options, bookmark_range = request.parsed_options, request.bookmark_range
         topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
+        if len(self._subscriptions) >= SUBSCRIPTIONS_MAX and replaced is None:
+            raise SowlineError(
+                "too many subscriptions",
+                f"expected at most {SUBSCRIPTIONS_MAX} subscriptions on one connection to a gateway",
+            )
+        if is_of_view(request, options):
+            topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
+            check_replaced(replaced, ViewOverNodes, bookmark_range)
+            rights, view = self._runner.rights, cast("ViewOverNodes | None", replaced)
+            return ViewOverNodes(self._context, self._outbox, request, topic, rights, self._seen, view)
         lacking = {
-            "a page (skip_n)": request.skip_n is not None,
-            "groups (projection)": bool(options.projection),
             "conflation_key": bool(options.conflation_key),
             "rate": options.rate is not None,
             "an end (up_to)": bookmark_range.end is not None,
@@ -192,13 +201,8 @@ class GatewayCommands(SessionCommands):
         if asked := [name for name, is_asked in lacking.items() if is_asked]:
             raise SowlineError(
                 "not supported",
-                f"expected a subscription without {asked[0]} at a gateway; use a query service that holds all"
-                " partitions",
-            )
-        if len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
-            raise SowlineError(
-                "too many subscriptions",
-                f"expected at most {SUBSCRIPTIONS_MAX} subscriptions on one connection to a gateway",
+                f"expected a subscription to records without {asked[0]} at a gateway; use a query service that holds"
+                " all partitions",
             )
         return ForwardedSubscription(
             self._context,

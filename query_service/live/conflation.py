@@ -3,16 +3,13 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
-from fanout.engine.conflation import Conflation, adapted, by_values_of
+from fanout.engine.conflation import Conflation, adapted
 from fanout.engine.delivery import Deltas, Form
 from fanout.engine.subscription import ChangeView, Delivery
-from query_service.live.change_message import put_step
+from fanout.live.change_message import put_step
 from query_service.topics.state import TopicState
-from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
-from sowline.model.difference import Keys
-from sowline.model.path import Path
-from sowline.protocol.options import AUTO, Options
+from sowline.protocol.options import AUTO
 from sowline.serving.outbox.outbox import Outbox
 
 
@@ -97,22 +94,3 @@ class Conflated:
             bookmarks = self._topic.bookmark(before), self._topic.bookmark(now)
             put_step(self, self._topic.definition.name, payloads, *bookmarks)
         return len(payloads)
-
-
-def pending_of(options: Options, form: Form, keys: Keys, *, of_each: bool) -> Conflation:
-    """Return an empty `Conflation`; `keys` are the fields that identify a record or group.
-
-    Raise `invalid options` if the subscriber needs messages `of_each` record but the conflation key would merge
-    several.
-    """
-    asked = options.conflation_key
-    if not asked or set(asked) == {Path(names) for names in keys}:
-        return Conflation(form, keys)
-    if of_each:
-        named = ",".join(str(Path(names)) for names in keys)
-        raise SowlineError(
-            "invalid options",
-            f"expected conflation_key=[{named}], or none, with oof, deltas, pages and groups: these need a message"
-            " for each record",
-        )
-    return Conflation(form, keys, by_values_of(asked))

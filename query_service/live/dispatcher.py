@@ -13,7 +13,7 @@ from sowline.runtime.tracing import begin
 from sowline.serving.cooperative import Turns
 
 ViewName = tuple[str, ...]
-"""Identifies a view: filter, grouping and projection, order, and whether it is a page."""
+"""Identifies a view: filter, grouping and projection, order, and whether it is a page, or for a gateway."""
 
 
 class Dispatcher:

@@ -7,10 +7,11 @@ import orjson
 
 from fanout.engine.groups import GroupChange
 from fanout.engine.page import Entered, Event, Left, Window
+from fanout.engine.shown import GUESSED, Due, ShownRecord, no_longer_shown
 from fanout.engine.subscription import MATCH, OOF, PUBLISH, ChangeView, Delivery
 from query_service.index.rows import Captured
 from query_service.live.pages import Paged, sorted_set
-from query_service.live.view import GUESSED, Due, LiveView, ShownRecord, Viewer, no_longer_shown
+from query_service.live.view import LiveView, Viewer
 from query_service.query.grouping import groups_of, load_groups
 from query_service.query.query import Query
 from query_service.query.selection import Selection
@@ -186,11 +187,3 @@ class _UndoStep(NamedTuple):
     now: Document | None
     before: Document | None
     order: Order
-
-
-def shown_in_order(shown: dict[bytes, ShownRecord], selection: Selection) -> dict[bytes, ShownRecord]:
-    """Return the requested groups in the requested order."""
-    order, groups = selection.order, list(shown.items())
-    if order.terms:
-        groups.sort(key=lambda group: order.key(orjson.loads(group[1].body), group[0]))
-    return dict(groups[selection.skip_n : selection.end])

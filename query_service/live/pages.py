@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import orjson
 
 from fanout.engine.page import SortedSet, deliveries
-from fanout.engine.subscription import ChangeView, Delivery
+from fanout.engine.shown import Due, ShownRecord, no_longer_shown
+from fanout.engine.subscription import PUBLISH, ChangeView, Delivery
 from query_service.index.rows import RowNumbers
-from query_service.live.view import Due, LiveView, ShownRecord, Viewer, no_longer_shown
+from query_service.live.view import LiveView, Viewer
 from query_service.query.ordering import in_thread_if_large, sorted_in_runs
 from query_service.query.query import Query
 from query_service.query.selection import Selection
@@ -115,6 +116,10 @@ class PageView(Paged):
         ):
             return None
         return ShownRecord(change.previous, 0, known=change.known_before)
+
+    def _relayed(self, key: bytes, delivery: Delivery) -> bytes:
+        shown = self._set.held(key) if delivery.command == PUBLISH else None
+        return super()._relayed(key, delivery) if shown is None else shown.relayed()
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
         return no_longer_shown(body, self.topic.rows.body(key), self.topic.rows.known(key))

@@ -4,10 +4,11 @@ import asyncio
 import time
 from typing import NamedTuple
 
+from fanout.engine.conflation import pending_of
 from fanout.engine.delivery import Deltas, Form, selected
 from fanout.engine.subscription import ChangeView, Delivery, Subscription, entitled
-from query_service.live.change_message import change_message
-from query_service.live.conflation import Conflated, pending_of
+from fanout.live.change_message import change_message
+from query_service.live.conflation import Conflated
 from query_service.query.selection import Selection
 from query_service.topics.state import TopicState
 from sowline.model.bookmark import Positions, format_position

@@ -8,47 +8,27 @@ to compute that view, and sends the difference.
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from dataclasses import replace
-from typing import NamedTuple
 
 import structlog
 
+from fanout.engine.conflation import pending_of
 from fanout.engine.delivery import Deltas, Form, payload_of
 from fanout.engine.page import Window
-from fanout.engine.subscription import MATCH, OOF, PUBLISH, ChangeView, Delivery, entitled
-from query_service.live.change_message import put_step
-from query_service.live.conflation import Conflated, pending_of
+from fanout.engine.shown import GUESSED, Due, ShownRecord, as_held, difference, is_redundant, keys_shown
+from fanout.engine.subscription import ChangeView, Delivery, entitled
+from fanout.live.change_message import put_step
+from query_service.live.conflation import Conflated
 from query_service.query.query import Query
 from query_service.query.selection import Selection
 from query_service.topics.state import TopicState
-from sowline.emodb.writes import DocumentMetadata
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
-from sowline.model.difference import Keys
-from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import DELETED, Change
-from sowline.protocol.options import Options
+from sowline.model.position import Position
+from sowline.protocol.change import Change
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.refusal import unforeseen
 
 log = structlog.get_logger()
-
-Due = list[tuple[bytes, Delivery]]
-"""Messages for one subscriber: the SOW key of the record or group, and its message."""
-
-
-class ShownRecord(NamedTuple):
-    """A record or group as a view shows it; `position` and `partition` are those of a record's last change."""
-
-    body: bytes
-    time: int
-    partition: int = 0
-    position: Position | None = None
-    known: DocumentMetadata | None = None
-
-
-GUESSED = before_the_log()
-"""The position of a record whose exact body at the client is unknown, or has another form."""
 
 
 class Viewer:
@@ -62,9 +42,10 @@ class Viewer:
         self.sub_id = sub_id
         self.oof = options.oof
         self.no_redundant = options.no_redundant
+        self.merges = selection.merges
         self._entitled = selection.entitled.get(topic.definition.name)
         self.form = Form.of(options, delta=delta)
-        self.keys = keys_shown(topic, options)
+        self.keys = keys_shown(topic.definition, options)
         self.window = Window(selection.skip_n, selection.top_n or 0)
         self.held: dict[bytes, ShownRecord] = {}
         self.positions: Positions = {}
@@ -100,46 +81,6 @@ class Viewer:
     def is_too_slow(self) -> bool:
         """Whether the client is too slow for live messages; conflated ones may wait longer."""
         return self.outbox.full and (self.conflated is None or self.conflated.is_large)
-
-
-def as_held(delivery: Delivery) -> Delivery:
-    """Return the message for a conflated subscriber: an `oof` has the body that the client holds."""
-    return (
-        replace(delivery, body=delivery.previous)
-        if delivery.command == OOF and delivery.previous is not None
-        else delivery
-    )
-
-
-def no_longer_shown(body: bytes, present: bytes | None, known: DocumentMetadata | None = None) -> Delivery:
-    """Return the `oof` for a record that a viewer held with this body; `present` is None if it was deleted."""
-    if present is None:
-        return Delivery(OOF, body, DELETED, body, known)
-    return Delivery(OOF, present, MATCH, body, known)
-
-
-def is_redundant(delivery: Delivery, *, of_changed: bool) -> bool:
-    """Whether the message of a redundant write changes nothing; `of_changed`: it is about the written document."""
-    return (
-        delivery.command == PUBLISH
-        and delivery.previous is not None
-        and (of_changed or delivery.previous == delivery.body)
-    )
-
-
-def as_they_were(held: ShownRecord, shown: ShownRecord) -> bool:
-    """Whether only redundant writes lie between two states of a document."""
-    one, other = held.known, shown.known
-    if one is None or other is None or held.body != shown.body:
-        return False
-    return (one.writes.mutated, one.writes.tags) == (other.writes.mutated, other.writes.tags)
-
-
-def keys_shown(topic: TopicState, options: Options) -> Keys:
-    """Return the fields that identify an entry of a view: the key fields, or the grouping fields."""
-    if not options.projection:
-        return topic.definition.key_paths
-    return tuple(tuple(map(str, path.steps)) for path in options.grouping)
 
 
 class LiveView(ABC):
@@ -296,23 +237,12 @@ class LiveView(ABC):
 
     def difference(self, viewer: Viewer) -> Due:
         """Return the messages that turn a viewer's view into the current one; `oof` only if requested."""
+
+        def left(key: bytes, body: bytes) -> Delivery:
+            return viewer.entitled(self._left(key, body))
+
         now = self.shown_to(viewer)
-        due = [
-            (key, viewer.entitled(self._left(key, shown.body)))
-            for key, shown in viewer.held.items()
-            if viewer.oof and key not in now
-        ]
-        for key, shown in now.items():
-            held = viewer.held.get(key)
-            # After undoing changes, the exact body at the client may be unknown. A delta against a guess could be
-            # wrong, so the whole body is sent (test_groups_of_a_guess_are_sent_whole).
-            if held is None or held.position == GUESSED:
-                due.append((key, Delivery(PUBLISH, shown.body, known=shown.known)))
-            elif (held.body, held.position) != (shown.body, shown.position) and not (
-                viewer.no_redundant and as_they_were(held, shown)
-            ):
-                due.append((key, Delivery(PUBLISH, shown.body, previous=held.body, known=shown.known)))
-        return due
+        return difference(viewer.held, now, left, oof=viewer.oof, no_redundant=viewer.no_redundant)
 
     def _send(self, viewer: Viewer, due: Due, before: str, now: str, time: int | None) -> None:
         """Put the messages of one step into the outbox."""
@@ -320,7 +250,16 @@ class LiveView(ABC):
             payload_of(key, delivery, viewer.form, Deltas(viewer.keys), time) for key, delivery in due
         ]
         payloads = [message for message in messages if message is not None]
+        if viewer.merges:
+            payloads = [
+                payload._replace(relayed=self._relayed(key, delivery))
+                for payload, (key, delivery) in zip(payloads, due, strict=True)
+            ]
         put_step(viewer, self.topic.definition.name, payloads, before, now)
+
+    def _relayed(self, key: bytes, delivery: Delivery) -> bytes:
+        """Return what a gateway needs to know of a record in a message."""
+        return ShownRecord(b"", 0, known=delivery.known).relayed()
 
     @property
     def can_go_back(self) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fanout.engine.subscription import Subscription, require_sent_before
+from fanout.live.request_checks import is_of_view
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
 from query_service.query.read_entitlements import entitled_to_read
@@ -24,7 +25,6 @@ from sowline.serving.authorization.topic_patterns import is_pattern
 from sowline.serving.refusal import no_sow
 from sowline.serving.result import QueryLimits
 
-PAGE_RECORDS_MAX = 10_000
 """Records in the page of a paginated subscription; a page is sent at once."""
 
 FILTER_PARTS_MAX = 1500
@@ -103,21 +103,10 @@ def query_of(request: Request, asked: ReadRequest, limits: QueryLimits) -> Query
 
 def is_view(request: Request, selection: Selection) -> bool:
     """Return whether a subscription is to a page or to groups; raise if it has what these do not support."""
-    is_page, is_grouped = request.skip_n is not None, bool(selection.options.projection)
-    if not is_page and not is_grouped:
+    if not is_of_view(request, selection.options):
         return False
+    is_grouped = bool(selection.options.projection)
     kind = "an aggregated" if is_grouped else "a paginated"
-    if not request.has_snapshot:
-        raise SowlineError(
-            "not supported",
-            f"expected sow_and_subscribe or sow_and_delta_subscribe for {kind} subscription, got {request.command}",
-        )
-    if request.sow_keys:
-        raise SowlineError("not supported", f"expected no sow_keys in {kind} subscription; use a filter")
-    if is_page and (selection.top_n or 0) > PAGE_RECORDS_MAX:
-        raise SowlineError(
-            "invalid top_n", f"expected a page of at most {PAGE_RECORDS_MAX} records, got {selection.top_n}"
-        )
     require_sent_before(selection.filter, f"the filter of {kind} subscription")
     if is_grouped and (names := parse_projection(selection.options.projection).nondeterministic):
         raise SowlineError(
@@ -261,18 +250,4 @@ def check_documents(options: Options, topics: list[TopicState]) -> None:
     if asked and lacking:
         raise SowlineError(
             "no documents", f"expected a topic with documents for the option {asked[0]}, got {lacking[0]}"
-        )
-
-
-def check_pace(request: Request, options: Options, *, is_view: bool) -> None:
-    """Raise `invalid options` if the request has a rate and does not support one."""
-    if options.rate is None:
-        return
-    if is_view:
-        raise SowlineError(
-            "invalid options", "expected no rate with pages and groups, which send differences"
-        )
-    if not request.bookmark:
-        raise SowlineError(
-            "invalid options", "expected a bookmark together with a rate, to replay from there"
         )

@@ -30,7 +30,8 @@ class OpenViews:
     def _name(self) -> ViewName:
         options, filter = self._selection.options, self._selection.filter.text
         order = self._selection.order.text if self._is_page else ""
-        return filter, ",".join(map(str, options.grouping)), options.projection, order, str(self._is_page)
+        kind = f"{self._is_page} {self._selection.merges}"
+        return filter, ",".join(map(str, options.grouping)), options.projection, order, kind
 
     def take_from(self, replaced: "OpenViews") -> None:
         """Take over the open views of the replaced subscription, until this one has entered its view."""

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 
 from fanout.engine.delivery import whole_payload
+from fanout.live.change_message import put_payload
 from query_service.context import ServiceContext
-from query_service.live.change_message import put_payload
 from query_service.live.subscription import LiveSubscription
 from query_service.query.freshness import lag_seconds
 from query_service.query.query import Query

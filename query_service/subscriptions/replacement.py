@@ -17,30 +17,9 @@ from query_service.query.topic_slice import TopicSlice
 from query_service.subscriptions.catch_up import changes_since
 from query_service.topics.state import TopicState
 from sowline.config.kafka_options import KafkaConfig
-from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.protocol.change import Change
-from sowline.protocol.request import Request
 from sowline.serving.result import QueryLimits
-
-
-def check_page_restated(before: Request, now: Request) -> None:
-    """Raise unless a request that replaces a page restates its `top_n`, `skip_n` and, if it had one, `order_by`.
-
-    Raise `invalid top_n`, `invalid skip_n` or `invalid order by`.
-    """
-    # A client that changes the filter and leaves out `order_by` would silently get another page
-    # (test_a_page_is_restated).
-    if before.skip_n is None:
-        return
-    for name in ("top_n", "skip_n", "order_by"):
-        had, has = getattr(before, name), getattr(now, name)
-        if had not in (None, "") and has in (None, ""):
-            raise SowlineError(
-                f"invalid {name.replace('order_by', 'order by')}",
-                f"expected {name} in the command that replaces a page with {name} {had!r}, got none; restate it,"
-                " or unsubscribe first",
-            )
 
 
 @dataclass(frozen=True, slots=True)

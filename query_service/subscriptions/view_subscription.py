@@ -6,11 +6,14 @@ from collections.abc import Callable
 from functools import partial
 
 from fanout.engine.delivery import whole_payload
+from fanout.engine.shown import ShownRecord, in_order, no_longer_shown
 from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
+from fanout.live.change_message import put_payload
+from fanout.live.request_checks import check_endless, check_page_restated
+from fanout.live.shown_records import records_relayed, records_shown
 from query_service.context import ServiceContext
-from query_service.live.change_message import put_payload
-from query_service.live.group_views import GroupView, shown_in_order
-from query_service.live.view import LiveView, ShownRecord, Viewer, no_longer_shown
+from query_service.live.group_views import GroupView
+from query_service.live.view import LiveView, Viewer
 from query_service.query.freshness import lag_seconds
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
@@ -27,16 +30,14 @@ from query_service.subscriptions.catch_up import BookmarkExpired, changes_since
 from query_service.subscriptions.open_views import OpenViews
 from query_service.subscriptions.progress import ProgressTimer, positions_between
 from query_service.subscriptions.record_subscription import GONE
-from query_service.subscriptions.replacement import check_page_restated
 from query_service.subscriptions.view_checksum import put_view_checksum
 from query_service.topics.state import TopicState
-from sowline.emodb.writes import intrinsics_json
 from sowline.errors import SowlineError
-from sowline.model.bookmark import Positions, PositionsByLog, format_position
+from sowline.model.bookmark import Positions, PositionsByLog
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.model.key import hash_of
 from sowline.protocol.request import Request
-from sowline.protocol.server_message import ack, sow_record
+from sowline.protocol.server_message import ack
 from sowline.serving.cooperative import together
 from sowline.serving.outbox.group import Mark, acknowledge, acknowledge_processed, put_group, send_group
 from sowline.serving.outbox.outbox import Outbox
@@ -60,10 +61,7 @@ class ViewSubscription:
         bookmark_range: BookmarkRange,
         replaced: "ViewSubscription | None" = None,
     ) -> None:
-        if bookmark_range.end is not None:
-            raise SowlineError(
-                "not supported", "a subscription to a page or to groups can't have an end (up_to, or a range)"
-            )
+        check_endless(request)
         self._context = context
         self._outbox = outbox
         self.request = request
@@ -288,11 +286,17 @@ class ViewSubscription:
 
     def _shown(self, view: LiveView) -> dict[bytes, ShownRecord]:
         shown = view.shown_to(self.viewer)
-        return shown if self._is_page else shown_in_order(shown, self.selection)
+        selection = self.selection
+        if self._is_page:
+            return shown
+        return in_order(shown, selection.order, selection.skip_n, selection.end)
 
     def _put_group(self, view: LiveView, shown: dict[bytes, ShownRecord], mark: Mark) -> None:
         bookmark = self.topic.bookmark(self.topic.positions)
-        records = self._records(shown)
+        if self.selection.merges:
+            records = records_relayed(shown)
+        else:
+            records = records_shown(self.topic.definition, self.selection.options, shown)
         result = Result(
             len(self.topic.rows),
             view.matches,
@@ -394,20 +398,6 @@ class ViewSubscription:
             number, change = changes[0]
             raise BookmarkExpired(self.topic, number, change.after)
         view.hold(self.viewer, positions, changes)
-
-    def _records(self, shown: dict[bytes, ShownRecord]) -> list[bytes]:
-        """Return the records of the view in the form that is sent."""
-        options, log, name = self.selection.options, self.topic.definition.log, self.topic.definition.name
-        return [
-            sow_record(
-                None if options.no_sowkey else key,
-                None if of.position is None else format_position(log, of.partition, of.position).encode(),
-                of.body if options.select is None else options.select.apply(of.body),
-                of.time if options.timestamp and of.position is not None else None,
-                intrinsics_json(name, of.known, deleted=False) if options.intrinsics and of.known else None,
-            )
-            for key, of in shown.items()
-        ]
 
     def _acknowledge(self, bookmark: str) -> None:
         self.has_begun = True

@@ -141,6 +141,18 @@ def with_pause(text: str, paused: bool) -> str:
     return ",".join([*others, "pause"] if paused else others)
 
 
+_MERGED = frozenset({"grouping", "projection", "intrinsics", "no_redundant"})
+
+
+def for_merged_view(text: str) -> str:
+    """Return the options with which a gateway asks for its parts of a view, given those of its client.
+
+    It makes the client's messages itself. For that it needs whole records, with their times, and all that leave.
+    """
+    kept = [option for option in _split(text) if option.partition("=")[0] in _MERGED]
+    return ",".join([*kept, "oof", "timestamp"])
+
+
 def _consistent(options: Options) -> Options:
     if bool(options.grouping) is not bool(options.projection):
         raise _invalid("expected grouping=[…] and projection=[…] together, got one of them")

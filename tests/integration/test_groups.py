@@ -238,6 +238,7 @@ def test_page_of_groups(client: Wire, served: Served) -> None:
     assert live(client) == [("publish", group("b", 7, 3), None, False)]
 
 
+@pytest.mark.one_node
 def test_clients_share_groups(served: Served) -> None:
     """Both are told the same; one without `oof` is not told what ended; groups go on when one has left."""
     metric = "sowline_subscriptions_live"

@@ -105,6 +105,7 @@ def test_records_move(client: Wire, served: Served) -> None:
         assert summary(client.heartbeat()) == expected
 
 
+@pytest.mark.one_node
 def test_clients_share_a_set(served: Served) -> None:
     """Each sees its own window of it, and goes on when others have left."""
     about: Json = {"topic": served["shared"].name, "order_by": "/id", "options": "oof"}

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from fanout.live.request_checks import check_pace
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
 from query_service.query.read_request import (
     bookmark_range_of,
-    check_pace,
     is_view,
     live_filter,
     only_topic,

@@ -40,21 +40,26 @@ def put_step(to: Recipient, topic: str, payloads: Sequence[Payload], before: str
 def put_payload(to: Recipient, topic: str, payload: Payload, bookmark: str, *, more: bool) -> None:
     """Put one message into the outbox."""
     sids = (to.sub_id,)
-    to.outbox.put_behind(
-        change_message(
-            sids,
-            topic,
-            to.form,
-            payload,
-            payload.sow_key,
-            payload.body,
-            payload.time,
-            bookmark,
-            removed=payload.removed,
-            more=more,
-        ),
+    message = change_message(
         sids,
+        topic,
+        to.form,
+        payload,
+        payload.sow_key,
+        payload.body,
+        payload.time,
+        bookmark,
+        removed=payload.removed,
+        more=more,
     )
+    if payload.relayed is not None:
+        message = with_relayed(message, payload.relayed)
+    to.outbox.put_behind(message, sids)
+
+
+def with_relayed(message: bytes, relayed: bytes) -> bytes:
+    """Return a message or a record with what a gateway needs to know of the record."""
+    return b'%s,"relayed":%s}' % (message[:-1], relayed)
 
 
 def change_message(

@@ -1,0 +1,1 @@
+"""Live messages as the query service and the gateway send them to clients."""

@@ -1,0 +1,86 @@
+"""Checks of subscriptions that depend on their kind: to records, to a page, or to groups. Pure."""
+
+from sowline.errors import SowlineError
+from sowline.model.bookmark_range import BookmarkRange
+from sowline.protocol.options import Options
+from sowline.protocol.request import Request
+
+PAGE_RECORDS_MAX = 10_000
+
+
+def is_of_view(request: Request, options: Options) -> bool:
+    """Return whether a subscription is to a page or to groups; raise if it has what these do not support."""
+    is_page, is_grouped = request.skip_n is not None, bool(options.projection)
+    if not is_page and not is_grouped:
+        return False
+    kind = "an aggregated" if is_grouped else "a paginated"
+    if not request.has_snapshot:
+        raise SowlineError(
+            "not supported",
+            f"expected sow_and_subscribe or sow_and_delta_subscribe for {kind} subscription, got {request.command}",
+        )
+    if request.sow_keys:
+        raise SowlineError("not supported", f"expected no sow_keys in {kind} subscription; use a filter")
+    if is_page and (request.top_n or 0) > PAGE_RECORDS_MAX:
+        raise SowlineError(
+            "invalid top_n", f"expected a page of at most {PAGE_RECORDS_MAX} records, got {request.top_n}"
+        )
+    return True
+
+
+def check_pace(request: Request, options: Options, *, is_view: bool) -> None:
+    """Raise `invalid options` if the request has a rate and does not support one."""
+    if options.rate is None:
+        return
+    if is_view:
+        raise SowlineError(
+            "invalid options", "expected no rate with pages and groups, which send differences"
+        )
+    if not request.bookmark:
+        raise SowlineError(
+            "invalid options", "expected a bookmark together with a rate, to replay from there"
+        )
+
+
+def check_page_restated(before: Request, now: Request) -> None:
+    """Raise unless a request that replaces a page restates its `top_n`, `skip_n` and, if it had one, `order_by`.
+
+    Raise `invalid top_n`, `invalid skip_n` or `invalid order by`.
+    """
+    # A client that changes the filter and leaves out `order_by` would silently get another page
+    # (test_a_page_is_restated).
+    if before.skip_n is None:
+        return
+    for name in ("top_n", "skip_n", "order_by"):
+        had, has = getattr(before, name), getattr(now, name)
+        if had not in (None, "") and has in (None, ""):
+            raise SowlineError(
+                f"invalid {name.replace('order_by', 'order by')}",
+                f"expected {name} in the command that replaces a page with {name} {had!r}, got none; restate it,"
+                " or unsubscribe first",
+            )
+
+
+def check_endless(request: Request) -> None:
+    """Raise `not supported` if a subscription to a page or to groups has an end."""
+    if request.bookmark_range.end is not None:
+        raise SowlineError(
+            "not supported", "a subscription to a page or to groups can't have an end (up_to, or a range)"
+        )
+
+
+def check_replaced(replaced: object, kind: type, bookmark_range: BookmarkRange) -> None:
+    """Raise if a subscription of a kind can't replace this one, if any: `not supported` or `invalid bookmark`."""
+    if replaced is None:
+        return
+    if not bookmark_range.begins_now:
+        raise SowlineError(
+            "invalid bookmark",
+            "expected no bookmark with replace: the new subscription continues from the position of the old one",
+        )
+    if not isinstance(replaced, kind):
+        raise SowlineError(
+            "not supported",
+            "a subscription to a page (top_n and skip_n) or to groups can only replace another such one, and no other"
+            " subscription can: unsubscribe the first",
+        )

@@ -1,0 +1,283 @@
+"""Pages and groups at a gateway: what a client holds equals what one query service shows, whatever the nodes do."""
+
+import asyncio
+import json
+import random
+from typing import Any
+
+import pytest
+
+from gateway.nodes import failover
+from sowline.filter import compile_filter
+from sowline.model.bookmark import format_bookmark, parse_bookmark
+from sowline.model.key import hash_of
+from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
+from tests.unit.gateway.rig import Json, Rig, rig
+from tests.unit.gateway.subscriber import Subscriber, change, subscriber
+
+GROUPING = "grouping=[/v]"
+COUNTS = f"projection=[/v,COUNT(1) AS /n,SUM(/id) AS /s,MIN(/id) AS /low,MAX(/id) AS /high],{GROUPING}"
+
+KINDS: dict[str, Json] = {
+    "page": {"order_by": "/v,/id", "skip_n": 3, "top_n": 5, "options": "oof"},
+    "page by key": {"skip_n": 0, "top_n": 4, "options": "oof"},
+    "groups": {"options": f"oof,{COUNTS}"},
+    "page of groups": {"options": f"oof,{COUNTS}", "order_by": "/n DESC,/v", "skip_n": 1, "top_n": 3},
+}
+
+
+def page_of(records: dict[str, Json], kind: Json) -> dict[str, Json]:
+    """Return the page of these records or groups that a subscription is to."""
+    terms = {
+        "/v,/id": lambda one: (one[1]["v"], one[1]["id"]),
+        "/n DESC,/v": lambda one: (-one[1]["n"], one[1]["v"]),
+    }
+    ordered = sorted(records.items(), key=terms.get(kind.get("order_by", ""), lambda one: one[0]))
+    return dict(ordered[kind["skip_n"] : kind["skip_n"] + kind["top_n"]]) if "skip_n" in kind else records
+
+
+async def expected(made: Rig, kind: Json) -> dict[str, Json]:
+    """Return what one query service answers to a query now."""
+    request = {name: value for name, value in kind.items() if name not in ("bookmark", "command")}
+    request["options"] = kind["options"].replace("oof,", "").replace("oof", "")
+    answer = await made.whole_client().ask("sow", **request)
+    assert answer[-1]["status"] == "success", answer
+    batches = [message["records"] for message in answer if message["command"] == "sow"]
+    return {record["sow_key"]: record["data"] for records in batches for record in records}
+
+
+async def settled(mine: Subscriber, made: Rig, kind: Json) -> None:
+    """Wait until the client holds what one query service shows."""
+    wanted = await expected(made, kind)
+    await mine.until(lambda: mine.held == wanted, f"to hold {wanted}, not {mine.held}")
+
+
+def steps(messages: list[Json]) -> list[list[tuple[str, str, Any, Any]]]:
+    """Return the live messages by step, each step without an order."""
+    found: list[list[tuple[str, str, Any, Any]]] = [[]]
+    for one in messages:
+        if one["command"] in ("publish", "oof"):
+            found[-1].append((one["command"], one["sow_key"], json.dumps(one["data"]), one.get("reason")))
+            if not one.get("more"):
+                found.append([])
+    return [sorted(step) for step in found if step]
+
+
+@pytest.mark.parametrize("command", ["sow_and_subscribe", "sow_and_delta_subscribe"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shards", [["0/1"], ["0/2", "1/2"], ["0/3", "1/3", "2/3"]], ids=len)
+async def test_a_client_holds_what_is_shown(shards: list[str], kind: str, command: str) -> None:
+    """From the group on, through changes before, during and after it."""
+    chance = random.Random(f"{shards} {kind} {command}")
+    async with rig(shards) as made:
+        for _ in range(40):
+            change(made, chance)
+        async with subscriber(made, command=command, **KINDS[kind]) as mine:
+            for _ in range(120):
+                change(made, chance)
+                if chance.random() < 0.3:
+                    await asyncio.sleep(0.002)
+            await settled(mine, made, KINDS[kind])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_each_change_is_one_step(kind: str) -> None:
+    """The same as at one query service, with the same reasons."""
+    chance = random.Random(kind)
+    async with rig(["0/2", "1/2"]) as made:
+        for _ in range(30):
+            change(made, chance)
+        one = made.whole.connect()
+        made.sessions.append(one.session)
+        async with subscriber(made, command="sow_and_subscribe", **KINDS[kind]) as mine:
+            one.ask("sow_and_subscribe", sub_id="mine", **KINDS[kind])
+            wanted = await one.read()
+            await mine.until(lambda: any(message["command"] == "group_end" for message in mine.messages))
+            for _ in range(60):
+                change(made, chance)
+                wanted += await one.read()
+                count = len(steps(wanted))
+                await mine.until(lambda count=count: len(steps(mine.messages)) >= count)
+            assert steps(mine.messages) == steps(wanted)
+            begun = [[m for m in found if m["command"] == "group_begin"] for found in (wanted, mine.messages)]
+            assert len(begun[0]) == len(begun[1]) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_changed_in_an_interval_is_one_step(kind: str) -> None:
+    """With conflation."""
+    chance = random.Random(kind)
+    fields = KINDS[kind] | {"options": f"{KINDS[kind]['options']},conflation=50ms"}
+    async with rig(["0/2", "1/2"]) as made:
+        for _ in range(30):
+            change(made, chance)
+        async with subscriber(made, command="sow_and_delta_subscribe", **fields) as mine:
+            await mine.until(lambda: any(message["command"] == "group_end" for message in mine.messages))
+            for _ in range(100):
+                change(made, chance)
+            await settled(mine, made, KINDS[kind])
+            assert len(steps(mine.messages)) <= 6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_pause_ends_with_the_difference(kind: str) -> None:
+    """However many changes there were."""
+    chance = random.Random(kind)
+    async with rig(["0/2", "1/2"]) as made:
+        for _ in range(30):
+            change(made, chance)
+        async with subscriber(made, command="sow_and_subscribe", **KINDS[kind]) as mine:
+            await settled(mine, made, KINDS[kind])
+            mine.send("pause", command_id="2", sub_id="mine")
+            before = dict(mine.held)
+            for _ in range(60):
+                change(made, chance)
+            await asyncio.sleep(0.1)
+            assert mine.held == before
+            mine.send("resume", command_id="3", sub_id="mine")
+            await settled(mine, made, KINDS[kind])
+            assert len(steps(mine.messages)) <= 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_lost_node_is_one_step(kind: str) -> None:
+    """Another replica, which may be ahead, shows the same or more; nothing goes back."""
+    chance = random.Random(kind)
+    async with rig(["0/2", "0/2", "1/2", "1/2"]) as made:
+        for _ in range(40):
+            change(made, chance)
+        async with subscriber(made, command="sow_and_subscribe", **KINDS[kind]) as mine:
+            await settled(mine, made, KINDS[kind])
+            for node in (made.nodes[0], made.nodes[2], made.nodes[1]):
+                await node.stop()
+                for _ in range(10):
+                    change(made, chance)
+                await settled(mine, made, KINDS[kind])
+                await node.start()
+                for _ in range(5):
+                    change(made, chance)
+                await settled(mine, made, KINDS[kind])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_client_comes_back_with_its_bookmark(kind: str) -> None:
+    """It gets the difference from what it holds, and then that its return is completed."""
+    chance = random.Random(kind)
+    async with rig(["0/2", "1/2"]) as made:
+        for _ in range(40):
+            change(made, chance)
+        fields = {"command": "sow_and_subscribe", "ack_type": "processed,completed", **KINDS[kind]}
+        async with subscriber(made, **fields) as mine:
+            await settled(mine, made, KINDS[kind])
+            change(made, chance)
+            await settled(mine, made, KINDS[kind])
+            held, bookmark = dict(mine.held), format_bookmark(mine.bookmark)
+        for _ in range(25):
+            change(made, chance)
+        async with subscriber(made, **fields, bookmark=bookmark) as again:
+            again.held = held
+            await settled(again, made, KINDS[kind])
+            await again.until(lambda: ("completed", "") in again.acks())
+            assert again.acks() == [("processed", ""), ("completed", "")]
+            assert not any(one["command"] == "group_begin" for one in again.messages)
+            change(made, chance)
+            await settled(again, made, KINDS[kind])
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "mark"),
+    [
+        ("page", "page by key", "replace"),
+        ("groups", "page of groups", "replace"),
+        ("groups", "page", "reset"),
+    ],
+)
+async def test_a_view_replaces_another(before: str, now: str, mark: str) -> None:
+    """The client is sent what leaves, and what it lacks; or everything, if it is of another kind."""
+    chance = random.Random(now)
+    async with rig(["0/2", "1/2"]) as made:
+        for _ in range(40):
+            change(made, chance)
+        async with subscriber(made, command="sow_and_subscribe", **KINDS[before]) as mine:
+            await settled(mine, made, KINDS[before])
+            fields = KINDS[now] | {
+                "options": f"{KINDS[now]['options']},replace",
+                "order_by": KINDS[now].get("order_by", "/id"),
+            }
+            wanted = fields | {"options": KINDS[now]["options"]}
+            mine.send("sow_and_subscribe", **fields)
+            await settled(mine, made, wanted)
+            begins = [message for message in mine.messages if message["command"] == "group_begin"]
+            assert [mark in begin for begin in begins] == [False, True]
+            for _ in range(20):
+                change(made, chance)
+            await settled(mine, made, wanted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_view_is_proved(kind: str) -> None:
+    """The checksum is about what the client holds at its bookmark."""
+    chance = random.Random(kind)
+    async with rig(["0/2", "1/2"]) as made:
+        for _ in range(40):
+            change(made, chance)
+        async with subscriber(made, command="sow_and_subscribe", **KINDS[kind]) as mine:
+            for _ in range(10):
+                change(made, chance)
+            await settled(mine, made, KINDS[kind])
+            mine.send("heartbeat", command_id="2", sub_id="mine")
+            await mine.until(lambda: mine.messages[-1]["command"] == "progress")
+            proof = mine.messages[-1]
+            assert proof["records"] == len(mine.held)
+            assert int(proof["hash"], 16) == hash_of(key.encode() for key in mine.held)
+            assert parse_bookmark(proof["bookmark"])["orders"].keys() == set(range(made.partitions))
+
+
+async def test_what_may_be_seen_is_shown() -> None:
+    """Records that leave what the user may see leave the page, with what the client holds of them."""
+    rights = Rights(read=to_read(Entitlement("orders", compile_filter("/v < 5"))))
+    async with rig(["0/2", "1/2"]) as made:
+        for number in range(12):
+            made.put({"id": number, "v": number})
+        kind = KINDS["page"] | {"skip_n": 0}
+        async with subscriber(made, rights, command="sow_and_subscribe", **kind) as mine:
+            await mine.until(lambda: {one["v"] for one in mine.held.values()} == {0, 1, 2, 3, 4})
+            made.put({"id": 2, "v": 9})
+            await mine.until(lambda: {one["v"] for one in mine.held.values()} == {0, 1, 3, 4})
+            [left] = [message for message in mine.messages if message["command"] == "oof"]
+            assert (left["reason"], left["data"]) == ("entitlement", {"id": 2, "v": 2})
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"skip_n": 0, "top_n": 5, "options": "rate=5", "bookmark": "epoch"}, "invalid options"),
+        ({"skip_n": 0, "top_n": 5, "up_to": "now"}, "not supported"),
+        ({"skip_n": 9_990, "top_n": 20}, "invalid top_n"),
+        ({"skip_n": 0, "top_n": 5, "sow_keys": ["a"]}, "not supported"),
+        ({"skip_n": 0, "top_n": 5, "filter": "/v ="}, "bad filter"),
+        ({"skip_n": 0, "top_n": 5, "topic": "^ord.*"}, "regex topic not supported"),
+        (
+            {"options": "projection=[/v,COUNT(1) AS /n],grouping=[/v],conflation=1s,conflation_key=[/id]"},
+            "invalid options",
+        ),
+    ],
+)
+async def test_views_that_are_refused(fields: Json, reason: str) -> None:
+    """Before anything is sent."""
+    async with rig(["0/2", "1/2"]) as made:
+        answer = await made.client().ask("sow_and_subscribe", sub_id="s", **fields)
+        assert [one["reason"] for one in answer] == [reason], answer
+
+
+async def test_a_missing_shard_ends_a_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an error that names its partitions: no page lacks records without saying so."""
+    monkeypatch.setattr(failover, "FAILOVER_SECONDS", 0.2)
+    async with (
+        rig(["0/2", "1/2"]) as made,
+        subscriber(made, command="sow_and_subscribe", **KINDS["page"]) as mine,
+    ):
+        await mine.until(lambda: any(one["command"] == "group_end" for one in mine.messages))
+        await made.nodes[1].stop()
+        await mine.until(lambda: bool(mine.acks()))
+        assert mine.acks()[-1] == ("processed", "shard unavailable")
