@@ -7,13 +7,19 @@ from fanout.live.change_message import with_relayed
 from sowline.config.topics import TopicDefinition
 from sowline.emodb.writes import intrinsics_json
 from sowline.model.bookmark import format_position
+from sowline.model.select import Select
 from sowline.protocol.options import Options
 from sowline.protocol.server_message import sow_record
 
 
-def records_relayed(shown: Mapping[bytes, ShownRecord]) -> list[bytes]:
-    """Return the records, by SOW key, in the form that is sent to a gateway."""
-    return [with_relayed(sow_record(key, None, of.body), of.relayed()) for key, of in shown.items()]
+def records_relayed(select: Select | None, shown: Mapping[bytes, ShownRecord]) -> list[bytes]:
+    """Return the records, by SOW key, in the form that is sent to a gateway; `select` is what the user may see."""
+    return [
+        with_relayed(
+            sow_record(key, None, of.body if select is None else select.apply(of.body)), of.relayed()
+        )
+        for key, of in shown.items()
+    ]
 
 
 def records_shown(

@@ -65,6 +65,8 @@ class NodeMessage(msgspec.Struct, gc=False):
     relayed: msgspec.Raw = msgspec.Raw(b"")
     timestamp: str = ""
     more: bool = False
+    up_to: str = ""
+    correlation_id: str | None = None
     raw: bytes = b""
 
 

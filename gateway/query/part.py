@@ -46,6 +46,8 @@ class Part:
     has_group: bool = True
     """Whether its answer has a group of records."""
     connection: NodeConnection | None = None
+    up_to: str = ""
+    """The bookmark of the end of a subscription, if it is known."""
     is_completed: bool = False
     """Whether the node has sent everything from before the query or the subscription began."""
     has_counts: bool = False
@@ -65,6 +67,7 @@ class Part:
             if message.command == "ack" and message.command_id == COMMAND_ID:
                 self.topic_matches = message.topic_matches
                 self.positions_by_log = parse_bookmark(message.bookmark)
+                self.up_to = message.up_to
                 if not self.has_group:
                     self.has_begun = True
                     return

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark, parse_bookmark
+from sowline.model.bookmark import Positions, PositionsByLog, parse_bookmark
 
 
 class SentPositions:
@@ -20,11 +20,6 @@ class SentPositions:
     def positions(self) -> PositionsByLog:
         """The positions by log."""
         return self._positions
-
-    @property
-    def bookmark(self) -> str:
-        """The bookmark from which the client continues."""
-        return format_bookmark(self._positions)
 
 
 class SeenPositions:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
-from fanout.live.request_checks import check_replaced, is_of_view
+from fanout.live.request_checks import check_pace, check_replaced, is_of_view
 from gateway.context import GatewayContext
 from gateway.query.access_paths import explain
 from gateway.query.record_read import read_from_holder
@@ -192,17 +192,12 @@ class GatewayCommands(SessionCommands):
             check_replaced(replaced, ViewOverNodes, bookmark_range)
             rights, view = self._runner.rights, cast("ViewOverNodes | None", replaced)
             return ViewOverNodes(self._context, self._outbox, request, topic, rights, self._seen, view)
-        lacking = {
-            "conflation_key": bool(options.conflation_key),
-            "rate": options.rate is not None,
-            "an end (up_to)": bookmark_range.end is not None,
-            "replace": options.replace,
-        }
-        if asked := [name for name, is_asked in lacking.items() if is_asked]:
+        check_pace(request, options, is_view=False)
+        if options.replace:
             raise SowlineError(
                 "not supported",
-                f"expected a subscription to records without {asked[0]} at a gateway; use a query service that holds"
-                " all partitions",
+                "expected a subscription to records without replace at a gateway; use a query service that holds all"
+                " partitions",
             )
         return ForwardedSubscription(
             self._context,

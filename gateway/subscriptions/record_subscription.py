@@ -20,16 +20,18 @@ from gateway.context import GatewayContext
 from gateway.nodes.connections import COMMAND_ID, NodeLost, NodeMessage
 from gateway.nodes.routing import UNAVAILABLE
 from gateway.query.part import Part
-from gateway.query.seen import SeenPositions, SentPositions, newest
+from gateway.query.seen import SeenPositions, newest
 from gateway.query.sharded_query import ShardedQuery
 from gateway.subscriptions.checksum import NodeChecksums
+from gateway.subscriptions.outlets import outlet_of
 from sowline.errors import SowlineError
-from sowline.model.bookmark import PositionsByLog, format_bookmark, parse_bookmark
-from sowline.protocol.options import with_pause
+from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, parse_bookmark
+from sowline.model.bookmark_range import range_text, split_range
+from sowline.protocol.options import for_nodes, with_pause
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack, message
 from sowline.serving.authorization.entitlements import Rights
-from sowline.serving.cooperative import together
+from sowline.serving.cooperative import running
 from sowline.serving.outbox.group import (
     Mark,
     acknowledge,
@@ -49,8 +51,6 @@ LATER_ID = "later"
 
 AGAIN_SECONDS = 0.25
 """The shortest time between two beginnings: a node may accept a subscription and end it each time."""
-
-_SIDS = b'"sids":["s"]'
 
 
 class FreshGroup(Exception):
@@ -87,12 +87,14 @@ class ForwardedSubscription:
         self._seen = seen
         self._snapshot_slots = snapshot_slots
         self._sub_id = request.id_of_subscription
-        self._sids = b'"sids":%s' % msgspec.json.encode([self._sub_id])
         self._query: ShardedQuery | None = None
-        self._sent = SentPositions()
         self._going = asyncio.Event()
         if not request.parsed_options.pause:
             self._going.set()
+        definitions = {name: context.nodes.topics[name] for name in topics}
+        self._outlet = outlet_of(outbox, request, definitions, self._turn)
+        self._up_to = ""
+        """The bookmark of the end, if it is known."""
         self._nodes_are_paused = False
         """Whether the nodes of the query began paused."""
         self._checksum: NodeChecksums | None = None
@@ -107,14 +109,18 @@ class ForwardedSubscription:
     # serving
 
     async def run(self) -> bytes | None:
-        """Serve until cancelled; raise if it can't continue."""
+        """Serve until cancelled, or until the requested end; raise if it can't continue.
+
+        At the end return the `completed` acknowledgement.
+        """
         request, mark = self._request, None
         try:
             while True:
                 began = time.monotonic()
                 try:
                     await self._begin(request, mark)
-                    await self._pass_on_all()
+                    await self._send_all()
+                    return self._completed()
                 except NodeLost:
                     # Continue where the client is, at the nodes that hold the partitions now.
                     request, mark = self._continued(), None
@@ -135,13 +141,24 @@ class ForwardedSubscription:
             # error: the client must learn of it.
             options = ",".join(filter(None, [options.strip(), "bookmark_not_found=fail"]))
         return msgspec.structs.replace(
-            self._request, bookmark=self._sent.bookmark, options=options, at_least="", max_staleness=""
+            self._request,
+            bookmark=self._rest(),
+            up_to=self._up_to or self._request.up_to,
+            options=options,
+            at_least="",
+            max_staleness="",
         )
+
+    def _rest(self) -> str:
+        """Return the bookmark of what the client still lacks; a range keeps its end, unless that is known by now."""
+        given, bookmark = self._request.bookmark, format_bookmark(self._outlet.sent)
+        asked = split_range(given) if isinstance(given, str) and not self._up_to else None
+        return bookmark if asked is None else range_text(bookmark, asked)
 
     def _afresh(self) -> Request:
         """Return the request of a new client, with a snapshot: it replaces what the client holds."""
         command = "sow_and_delta_subscribe" if self._request.is_delta else "sow_and_subscribe"
-        floor = format_bookmark(newest(self._seen.floor(self._logs), self._sent.positions))
+        floor = format_bookmark(newest(self._seen.floor(self._logs), self._outlet.sent))
         return msgspec.structs.replace(
             self._request, command=command, bookmark="", at_least=floor, max_staleness=""
         )
@@ -178,7 +195,8 @@ class ForwardedSubscription:
             "command": request.command,
             "sub_id": SUB_ID,
             "ack_type": "processed,completed" + (",stats" if request.has_snapshot else ""),
-            "options": with_pause(request.options, self._nodes_are_paused),
+            "options": with_pause(for_nodes(request.options), self._nodes_are_paused),
+            "relays": self._outlet.relays,
         }
         begins_now = request.bookmark_range.begins_now
         seen = self._seen if begins_now else SeenPositions()
@@ -195,14 +213,14 @@ class ForwardedSubscription:
         )
         try:
             await query.begin()
-            self._sent.note(query.positions)
+            self._outlet.begin(query.parts, query.positions)
             if begins_now:
                 self._seen.note(query.positions)
             if not self.has_begun:
                 self.has_begun = True
-                acknowledge_processed(
-                    self._outbox, self._request, bookmark=query.bookmark, sub_id=self._sub_id
-                )
+                self._up_to = _end_of(query.parts)
+                fields = {"up_to": self._up_to, "sub_id": self._sub_id}
+                acknowledge_processed(self._outbox, self._request, bookmark=query.bookmark, **fields)
         except BaseException:
             await query.close()
             raise
@@ -210,13 +228,13 @@ class ForwardedSubscription:
 
     def _acknowledge(self, query: ShardedQuery, *, has_group: bool = False) -> None:
         """Send the acknowledgements that are due: of a group that was sent, and of nodes that have caught up."""
-        if self._owes_completed and all(part.is_completed for part in query.parts):
+        is_endless = self._request.bookmark_range.end is None
+        if self._owes_completed and is_endless and all(part.is_completed for part in query.parts):
             self._owes_completed = False
             if has_group:
                 acknowledge_completed(self._outbox, self._request, query.bookmark)
             else:
-                fields = {"bookmark": self._sent.bookmark, "sub_id": self._sub_id}
-                self._outbox.put(ack("completed", self._request.command_id, **fields), (self._sub_id,))
+                self._outbox.put(self._completed(), (self._sub_id,))
         if not self._owes_stats:
             return
         if has_group:
@@ -229,41 +247,51 @@ class ForwardedSubscription:
             result = Result(lag_seconds=max(known) if known and len(known) == len(lags) else None)
             self._outbox.put(ack("stats", self._request.command_id, **result.stats), (self._sub_id,))
 
-    async def _pass_on_all(self) -> None:
-        """Pass on the live messages of all nodes, until one is lost or begins with a new group."""
-        assert self._query is not None
-        await together(self._pass_on(part) for part in self._query.parts)
+    def _completed(self) -> bytes:
+        bookmark = format_bookmark(self._outlet.sent)
+        return ack("completed", self._request.command_id, bookmark=bookmark, sub_id=self._sub_id)
 
-    async def _pass_on(self, part: Part) -> None:
+    async def _send_all(self) -> None:
+        """Send the changes of all nodes; return at the end, or raise when one is lost or begins with a new group."""
         assert self._query is not None
+        async with running(self._take_from(part) for part in self._query.parts):
+            await self._outlet.run()
+
+    async def _turn(self) -> None:
+        """Wait until the client is not paused, and its outbox has room."""
+        await self._going.wait()
+        await self._outbox.wait_turn()
+        while not self._going.is_set() or self._is_stopped:
+            # A stopped subscription is cancelled soon, and sends nothing until then.
+            await self._going.wait()
+            await asyncio.sleep(0)
+
+    async def _take_from(self, part: Part) -> None:
         async for received in part.live():
             match received.command:
                 case "publish" | "oof":
-                    await self._put(received, part)
+                    await self._take(received, part)
                 case "progress" if received.command_id:
                     # A checksum that was requested before may arrive late: its command has failed.
                     if self._checksum is not None and self._checksum.command_id == received.command_id:
                         await self._checksum.add(received)
                 case "progress":
-                    await self._put(received, part)
+                    await self._take(received, part)
+                case "caught_up":
+                    await self._outlet.catch_up(part)
                 case "ack":
-                    self._note_ack(part, received)
+                    await self._note_ack(part, received)
                 case "group_begin":
                     raise FreshGroup("reset" if received.reset else None)
 
-    async def _put(self, received: NodeMessage, part: Part) -> None:
-        """Put a message into the client's outbox; wait while that is full, and so read no more from the node."""
-        await self._going.wait()
-        await self._outbox.wait_turn()
-        if not self._is_stopped:
-            self._outbox.put_behind(received.raw.replace(_SIDS, self._sids, 1), (self._sub_id,))
-            positions = parse_bookmark(received.bookmark)
-            self._sent.note(positions)
-            self._seen.note(positions)
-            by_topic = {self._names[log]: held for log, held in positions.items()}
-            self._context.nodes.announcements.note(part.url, by_topic)
+    async def _take(self, received: NodeMessage, part: Part) -> None:
+        await self._outlet.take(part, received)
+        positions = parse_bookmark(received.bookmark)
+        self._seen.note(positions)
+        by_topic = {self._names[log]: held for log, held in positions.items()}
+        self._context.nodes.announcements.note(part.url, by_topic)
 
-    def _note_ack(self, part: Part, received: NodeMessage) -> None:
+    async def _note_ack(self, part: Part, received: NodeMessage) -> None:
         assert self._query is not None
         if received.command_id != COMMAND_ID:
             checksum = self._checksum
@@ -271,6 +299,8 @@ class ForwardedSubscription:
             if checksum is not None and is_of_it and received.status == "failure":
                 checksum.fail(SowlineError(received.reason, received.message))
             return
+        if received.ack_type == "completed":
+            await self._outlet.complete(part)
         part.note_ack(received)
         self._acknowledge(self._query)
 
@@ -304,7 +334,14 @@ class ForwardedSubscription:
             return "beginning"
         if self.is_querying:
             return "group"
-        return "live" if self._going.is_set() else "paused"
+        if not self._going.is_set():
+            return "paused"
+        return "paced" if self._is_paced else "live"
+
+    @property
+    def _is_paced(self) -> bool:
+        asked = self._request
+        return asked.parsed_options.rate is not None or asked.bookmark_range.end is not None
 
     async def prove(self, request: Request) -> None:
         """Send a checksum of the records that the client should hold; raise if there can't be one."""
@@ -313,13 +350,17 @@ class ForwardedSubscription:
                 raise SowlineError(
                     "not ready", "the subscription is beginning at its query services; retry shortly"
                 )
-            if not self._going.is_set():
-                raise SowlineError("not supported", "expected a subscription that is not paused")
+            if not self._going.is_set() or self._is_paced:
+                raise SowlineError(
+                    "not supported", "expected a subscription without an end or a rate that is not paused"
+                )
             checksum = NodeChecksums(f"checksum {next(self._numbers)}", len(self._query.parts))
             self._checksum = checksum
             try:
                 await self._tell(self._query, "heartbeat", checksum.command_id)
                 await checksum.wait()
+                # The client compares at the bookmark of the checksum, and needs what was held back.
+                self._outlet.flush()
                 fields = {"sids": [request.sub_id], "bookmark": checksum.bookmark}
                 numbers = {"records": checksum.records, "hash": f"{checksum.hash:016x}"}
                 answer = message("progress", command_id=request.command_id, **fields, **numbers)
@@ -346,6 +387,16 @@ class ForwardedSubscription:
             task = asyncio.ensure_future(self._tell(self._query, command))
             # If a node is lost meanwhile, the subscription begins at another one as it should be.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+def _end_of(parts: Sequence[Part]) -> str:
+    """Return the bookmark of the end; empty if a node does not know it."""
+    if not all(part.up_to for part in parts):
+        return ""
+    positions: PositionsByLog = {}
+    for part in parts:
+        positions = lay_over(positions, parse_bookmark(part.up_to))
+    return format_bookmark(positions)
 
 
 def _lost() -> SowlineError:

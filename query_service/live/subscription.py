@@ -8,7 +8,8 @@ from fanout.engine.conflation import pending_of
 from fanout.engine.delivery import Deltas, Form, selected
 from fanout.engine.subscription import ChangeView, Delivery, Subscription, entitled
 from fanout.live.change_message import change_message
-from query_service.live.conflation import Conflated
+from fanout.live.conflation import Conflated
+from fanout.live.relayed_change import relayed_message
 from query_service.query.selection import Selection
 from query_service.topics.state import TopicState
 from sowline.model.bookmark import Positions, format_position
@@ -49,6 +50,8 @@ class LiveSubscription:
             self.form = self.form._replace(sow_key=False)
         self.as_deltas = Addressee((sub_id,), self.form, frozenset({options.select}))
         self.whole = self.as_deltas._replace(form=self.form._replace(delta=False))
+        self.relays = selection.relays
+        self.readable = selection.readable
         self.positions: Positions = {}
         self.was_sent = False
         """Whether it was sent a message since this was last set to False."""
@@ -57,17 +60,31 @@ class LiveSubscription:
         self.level_at = time.monotonic()
         """When it was last live, if it is not live now; of the monotonic clock."""
         self.conflated: Conflated | None = None
-        if options.conflation is not None:
+        if options.conflation is not None and not self.relays:
             keys = topic.definition.key_paths
             pending = pending_of(options, self.form, keys, of_each=engine.looks_back)
             self.conflated = Conflated(
-                outbox, sub_id, topic, self.form, pending, options.conflation, lambda: self.current_positions
+                outbox,
+                sub_id,
+                topic.definition,
+                self.form,
+                pending,
+                options.conflation,
+                lambda: self.current_positions,
             )
         self._behind = asyncio.Event()
 
     def entitled(self, delivery: Delivery) -> Delivery:
         """Return the message for a user who may see only some of the topic's records."""
         return delivery if self._entitled is None else entitled(delivery, self._entitled)
+
+    def put_relayed(self, partition: int, seen: ChangeView, delivery: Delivery) -> None:
+        """Send a change to a gateway that makes the client's messages itself."""
+        self.was_sent = True
+        bookmark = format_position(self.log, partition, seen.change.position)
+        name = self.topic.definition.name
+        message = relayed_message(self.sub_id, name, self.readable, seen, delivery, bookmark)
+        self.outbox.put_behind(message, (self.sub_id,))
 
     @property
     def log(self) -> str:
@@ -128,11 +145,17 @@ def deliver(
     change = seen.change
     deltas = Deltas(topic.definition.key_paths)
     due: dict[tuple[Outbox, str], _Due] = {}
+    relayed = 0
     for live_subscription, meant in found:
         delivery = live_subscription.entitled(meant)
         if live_subscription.conflated is not None:
-            live_subscription.conflated.take(partition, seen, [(change.sow_key, delivery, deltas)])
+            each = [(change.sow_key, delivery, deltas)]
+            live_subscription.conflated.take(partition, seen.after, change.time, each)
             live_subscription.was_sent = True
+            continue
+        if live_subscription.relays:
+            live_subscription.put_relayed(partition, seen, delivery)
+            relayed += 1
             continue
         one = live_subscription.whole
         if live_subscription.form.delta:
@@ -154,7 +177,7 @@ def deliver(
         if message is None:
             message = messages[kind] = _shared_message(topic, partition, change, delivery, addressee, deltas)
         outbox.put_behind(message, addressee.sids)
-    return len(due)
+    return relayed + len(due)
 
 
 def _shared_message(

@@ -17,7 +17,7 @@ from fanout.engine.page import Window
 from fanout.engine.shown import GUESSED, Due, ShownRecord, as_held, difference, is_redundant, keys_shown
 from fanout.engine.subscription import ChangeView, Delivery, entitled
 from fanout.live.change_message import put_step
-from query_service.live.conflation import Conflated
+from fanout.live.conflation import Conflated
 from query_service.query.query import Query
 from query_service.query.selection import Selection
 from query_service.topics.state import TopicState
@@ -60,7 +60,13 @@ class Viewer:
         if options.conflation is not None:
             pending = pending_of(options, self.form, self.keys, of_each=True)
             self.conflated = Conflated(
-                outbox, sub_id, topic, self.form, pending, options.conflation, lambda: topic.positions
+                outbox,
+                sub_id,
+                topic.definition,
+                self.form,
+                pending,
+                options.conflation,
+                lambda: topic.positions,
             )
 
     def take_from(self, replaced: "Viewer") -> None:
@@ -153,7 +159,7 @@ class LiveView(ABC):
                 live.append((viewer, messages))
             else:
                 each = [(key, delivery, Deltas(viewer.keys)) for key, delivery in messages]
-                viewer.conflated.take(partition, seen, each)
+                viewer.conflated.take(partition, seen.after, seen.change.time, each)
         return self._send_now(live, partition, seen)
 
     def _without_redundant(self, due: list[tuple[Viewer, Due]], change: Change) -> list[tuple[Viewer, Due]]:

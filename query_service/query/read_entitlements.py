@@ -32,6 +32,7 @@ def entitled_to_read(selection: Selection, topics: Sequence[TopicState], rights:
     return replace(
         selection,
         options=options,
+        readable=entitlement.select,
         entitled={name: one.filter for name, one in each.items() if one.filter != ALL},
     )
 

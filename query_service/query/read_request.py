@@ -126,6 +126,7 @@ def selection_of(request: Request) -> Selection:
         skip_n=request.skip_n or 0,
         sow_keys=tuple(key.encode() for key in request.sow_keys),
         merges=request.merges,
+        relays=request.relays,
     )
 
 

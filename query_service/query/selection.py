@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from sowline.expressions.order import Order
 from sowline.filter import ALL, Filter
+from sowline.model.select import Select
 from sowline.protocol.options import Options
 
 
@@ -20,8 +21,12 @@ class Selection:
     sow_keys: tuple[bytes, ...] = ()
     entitled: Mapping[str, Filter] = field(default_factory=dict)
     """By topic, the filter of the user's entitlement, which `filter` includes. Other topics have none."""
+    readable: Select | None = None
+    """The fields that the user may see, which `options.select` is limited to; None for all."""
     merges: bool = False
     """Whether a gateway merges the answer: then it has what to sort by, and the states of groups."""
+    relays: bool = False
+    """Whether a gateway makes the client's messages: then it has each change whole."""
     hides: bool = False
     """Whether the user may not see some records. Then the counts of records read are hidden too."""
     live: Filter | None = field(default=None, compare=False)

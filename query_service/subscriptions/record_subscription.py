@@ -30,7 +30,7 @@ from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.protocol.request import Request
-from sowline.protocol.server_message import ack
+from sowline.protocol.server_message import ack, message
 from sowline.serving.cooperative import running, together
 from sowline.serving.outbox.group import Mark, acknowledge, acknowledge_processed, send_group
 from sowline.serving.outbox.outbox import Outbox
@@ -427,6 +427,10 @@ class RecordSubscription:
         if not self._replaying:
             return
         self._replaying = self._replaying - {live.log} if live is not None else set()
+        if self._selection.relays and not self._replaying:
+            self._outbox.put_behind(
+                message("caught_up", bookmark=self._bookmark, sids=(self._sub_id,)), (self._sub_id,)
+            )
         if not self._replaying and self._ends is None and "completed" in self._request.acks:
             self._outbox.put(self._completed(), (self._sub_id,))
 

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
+from fanout.live.throttle import Throttle
 from query_service.context import ServiceContext
 from query_service.live.subscription import LiveSubscription
 from query_service.subscriptions.catch_up import ChangesAfter, change_views, deliver_one
@@ -12,30 +13,6 @@ from query_service.subscriptions.end import End, Ends
 from sowline.protocol.change import Change
 from sowline.protocol.options import ReplayRate
 from sowline.serving.cooperative import STEP_SECONDS, running
-
-BURST_SECONDS = 0.1
-"""Seconds of unused rate that may be used at once."""
-
-
-class Throttle:
-    """Limits the rate of messages."""
-
-    def __init__(self, rate: ReplayRate, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rate = rate
-        self._clock = clock
-        self._free = clock()
-        self._first: tuple[float, int] | None = None
-
-    def seconds(self, size: int, log_time: int) -> float:
-        """Return the seconds to wait before a message with this size and log time in ms; count the message."""
-        now = self._clock()
-        if self._rate.unit == "times":
-            began, first = self._first = self._first or (now, log_time)
-            return max(0.0, began + (log_time - first) / 1000 / self._rate.amount - now)
-        cost = size if self._rate.unit == "bytes" else 1
-        due = max(self._free, now - BURST_SECONDS)
-        self._free = due + cost / self._rate.amount
-        return max(0.0, due - now)
 
 
 class _Source:

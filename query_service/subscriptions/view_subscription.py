@@ -294,7 +294,7 @@ class ViewSubscription:
     def _put_group(self, view: LiveView, shown: dict[bytes, ShownRecord], mark: Mark) -> None:
         bookmark = self.topic.bookmark(self.topic.positions)
         if self.selection.merges:
-            records = records_relayed(shown)
+            records = records_relayed(self.selection.options.select, shown)
         else:
             records = records_shown(self.topic.definition, self.selection.options, shown)
         result = Result(

@@ -153,6 +153,16 @@ def for_merged_view(text: str) -> str:
     return ",".join([*kept, "oof", "timestamp"])
 
 
+def for_nodes(text: str) -> str:
+    """Return the options of a subscription to records with which a gateway asks query services.
+
+    It keeps the rate itself, and replaces subscriptions itself. With a rate, it needs changes in the order of time.
+    """
+    options = [option for option in _split(text) if option != "replace"]
+    fastest = f"rate={RATE_MAX:.0f}"
+    return ",".join(fastest if option.startswith("rate=") else option for option in options)
+
+
 def _consistent(options: Options) -> Options:
     if bool(options.grouping) is not bool(options.projection):
         raise _invalid("expected grouping=[…] and projection=[…] together, got one of them")

@@ -128,6 +128,8 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     traceparent: str = ""
     merges: bool = False
     """Whether a gateway asks, which merges the answer with those of other query services."""
+    relays: bool = False
+    """Whether a gateway asks, which makes the client's messages itself from whole changes."""
 
     @property
     def acks(self) -> frozenset[str]:

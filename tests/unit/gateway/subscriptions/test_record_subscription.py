@@ -185,9 +185,7 @@ async def test_rights_of_a_subscriber() -> None:
 @pytest.mark.parametrize(
     ("fields", "what"),
     [
-        ({"options": "rate=5", "bookmark": "epoch"}, "rate"),
         ({"options": "replace"}, "replace"),
-        ({"up_to": "now"}, "an end"),
     ],
 )
 async def test_what_a_gateway_does_not_serve(fields: Json, what: str) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from query_service.subscriptions.replay import Throttle
+from fanout.live.throttle import Throttle
 from sowline.protocol.options import ReplayRate
 
 

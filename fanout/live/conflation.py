@@ -1,14 +1,15 @@
 """Conflation: sends a client the outcome of each interval, once its outbox has room."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from fanout.engine.conflation import Conflation, adapted
 from fanout.engine.delivery import Deltas, Form
-from fanout.engine.subscription import ChangeView, Delivery
+from fanout.engine.subscription import Delivery
 from fanout.live.change_message import put_step
-from query_service.topics.state import TopicState
-from sowline.model.bookmark import Positions
+from sowline.config.topics import TopicDefinition
+from sowline.model.bookmark import Positions, format_bookmark
+from sowline.model.position import Position
 from sowline.protocol.options import AUTO
 from sowline.serving.outbox.outbox import Outbox
 
@@ -24,15 +25,18 @@ class Conflated:
         self,
         outbox: Outbox,
         sub_id: str,
-        topic: TopicState,
+        topic: TopicDefinition,
         form: Form,
         pending: Conflation,
         interval: int,
         positions: Callable[[], Positions],
+        turn: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """Prepare an interval; `turn` waits until messages may be sent, by default until the outbox has room."""
         self.outbox = outbox
         self.sub_id = sub_id
         self._topic = topic
+        self._turn = outbox.wait_turn if turn is None else turn
         self.form = form
         self._pending = pending
         self._is_auto = interval == AUTO
@@ -55,17 +59,22 @@ class Conflated:
         """The positions up to which the client was sent everything."""
         return self._before if self._pending else self._positions()
 
-    def take(self, partition: int, seen: ChangeView, due: Iterable[tuple[bytes, Delivery, Deltas]]) -> None:
-        """Add the messages of a change; each has the SOW key of its record or group."""
+    def take(
+        self, partition: int, after: Position, time: int, due: Iterable[tuple[bytes, Delivery, Deltas]]
+    ) -> None:
+        """Add the messages of a change; each has the SOW key of its record or group.
+
+        `after` is the position of the partition before the change, and `time` the change's log time in ms.
+        """
         # Check this once for a change, not for each of its messages. A record enters a new group b, then moves to c:
         # the `oof` of b cancels b's pending message, so nothing is pending when c's message comes. Checked again, the
         # interval would start where b existed, but the client never received b
         # (test_an_interval_begins_before_all_messages_of_a_change).
         if not self._pending:
-            self._before = self._positions() | {partition: seen.after}
+            self._before = self._positions() | {partition: after}
             self._begun.set()
         for sow_key, delivery, deltas in due:
-            self._pending.take(sow_key, delivery, deltas, seen.change.time)
+            self._pending.take(sow_key, delivery, deltas, time)
 
     def forget(self) -> None:
         """Drop the messages held back; the client gets the same changes in another way."""
@@ -79,7 +88,7 @@ class Conflated:
             # Read the backlog before waiting for room. Afterwards the outbox is at least half empty, and a slow
             # client would look like a fast one.
             backlog = self.outbox.unsent_bytes
-            await self.outbox.wait_turn()
+            await self._turn()
             if self._is_auto:
                 self._interval = adapted(self._interval, backlog)
             count(self.flush())
@@ -91,6 +100,7 @@ class Conflated:
         before, now = self.sent, self._positions()
         payloads = self._pending.flush()
         if payloads:
-            bookmarks = self._topic.bookmark(before), self._topic.bookmark(now)
-            put_step(self, self._topic.definition.name, payloads, *bookmarks)
+            log = self._topic.log
+            bookmarks = format_bookmark({log: before}), format_bookmark({log: now})
+            put_step(self, self._topic.name, payloads, *bookmarks)
         return len(payloads)
