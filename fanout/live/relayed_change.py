@@ -20,7 +20,7 @@ class RelayedChange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     after: Position
     time: int
-    previous: msgspec.Raw | None = None
+    previous: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     known: DocumentMetadata | None = None
 
 
@@ -35,7 +35,7 @@ def relayed_message(
     change, body, previous = seen.change, delivery.body, delivery.previous
     if readable is not None:
         body, previous = readable.apply(body), None if previous is None else readable.apply(previous)
-    raw = None if previous is None else msgspec.Raw(previous)
+    raw = msgspec.UNSET if previous is None else msgspec.Raw(previous)
     relayed = RelayedChange(seen.after, change.time, raw, delivery.known)
     sow_key, sids = change.sow_key, (sub_id,)
     message = change_message(sids, topic, WHOLE, delivery, sow_key, body, None, bookmark, removed=None)
@@ -46,5 +46,5 @@ def relayed_delivery(
     command: str, body: bytes, reason: str | None, correlation: str | None, relayed: RelayedChange
 ) -> Delivery:
     """Return the delivery in a message with these fields."""
-    previous = None if relayed.previous is None else bytes(relayed.previous)
+    previous = None if isinstance(relayed.previous, msgspec.UnsetType) else bytes(relayed.previous)
     return Delivery(command, body, reason, previous, relayed.known, correlation)

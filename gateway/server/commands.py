@@ -193,12 +193,7 @@ class GatewayCommands(SessionCommands):
             rights, view = self._runner.rights, cast("ViewOverNodes | None", replaced)
             return ViewOverNodes(self._context, self._outbox, request, topic, rights, self._seen, view)
         check_pace(request, options, is_view=False)
-        if options.replace:
-            raise SowlineError(
-                "not supported",
-                "expected a subscription to records without replace at a gateway; use a query service that holds all"
-                " partitions",
-            )
+        check_replaced(replaced, ForwardedSubscription, bookmark_range)
         return ForwardedSubscription(
             self._context,
             self._outbox,
@@ -207,4 +202,5 @@ class GatewayCommands(SessionCommands):
             self._runner.rights,
             self._seen,
             self._snapshot_slots,
+            cast("ForwardedSubscription | None", replaced),
         )

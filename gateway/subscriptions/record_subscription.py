@@ -76,7 +76,12 @@ class ForwardedSubscription:
         rights: Rights,
         seen: SeenPositions,
         snapshot_slots: asyncio.Semaphore,
+        replaced: "ForwardedSubscription | None" = None,
     ) -> None:
+        """Prepare a subscription; stop the one that it replaces, whose records a new group replaces, too."""
+        if replaced is not None:
+            replaced.stop()
+        self._is_replacement = replaced is not None
         self._context = context
         self._outbox = outbox
         self._request = request
@@ -113,7 +118,8 @@ class ForwardedSubscription:
 
         At the end return the `completed` acknowledgement.
         """
-        request, mark = self._request, None
+        request = self._request
+        mark: Mark = "reset" if self._is_replacement else None
         try:
             while True:
                 began = time.monotonic()

@@ -352,6 +352,7 @@ def test_the_group_is_not_conflated(client: Wire, records: ServedTopic) -> None:
     assert client.heartbeat() == []
 
 
+@pytest.mark.one_node
 def test_no_conflation(client: Wire, records: ServedTopic) -> None:
     """With `none`, as without the option, every change is sent."""
     records.write(OPEN_RECORD)
@@ -463,6 +464,7 @@ def test_a_key_of_conflation_with_oof(client: Wire, records: ServedTopic) -> Non
     ]
 
 
+@pytest.mark.one_node
 def test_a_page_with_conflation(client: Wire, records: ServedTopic) -> None:
     """A record that leaves the window and returns is sent in its final state; one that stays out, as last sent."""
     records.write(*({"id": id, "qty": 0} for id in (2, 3, 4)))

@@ -185,6 +185,7 @@ def test_array_of_requests(client: Wire, served: Served, some: dict[int, Json]) 
     assert [m["command_id"] for m in messages if m["command"] == "ack"] == ["b"]
 
 
+@pytest.mark.one_node
 def test_subscriptions_share_messages(client: Wire, served: Served, some: dict[int, Json]) -> None:
     """What several subscriptions of a connection get alike is sent once, with all of their ids."""
     for sub_id, filter in (

@@ -6,10 +6,11 @@ The nodes are query services without Kafka, behind real HTTP and WebSockets on t
 import asyncio
 import gc
 import json
-from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import patch
 
 import uvicorn
 
@@ -34,7 +35,7 @@ from sowline.serving.authorization.identity import ANYBODY, Identity
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import QueryLimits
 from sowline.serving.sessions.session import Session
-from tests.unit.query_service.sessions import Server
+from tests.unit.query_service.sessions import Server, one_by_one
 
 Json = dict[str, Any]
 HOST = "127.0.0.1"
@@ -152,6 +153,21 @@ class Rig:
         commands = [task for task in asyncio.all_tasks() if _name(task).startswith("CommandRunner.")]
         if commands:
             await asyncio.wait(commands, timeout=SECONDS_MAX)
+
+    @contextmanager
+    def patched(self) -> Iterator[None]:
+        """Let subscriptions of the nodes read their changes topics in memory."""
+        servers = {id(node.server.topic): node.server for node in self.nodes}
+
+        def read_range(kafka: Any, topic: str, partition: int, *given: Any) -> Iterator[list[Any]]:
+            server = next(one for one in servers.values() if partition in one.topic.partitions)
+            return server.read_range(kafka, topic, partition, *given)
+
+        with (
+            patch("query_service.subscriptions.catch_up.read_range", read_range),
+            patch("query_service.subscriptions.catch_up._in_thread", one_by_one),
+        ):
+            yield
 
     def client(self, rights: Rights = EVERYTHING) -> "RigClient":
         """Return a client of the gateway."""

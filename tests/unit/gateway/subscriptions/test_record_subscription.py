@@ -9,6 +9,7 @@ import pytest
 
 from gateway.nodes import failover
 from sowline.filter import compile_filter
+from sowline.model.bookmark import format_bookmark, parse_bookmark
 from sowline.model.key import hash_of
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
 from tests.unit.gateway.rig import Json, Node, Rig, rig
@@ -182,18 +183,113 @@ async def test_rights_of_a_subscriber() -> None:
         assert all(one["data"]["v"] > 4 for one in mine.messages if one["command"] == "publish")
 
 
+async def test_a_subscription_replaces_another() -> None:
+    """With a new group, which has all that the client should hold from then on."""
+    chance = random.Random(7)
+    async with (
+        rig(["0/2", "1/2"]) as made,
+        subscriber(made, command="sow_and_subscribe", filter="/v < 5", options="oof") as mine,
+    ):
+        for _ in range(40):
+            change(made, chance)
+        await mine.until(lambda: mine.held == matching(made, lambda record: record["v"] < 5))
+        mine.send("sow_and_subscribe", filter="/v > 2", options="oof,replace")
+        for _ in range(20):
+            change(made, chance)
+        await mine.until(lambda: mine.held == matching(made, lambda record: record["v"] > 2))
+        begins = [message for message in mine.messages if message["command"] == "group_begin"]
+        assert [bool(begin.get("reset")) for begin in begins] == [False, True]
+
+
+@pytest.mark.parametrize("command", ["subscribe", "delta_subscribe"])
 @pytest.mark.parametrize(
-    ("fields", "what"),
-    [
-        ({"options": "replace"}, "replace"),
-    ],
+    "fields", [{"up_to": "now"}, {"options": "rate=100000"}, {"up_to": "now", "options": "conflation=20ms"}]
 )
-async def test_what_a_gateway_does_not_serve(fields: Json, what: str) -> None:
-    """It is named, and refused before anything is sent."""
-    async with rig(["0/1"]) as made:
-        answer = await made.client().ask("sow_and_subscribe", sub_id="s", **fields)
-        assert [one["reason"] for one in answer] == ["not supported"]
-        assert what in answer[0]["message"]
+async def test_a_replay_is_in_the_order_of_time(fields: Json, command: str) -> None:
+    """Across all nodes; with an end, it ends there, and says so last."""
+    async with rig(["0/3", "1/3", "2/3"]) as made:
+        for number in range(60):
+            made.put({"id": number % 20, "v": number})
+        end = format_bookmark({"orders": made.whole.topic.positions})
+        given = {"ack_type": "processed,completed", "bookmark": "epoch", **fields}
+        given["options"] = ",".join(filter(None, ["timestamp", given.get("options", "")]))
+        with made.patched():
+            async with subscriber(made, command=command, **given) as mine:
+                await mine.until(lambda: ("completed", "") in mine.acks())
+                assert mine.acks() == [("processed", ""), ("completed", "")]
+                live = [message for message in mine.messages if message["command"] == "publish"]
+                times = [message["timestamp"] for message in live]
+                assert mine.held == matching(made)
+                if "conflation" not in given["options"]:
+                    assert times == sorted(times)
+                    assert len(live) == 60
+                assert mine.bookmark == parse_bookmark(end)
+                made.put({"id": 1, "v": 100})
+                if "up_to" in fields:
+                    await asyncio.sleep(0.1)
+                    assert mine.held != matching(made)
+                    assert mine.messages[-1]["ack_type"] == "completed"
+                else:
+                    await mine.until(lambda: mine.held == matching(made))
+
+
+async def test_a_replay_continues_at_another_node() -> None:
+    """Nothing is left out or repeated, and the end stays the one of the beginning."""
+    async with rig(["0/2", "0/2", "1/2", "1/2"]) as made:
+        for number in range(400):
+            made.put({"id": number, "v": number})
+        with made.patched():
+            async with subscriber(
+                made,
+                command="subscribe",
+                bookmark="epoch",
+                up_to="now",
+                options="rate=2000",
+                ack_type="processed,completed",
+            ) as mine:
+                await mine.until(lambda: len(mine.held) > 20)
+                made.put({"id": 999, "v": 1})
+                await made.nodes[0].stop()
+                await made.nodes[2].stop()
+                await mine.until(lambda: ("completed", "") in mine.acks())
+                assert sorted(record["id"] for record in mine.held.values()) == list(range(400))
+                assert len([one for one in mine.messages if one["command"] == "publish"]) == 400
+
+
+@pytest.mark.parametrize("command", ["sow_and_subscribe", "sow_and_delta_subscribe"])
+async def test_conflated_messages_are_of_all_partitions(command: str) -> None:
+    """Their bookmarks name all partitions, and each interval is one step, whichever nodes fail."""
+    chance = random.Random(command)
+    async with rig(["0/2", "0/2", "1/2", "1/2"]) as made:
+        for _ in range(30):
+            change(made, chance)
+        async with subscriber(made, command=command, options="oof,conflation=40ms") as mine:
+            await mine.until(lambda: mine.held == matching(made))
+            for turn in range(120):
+                change(made, chance)
+                if turn in (40, 80):
+                    await made.nodes[0 if turn == 40 else 3].stop()
+                await asyncio.sleep(0.002)
+            await mine.until(lambda: mine.held == matching(made))
+            live = [message for message in mine.messages if message["command"] in ("publish", "oof")]
+            assert all(parse_bookmark(one["bookmark"])["orders"].keys() == set(range(4)) for one in live)
+            assert len([one for one in live if not one.get("more")]) < 30
+
+
+async def test_a_key_conflates_records() -> None:
+    """Of the records with one value only the last is sent, across all nodes."""
+    async with (
+        rig(["0/2", "1/2"]) as made,
+        subscriber(made, command="subscribe", options="conflation=200ms,conflation_key=[/v]") as mine,
+    ):
+        await mine.until(lambda: True)
+        await asyncio.sleep(0.2)
+        for number in range(20):
+            made.put({"id": number, "v": number % 2})
+        await mine.until(lambda: len(mine.held) >= 2)
+        await asyncio.sleep(0.3)
+        assert {record["v"] for record in mine.held.values()} == {0, 1}
+        assert len(mine.held) == 2
 
 
 async def test_a_client_that_does_not_read_slows_only_itself() -> None:
