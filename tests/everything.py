@@ -12,10 +12,29 @@ from typing import NamedTuple
 SEED = time.time_ns() % 100_000
 """Of the random order, another one each time. The summary names it, so that a run can be repeated."""
 
+OVER_SHARDS = tuple(
+    f"tests/integration/test_{name}.py"
+    for name in (
+        "acks",
+        "change_deltas",
+        "documents_write",
+        "group_turns",
+        "groups",
+        "oof_chapter",
+        "pages",
+        "replay",
+        "supplied_keys",
+        "views",
+        "writing",
+    )
+)
+"""Tests whose query service may be three shards behind a gateway, with the same expectations."""
+
 STEPS = (
     ("make", "test"),
     ("make", "test", f"ARGS=-n 2 --random-order --random-order-seed={SEED} tests/unit tests/property"),
     ("make", "test", "SOWLINE_CORE=python", "ARGS=-n 2 tests/integration tests/spark"),
+    ("make", "test", "SHARDS=3", f"ARGS=-n 2 {' '.join(OVER_SHARDS)}"),
     ("make", "fuzz", "SECONDS=60"),
     ("make", "rust"),
     ("make", "coverage"),
