@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
+import structlog
+
 from gateway.nodes.connections import ConnectionPool, NodeConnection, NodeLost, NodeMessage
 from sowline.errors import SowlineError
 from sowline.serving.authorization.entitlements import EVERYTHING
+
+log = structlog.get_logger()
 
 
 class NodeChannel:
@@ -61,6 +65,9 @@ class NodeChannel:
                     self._take(message)
         except NodeLost as lost:
             self._lose(lost)
+        except Exception as error:
+            log.exception("a query service sent what can't be read", url=self.url)
+            self._lose(NodeLost(f"{self.url}: {error!r}"))
 
     def _lose(self, lost: NodeLost) -> None:
         self._lost = lost

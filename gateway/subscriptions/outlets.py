@@ -21,9 +21,10 @@ from gateway.nodes.connections import NodeMessage
 from gateway.query.part import Part
 from gateway.query.seen import SentPositions
 from sowline.config.topics import TopicDefinition
-from sowline.model.bookmark import PositionsByLog, parse_bookmark
+from sowline.model.bookmark import PositionsByLog, format_bookmark, parse_bookmark
 from sowline.model.position import Position
 from sowline.protocol.request import Request
+from sowline.protocol.server_message import message
 from sowline.serving.cooperative import running, together
 from sowline.serving.outbox.outbox import Outbox
 
@@ -52,8 +53,11 @@ class Outlet(Protocol):
     async def catch_up(self, part: Part) -> None:
         """Note that a node has sent everything from before the subscription began."""
 
-    async def complete(self, part: Part) -> None:
-        """Wait until the client was sent what a node has sent; with an end, that is everything."""
+    async def complete(self, part: Part, received: NodeMessage) -> None:
+        """Wait until the client was sent what a node has sent; with an end, that is everything.
+
+        `received` is the node's acknowledgement.
+        """
 
     def flush(self) -> None:
         """Send what conflation holds back."""
@@ -92,7 +96,7 @@ class PassingOutlet:
     async def catch_up(self, part: Part) -> None:
         """Do nothing: no other node waits for this one."""
 
-    async def complete(self, part: Part) -> None:
+    async def complete(self, part: Part, received: NodeMessage) -> None:
         """Do nothing: what was sent before is in the outbox."""
 
     def flush(self) -> None:
@@ -139,6 +143,8 @@ class ConflatingOutlet:
         """Prepare an interval for each topic; raise `invalid options` for a key that would merge records."""
         options = request.parsed_options
         assert options.conflation is not None
+        self._outbox = outbox
+        self._sub_id = request.id_of_subscription
         self._topics = topics
         self._turn = turn
         self._positions: PositionsByLog = {topic.log: {} for topic in topics.values()}
@@ -172,7 +178,8 @@ class ConflatingOutlet:
     async def take(self, part: Part, received: NodeMessage) -> None:
         """Add a change to the interval; wait for the client only if too much is held back."""
         if received.command == "progress":
-            self._note(received)
+            self.note(received.bookmark)
+            self._send_progress()
             return
         await self.add(_Change(self._topics[received.topic], received))
 
@@ -186,14 +193,21 @@ class ConflatingOutlet:
         conflated.take(change.number, change.after, change.time, each)
         self._positions[change.log][change.number] = change.position
 
-    def _note(self, received: NodeMessage) -> None:
-        for log, held in parse_bookmark(received.bookmark).items():
+    def note(self, bookmark: str) -> None:
+        """Note that nodes have sent everything up to a bookmark."""
+        for log, held in parse_bookmark(bookmark).items():
             self._positions[log].update(held)
+
+    def _send_progress(self) -> None:
+        """Send the bookmark of an idle subscription, when a node has sent its own."""
+        sent = self.sent
+        if sent == self._positions and not self._outbox.full:
+            self._outbox.put_behind(progress_message(self._sub_id, sent), (self._sub_id,))
 
     async def catch_up(self, part: Part) -> None:
         """Do nothing: no other node waits for this one."""
 
-    async def complete(self, part: Part) -> None:
+    async def complete(self, part: Part, received: NodeMessage) -> None:
         """Do nothing: an interval may end after the acknowledgement."""
 
     def flush(self) -> None:
@@ -251,16 +265,18 @@ class PacingOutlet:
 
     async def take(self, part: Part, received: NodeMessage) -> None:
         """Take a change, when the one before it was sent."""
-        if received.command != "progress":
+        if received.command == "progress":
+            await self._put(part, _Mark(received.bookmark, is_progress=True))
+        else:
             await self._put(part, _Change(self._topics[received.topic], received))
 
     async def catch_up(self, part: Part) -> None:
         """Note that a node has sent everything from before the subscription began."""
-        await self._put(part, _Mark(is_over=False))
+        await self._put(part, _Mark())
 
-    async def complete(self, part: Part) -> None:
+    async def complete(self, part: Part, received: NodeMessage) -> None:
         """Note that a node has sent everything, and wait until the client was sent it, too."""
-        mark = _Mark(is_over=self._has_end)
+        mark = _Mark(received.bookmark, is_over=self._has_end)
         await self._put(part, mark)
         await mark.is_reached.wait()
 
@@ -302,8 +318,19 @@ class PacingOutlet:
                 if isinstance(item, _Change):
                     self._heads[node] = item
                     continue
-                (self._over if item.is_over else self._idle).add(node)
-                item.is_reached.set()
+                self._reach(node, item)
+
+    def _reach(self, node: int, mark: "_Mark") -> None:
+        """Note that the client was sent everything of a node that stands before a mark."""
+        mark.is_reached.set()
+        positions = parse_bookmark(mark.bookmark) if mark.bookmark else {}
+        self._sent.note(positions)
+        if self._conflating is not None and mark.bookmark:
+            self._conflating.note(mark.bookmark)
+        if not mark.is_progress:
+            (self._over if mark.is_over else self._idle).add(node)
+        elif self._conflating is None and not self.outbox.full:
+            self.outbox.put_behind(progress_message(self.sub_id, positions), (self.sub_id,))
 
     async def _send_next(self) -> None:
         """Send the earliest change."""
@@ -325,11 +352,18 @@ class PacingOutlet:
 
 
 class _Mark:
-    """Stands behind the last change of a node that is part of a replay."""
+    """Stands between the changes of a node: all before it are part of a replay, or are before a bookmark."""
 
-    def __init__(self, *, is_over: bool) -> None:
+    def __init__(self, bookmark: str = "", *, is_over: bool = False, is_progress: bool = False) -> None:
+        self.bookmark = bookmark
         self.is_over = is_over
+        self.is_progress = is_progress
         self.is_reached = asyncio.Event()
+
+
+def progress_message(sub_id: str, positions: PositionsByLog) -> bytes:
+    """Return the bookmark of an idle subscription as a message."""
+    return message("progress", sids=[sub_id], bookmark=format_bookmark(positions))
 
 
 def outlet_of(outbox: Outbox, request: Request, topics: Mapping[str, TopicDefinition], turn: Turn) -> Outlet:

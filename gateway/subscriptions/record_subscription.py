@@ -79,8 +79,6 @@ class ForwardedSubscription:
         replaced: "ForwardedSubscription | None" = None,
     ) -> None:
         """Prepare a subscription; stop the one that it replaces, whose records a new group replaces, too."""
-        if replaced is not None:
-            replaced.stop()
         self._is_replacement = replaced is not None
         self._context = context
         self._outbox = outbox
@@ -110,6 +108,9 @@ class ForwardedSubscription:
         self._is_stopped = False
         self.has_begun = False
         self.is_querying = False
+        # Last: a request that is refused leaves the other subscription as it is.
+        if replaced is not None:
+            replaced.stop()
 
     # serving
 
@@ -267,10 +268,12 @@ class ForwardedSubscription:
         """Wait until the client is not paused, and its outbox has room."""
         await self._going.wait()
         await self._outbox.wait_turn()
-        while not self._going.is_set() or self._is_stopped:
-            # A stopped subscription is cancelled soon, and sends nothing until then.
+        while not self._going.is_set():
             await self._going.wait()
-            await asyncio.sleep(0)
+            await self._outbox.wait_turn()
+        if self._is_stopped:
+            # It is cancelled soon, and sends nothing until then.
+            await asyncio.get_running_loop().create_future()
 
     async def _take_from(self, part: Part) -> None:
         async for received in part.live():
@@ -306,7 +309,7 @@ class ForwardedSubscription:
                 checksum.fail(SowlineError(received.reason, received.message))
             return
         if received.ack_type == "completed":
-            await self._outlet.complete(part)
+            await self._outlet.complete(part, received)
         part.note_ack(received)
         self._acknowledge(self._query)
 

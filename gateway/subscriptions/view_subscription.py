@@ -37,10 +37,12 @@ from fanout.live.request_checks import check_endless, check_pace, check_page_res
 from fanout.live.shown_records import records_shown
 from gateway.context import GatewayContext
 from gateway.nodes.connections import NodeLost, NodeMessage
+from gateway.nodes.routing import UNAVAILABLE
 from gateway.query.part import Part
 from gateway.query.seen import SeenPositions, newest
 from gateway.query.sharded_query import ShardedQuery
 from gateway.subscriptions.merged_view import MergedGroupPage, MergedGroupsView, MergedPage, MergedView
+from gateway.subscriptions.outlets import progress_message
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_projection
 from sowline.filter import ALL
@@ -142,6 +144,8 @@ class ViewOverNodes:
         if not options.pause:
             self._going.set()
         self._live = asyncio.Event()
+        self._steady = asyncio.Event()
+        """Whether what the nodes show is known, and messages may be made from it."""
         self._is_stopped = False
         self._is_replaying = False
         self._is_replacement = replaced is not None
@@ -229,6 +233,7 @@ class ViewOverNodes:
         if not self._going.is_set():
             raise SowlineError("not supported", "this subscription is paused: resume it first")
         await self._live.wait()
+        await self._steady.wait()
         # In one instant: what was held back goes out, because the client compares at the bookmark of the checksum.
         self._send_difference()
         shown = self._first_shown(self._held)
@@ -264,6 +269,8 @@ class ViewOverNodes:
             past = await self._past(bookmark_range)
             mark = "reset"
         try:
+            if past is not None:
+                await self._hold_past(past)
             await self._open(self.request.at_least)
             if past is not None:
                 await self._come_back(past, bookmark_range)
@@ -295,8 +302,12 @@ class ViewOverNodes:
         self._put_group(self._view_shown(), mark)
 
     def _view_shown(self) -> dict[bytes, ShownRecord]:
-        assert self._view is not None
-        return self._view.shown()
+        return self._opened_view.shown()
+
+    @property
+    def _opened_view(self) -> MergedView:
+        assert self._view is not None, "it was opened"
+        return self._view
 
     def _first_shown(self, shown: Mapping[bytes, ShownRecord]) -> Mapping[bytes, ShownRecord]:
         """Return what the first group has: of groups with a limit, only the first ones."""
@@ -347,7 +358,9 @@ class ViewOverNodes:
             return
         self._acknowledge(format_bookmark(self._positions))
         bookmark, shown = format_bookmark(self._sent), self._view_shown()
-        due = difference(self._held, shown, self._left_by_replacement, oof=self._options.oof)
+        options = self._options
+        left = self._left_by_replacement
+        due = difference(self._held, shown, left, oof=options.oof, no_redundant=options.no_redundant)
         lacked = []
         for key, delivery in due:
             if delivery.command != OOF:
@@ -372,9 +385,12 @@ class ViewOverNodes:
         """Return the query of the view at the client's bookmark or time, or None for a new group."""
         if bookmark_range.moment is not None and self._topic.history is None and self._options.current:
             return None
-        fields: dict[str, Any] = {"command": "sow", "options": for_merged_view(self.request.options)}
-        fields["options"] = fields["options"].replace("oof,", "")
+        options = for_merged_view(self.request.options, live=False)
+        fields: dict[str, Any] = {"command": "sow", "options": options}
         fields["bookmark"] = _earliest(self.request.bookmark, bookmark_range)
+        if self._window is None:
+            # The client may hold more groups than the first ones: it was sent each that has changed.
+            fields |= {"top_n": None, "skip_n": None, "order_by": ""}
         request = msgspec.structs.replace(self.request, **fields)
         context = self._context
         query = ShardedQuery(context.nodes, request, [self._topic.name], self._rights, context.limits, {})
@@ -390,39 +406,61 @@ class ViewOverNodes:
             raise
         return query
 
-    async def _come_back(self, past: ShardedQuery, bookmark_range: BookmarkRange) -> None:
-        """Send the difference from the view at the client's bookmark; before it, the group of a time."""
-        is_guess = bool(self._options.projection) and self._tells_latest
-        held: dict[bytes, ShownRecord] = {}
+    async def _hold_past(self, past: ShardedQuery) -> None:
+        """Note that the client holds what is found at its bookmark or time."""
+        is_guess = bool(self._options.projection) and self._new_groups().tells_latest
         async for portion in past.records():
             for record in portion.records:
                 key, shown = _past_record(record)
-                held[key] = shown._replace(position=GUESSED) if is_guess else shown
-        self._held, self._sent = held, past.positions
+                self._held[key] = shown._replace(position=GUESSED) if is_guess else shown
+        self._sent = past.positions
+
+    async def _come_back(self, past: ShardedQuery, bookmark_range: BookmarkRange) -> None:
+        """Let the difference from what the client holds be sent; before it, the group of a time."""
         self._is_replaying = True
         self._acknowledge(past.bookmark)
         result = Result()
         if bookmark_range.moment is not None:
+            held = self._first_shown(self._held)
             records = records_shown(self._topic, self._options, held)
             result = Result(past.result.topic_matches, past.result.matches, warnings=past.result.warnings)
             result.count(len(records), sum(map(len, records)), hash_of(held))
-            await send_group(
-                self.outbox, self.request, _PastGroup(self.request.topic, past.bookmark, result, records)
-            )
+            group = _PastGroup(self.request.topic, past.bookmark, result, records)
+            await send_group(self.outbox, self.request, group)
         acknowledge(self.outbox, self.request, past.bookmark, result, is_completed=False)
-        await self._look_up_left()
-        self._touched = None
         self._changed.set()
         self._live.set()
 
-    @property
-    def _tells_latest(self) -> bool:
-        return self._new_groups().tells_latest
-
     # the parts of the nodes
 
-    async def _open(self, at_least: str) -> None:
-        """Begin at all nodes, and read what they show."""
+    async def _open(self, at_least: str = "") -> None:
+        """Begin at all nodes, read what they show, and find out why records that the client holds are not shown.
+
+        Nothing is sent meanwhile. Raise `shard unavailable`, or why the request is refused.
+        """
+        self._steady.clear()
+        while True:
+            query: ShardedQuery | None = None
+            try:
+                query, view = await self._opened(at_least)
+                await self._look_up_left(view, query.positions)
+            except BaseException as error:
+                if query is not None:
+                    await query.close()
+                if not isinstance(error, NodeLost):
+                    raise
+                await asyncio.sleep(AGAIN_SECONDS)
+                continue
+            break
+        before, self._query = self._query, query
+        if before is not None:
+            await before.close()
+        self._view, self._positions = view, query.positions
+        self._touched = None
+        self._steady.set()
+
+    async def _opened(self, at_least: str) -> tuple[ShardedQuery, MergedView]:
+        """Begin at all nodes, and read what they show; raise `NodeLost`, `shard unavailable` or other errors."""
         request, nodes = self.request, self._context.nodes
         window = self._window
         page = (
@@ -461,10 +499,7 @@ class ViewOverNodes:
         except BaseException:
             await query.close()
             raise
-        before, self._query = self._query, query
-        if before is not None:
-            await before.close()
-        self._view, self._positions = view, query.positions
+        return query, view
 
     def _new_groups(self) -> MergedGroups:
         options, limits = self._options, self._context.limits
@@ -488,10 +523,8 @@ class ViewOverNodes:
                 await together(self._follow_part(part) for part in self._query.parts)
             except (NodeLost, FreshView):
                 await asyncio.sleep(max(0.0, began + AGAIN_SECONDS - time.monotonic()))
-                await self._open("")
-                await self._look_up_left()
-                self._touched = None
-                self._send_soon(None)
+            await self._open()
+            self._send_soon(None)
 
     async def _follow_part(self, part: Part) -> None:
         step: list[NodeMessage] = []
@@ -564,8 +597,9 @@ class ViewOverNodes:
             # Read the backlog before waiting for room: afterwards a slow client would look like a fast one.
             backlog = self.outbox.unsent_bytes
             await self.outbox.wait_turn()
-            if not self._going.is_set():
+            if not (self._going.is_set() and self._steady.is_set()):
                 await self._going.wait()
+                await self._steady.wait()
                 continue
             if conflation == AUTO:
                 interval = adapted(interval, backlog)
@@ -632,10 +666,14 @@ class ViewOverNodes:
 
     def _send_progress(self) -> None:
         """Send the bookmark of an idle subscription, when a node has sent its own."""
-        if self._keeps_up:
+        if (
+            self._live.is_set()
+            and self._going.is_set()
+            and not self._changed.is_set()
+            and not self.outbox.full
+        ):
             self._note_sent()
-            progress = message("progress", sids=[self.sub_id], bookmark=format_bookmark(self._sent))
-            self.outbox.put_behind(progress, (self.sub_id,))
+            self.outbox.put_behind(progress_message(self.sub_id, self._sent), (self.sub_id,))
 
     # what leaves
 
@@ -645,26 +683,35 @@ class ViewOverNodes:
         found = self._view.left(key, body)
         return no_longer_shown(body, None) if found is None else replace(found, previous=body)
 
-    async def _look_up_left(self) -> None:
-        """Find out why records that the client holds are not shown any more, where no node has sent that."""
-        assert self._view is not None
-        view, shown = self._view, self._view.shown()
+    async def _look_up_left(self, view: MergedView, positions: PositionsByLog) -> None:
+        """Find out why records that the client holds are not shown, where no node has sent that."""
+        shown = view.shown()
         unknown = [key for key in self._held if key not in shown and view.left(key, b"") is None]
         if not unknown or not self._options.oof:
             return
         context, name = self._context, self._topic.name
         keys = SowKeys(key.decode() for key in unknown)
         request = Request(command="sow", topic=name, sow_keys=keys)
-        query = ShardedQuery(context.nodes, request, [name], EVERYTHING, context.limits, self._positions)
-        allowed = self._rights.read.of(name).filter
+        # With all rights: a record that the client may not see any more was not deleted.
+        query = ShardedQuery(context.nodes, request, [name], EVERYTHING, context.limits, positions)
+        entitlement = self._rights.read.of(name)
         try:
             await query.begin()
             async for portion in query.records():
                 for record in portion.records:
                     found = _read_relayed(record)
-                    key, present = found.sow_key.encode(), bytes(found.data)
-                    gone = Delivery(OOF, present, MATCH, self._held[key].body)
-                    view.remove("", key, gone if allowed == ALL else entitled(gone, allowed))
+                    key = found.sow_key.encode()
+                    gone = Delivery(OOF, bytes(found.data), MATCH, self._held[key].body)
+                    if entitlement.filter != ALL:
+                        gone = entitled(gone, entitlement.filter)
+                    if entitlement.select is not None:
+                        gone = replace(gone, body=entitlement.select.apply(gone.body))
+                    view.remove("", key, gone)
+        except SowlineError as error:
+            # `records` reports a node that is lost like this.
+            if error.reason == UNAVAILABLE:
+                raise NodeLost(error.message) from error
+            raise
         finally:
             await query.close()
 

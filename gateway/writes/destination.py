@@ -53,14 +53,15 @@ class NodesDestination:
 
     def era(self, topic: str, partition: int) -> int:
         """Return the newest era of a partition that a node has announced."""
-        return max(
-            (
-                announced.positions[partition].era
-                for node in self._nodes.announcements.nodes
-                if (announced := node.topics.get(topic)) is not None and partition in announced.positions
-            ),
-            default=0,
-        )
+        announced = [
+            held.positions[partition].era
+            for node in self._nodes.announcements.nodes
+            if (held := node.topics.get(topic)) is not None and partition in held.positions
+        ]
+        # The node may have been lost since the command was written.
+        era = max([self._eras.get((topic, partition), 0), *announced])
+        self._eras[topic, partition] = era
+        return era
 
     async def held(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
         """Return the bodies of the records that a check names, those that there are."""
@@ -90,34 +91,45 @@ class NodesDestination:
     def watch_now(self, writes: Sequence[CheckedCommand]) -> NodesWatch | None:
         """Begin to watch for the outcomes of commands that are about to be written; None if nodes must be asked."""
         needed = _needed(writes)
-        watches = {name: self._watches.get(name) for name in needed}
-        usable = {
-            name: watch
-            for name, watch in watches.items()
-            if watch is not None and watch.takes_more and watch.covers(needed[name])
-        }
-        return NodesWatch(usable) if len(usable) == len(needed) else None
+        usable = {name: watch for name in needed if (watch := self._usable(name, needed[name])) is not None}
+        if len(usable) < len(needed):
+            return None
+        for watch in usable.values():
+            watch.use()
+        return NodesWatch(usable)
+
+    def _usable(self, name: str, needed: Collection[int]) -> TopicWatch | None:
+        watch = self._watches.get(name)
+        return watch if watch is not None and watch.takes_more and watch.covers(needed) else None
 
     async def watch(self, writes: Sequence[CheckedCommand]) -> NodesWatch:
         """Begin to watch for the outcomes of commands that are about to be written; raise `shard unavailable`."""
-        needed = _needed(writes)
-        while (watch := self.watch_now(writes)) is None:
-            for name, partitions in needed.items():
-                await self._begin(name, partitions)
-        return watch
+        used: dict[str, TopicWatch] = {}
+        try:
+            for name, needed in _needed(writes).items():
+                watch = self._usable(name, needed) or await self._begun(name, needed)
+                watch.use()
+                used[name] = watch
+        except BaseException:
+            NodesWatch(used).end()
+            raise
+        for name, write in ((one.topic.name, one) for one in writes if one.key is not None):
+            self.era(name, write.partition)
+        return NodesWatch(used)
 
-    async def _begin(self, name: str, needed: Collection[int]) -> None:
-        """Begin a new watch of a topic, unless another request has begun one that will do."""
+    async def _begun(self, name: str, needed: Collection[int]) -> TopicWatch:
+        """Return a new watch of a topic, or one that another request has begun meanwhile and that will do."""
         async with self._beginning.setdefault(name, asyncio.Lock()):
+            if (usable := self._usable(name, needed)) is not None:
+                return usable
             before = self._watches.get(name)
-            if before is not None and before.takes_more and before.covers(needed):
-                return
             watch = TopicWatch(self._nodes, self.topics[name], f"outcomes-{next(self._numbers)}")
             await watch.begin(needed)
             self._watches[name] = watch
             asyncio.get_running_loop().call_later(KEPT_SECONDS, watch.end_if_unused)
             if before is not None:
                 before.end_if_unused()
+            return watch
 
 
 def _needed(writes: Sequence[CheckedCommand]) -> Mapping[str, Collection[int]]:

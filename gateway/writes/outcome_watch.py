@@ -26,6 +26,9 @@ from sowline.serving.writes.outcome import OutcomeReports
 KEPT_SECONDS = 1.0
 """How long a watch takes new commands: a node keeps the reports of all commands since its beginning."""
 
+ASK_SECONDS_MAX = 2.0
+"""A node that does not answer for so long is left out: others may watch the same partitions."""
+
 _read_reports = msgspec.json.Decoder(OutcomeReports).decode
 
 
@@ -34,7 +37,6 @@ class _Watcher:
     """A node that watches, and the partitions of the topic that it holds."""
 
     channel: NodeChannel
-    query_id: str
     partitions: frozenset[int]
 
 
@@ -66,12 +68,20 @@ class TopicWatch:
         async def attempt(avoid: Collection[str]) -> None:
             name, watching = self.topic.name, {one.channel.url for one in self._watchers}
             nodes = [node for node in self._nodes.announcements.nodes if node.url not in watching]
-            await asyncio.gather(*(self._ask(node) for node in nodes if node.share([name])))
+            asking = [self._ask(node) for node in nodes if node.share([name])]
+            errors = await asyncio.gather(*asking, return_exceptions=True)
+            for error in filter(None, errors):
+                raise error
             if not self.covers(needed):
                 raise unavailable(self._lacking(needed))
 
+        try:
+            await with_failover(self._nodes, attempt)
+        except BaseException:
+            self.end()
+            raise
+        # Not before: the nodes keep reports since they were asked, and that may take long.
         self._began = time.monotonic()
-        await with_failover(self._nodes, attempt)
 
     def _lacking(self, needed: Collection[int]) -> frozenset[TopicPartition]:
         return frozenset((self.topic.name, number) for number in needed if not self.covers([number]))
@@ -79,17 +89,25 @@ class TopicWatch:
     async def _ask(self, node: Announcement) -> None:
         """Ask a node to watch; it is left out if it can't be asked."""
         request = {"command": WATCH_OUTCOMES, "topic": self.topic.name, "query_id": self._query_id}
+        channel = None
         try:
-            channel = await self._nodes.channels.to(node.url)
-            await channel.ask(request | {"ack_type": "processed"})
+            async with asyncio.timeout(ASK_SECONDS_MAX):
+                channel = await self._nodes.channels.to(node.url)
+                await channel.ask(request | {"ack_type": "processed"})
         except NodeLost:
             self._nodes.lost(node.url)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            # It may watch all the same: without this, it would keep reports for ever.
+            if channel is not None:
+                self._end_at(channel)
+            if isinstance(error, asyncio.CancelledError):
+                raise
         except SowlineError as error:
             if error.reason not in RETRY_REASONS:
                 raise
         else:
             held = frozenset(number for _, number in node.share([self.topic.name]))
-            self._watchers.append(_Watcher(channel, self._query_id, held))
+            self._watchers.append(_Watcher(channel, held))
 
     def use(self) -> None:
         """Count one more user; each calls `leave`."""
@@ -102,11 +120,17 @@ class TopicWatch:
 
     def end_if_unused(self) -> None:
         """End the watch if no commands use it, and no more will."""
-        if self._uses or self.takes_more or self._is_ended:
-            return
+        if not self._uses and not self.takes_more and not self._is_ended:
+            self.end()
+
+    def end(self) -> None:
+        """Let the nodes stop to keep reports."""
         self._is_ended = True
         for one in self._watchers:
-            one.channel.send_soon({"command": "unsubscribe", "query_id": one.query_id})
+            self._end_at(one.channel)
+
+    def _end_at(self, channel: NodeChannel) -> None:
+        channel.send_soon({"command": "unsubscribe", "query_id": self._query_id})
 
     async def reports(self, origin: Origin, wanted: Collection[int]) -> OutcomeReports:
         """Wait until these partitions have reported about a command; raise `shard unavailable`."""
@@ -159,12 +183,10 @@ class TopicWatch:
 
 
 class NodesWatch:
-    """The watches that the commands of one request use."""
+    """The watches that the commands of one request use, by topic; each is counted as used already."""
 
     def __init__(self, watches: Mapping[str, TopicWatch]) -> None:
         self._watches = watches
-        for watch in watches.values():
-            watch.use()
 
     async def reports(
         self, topic: TopicDefinition, origin: Origin, wanted: Collection[int]

@@ -61,8 +61,11 @@ class OutcomeCommands:
 
     async def _run_outcome(self, request: Request, topic: TopicDefinition, asked: OutcomeRequest) -> None:
         # The gateway waits as long, and reports that the outcome is not known.
-        async with asyncio.timeout(SECONDS_MAX):
-            found = await self._destination.reports(topic, asked.origin, asked.partitions)
+        try:
+            async with asyncio.timeout(SECONDS_MAX):
+                found = await self._destination.reports(topic, asked.origin, asked.partitions)
+        except TimeoutError:
+            raise SowlineError("behind", f"the command was not applied within {SECONDS_MAX:g} s") from None
         reports = orjson.Fragment(msgspec.json.encode(found))
         self._runner.outbox.put(message("outcome", command_id=request.command_id, reports=reports))
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from query_service.replica.plain_run import Portion, events_of
+from sowline.errors import SowlineError
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Progress
 from sowline.protocol.command import Origin
@@ -141,5 +142,8 @@ class Outcomes:
                 kept.note_progress(partition, event)
 
     def reports(self, log: str, origin: Origin, partitions: Collection[int]) -> OutcomeReports:
-        """Return what these partitions have reported about a command since `begin`."""
-        return self._logs[log].reports(origin, partitions)
+        """Return what these partitions have reported about a command since `begin`; raise `behind` after `end`."""
+        kept = self._logs.get(log)
+        if kept is None:
+            raise SowlineError("behind", "the outcome is not known: nobody watches for it any more")
+        return kept.reports(origin, partitions)

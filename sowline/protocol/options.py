@@ -144,13 +144,14 @@ def with_pause(text: str, paused: bool) -> str:
 _MERGED = frozenset({"grouping", "projection", "intrinsics", "no_redundant"})
 
 
-def for_merged_view(text: str) -> str:
+def for_merged_view(text: str, *, live: bool = True) -> str:
     """Return the options with which a gateway asks for its parts of a view, given those of its client.
 
-    It makes the client's messages itself. For that it needs whole records, with their times, and all that leave.
+    It makes the client's messages itself. For that it needs whole records, with their times, and, if `live`, all that
+    leave.
     """
     kept = [option for option in _split(text) if option.partition("=")[0] in _MERGED]
-    return ",".join([*kept, "oof", "timestamp"])
+    return ",".join([*kept, *(["oof"] if live else []), "timestamp"])
 
 
 def for_nodes(text: str) -> str:
