@@ -90,8 +90,13 @@ class PassingOutlet:
     async def take(self, part: Part, received: NodeMessage) -> None:
         """Pass a message on; wait while the outbox is full, and so read no more from the node."""
         await self._turn()
-        self._outbox.put_behind(received.raw.replace(_SIDS, self._sids, 1), (self._sub_id,))
         self._sent.note(parse_bookmark(received.bookmark))
+        if received.command == "progress":
+            # A client may take its bookmark for that of all partitions, as from one query service.
+            passed = progress_message(self._sub_id, self.sent)
+        else:
+            passed = received.raw.replace(_SIDS, self._sids, 1)
+        self._outbox.put_behind(passed, (self._sub_id,))
 
     async def catch_up(self, part: Part) -> None:
         """Do nothing: no other node waits for this one."""
@@ -330,7 +335,7 @@ class PacingOutlet:
         if not mark.is_progress:
             (self._over if mark.is_over else self._idle).add(node)
         elif self._conflating is None and not self.outbox.full:
-            self.outbox.put_behind(progress_message(self.sub_id, positions), (self.sub_id,))
+            self.outbox.put_behind(progress_message(self.sub_id, self.sent), (self.sub_id,))
 
     async def _send_next(self) -> None:
         """Send the earliest change."""

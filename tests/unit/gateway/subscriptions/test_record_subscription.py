@@ -233,6 +233,34 @@ async def test_a_replay_is_in_the_order_of_time(fields: Json, command: str) -> N
                     await mine.until(lambda: mine.held == matching(made))
 
 
+async def test_a_refused_replacement_changes_nothing() -> None:
+    """The subscription that it names goes on."""
+    async with (
+        rig(["0/2", "1/2"]) as made,
+        subscriber(made, command="sow_and_subscribe", options="oof") as mine,
+    ):
+        await mine.until(lambda: any(one["command"] == "group_end" for one in mine.messages))
+        mine.send("subscribe", command_id="2", options="replace,oof,conflation=1s,conflation_key=[/v]")
+        await mine.until(lambda: mine.acks() == [("processed", "invalid options")])
+        made.put({"id": 1, "v": 1})
+        await mine.until(lambda: mine.held == matching(made))
+
+
+async def test_a_replay_ends_at_its_end() -> None:
+    """Its last bookmark is the end also of partitions without a change that matches."""
+    async with rig(["0/2", "1/2"]) as made:
+        for number in range(40):
+            made.put({"id": number, "v": number})
+        end = {"orders": made.whole.topic.positions}
+        fields: Json = {"bookmark": "epoch", "up_to": format_bookmark(end), "filter": "/v = 7"}
+        with made.patched():
+            async with subscriber(
+                made, command="subscribe", ack_type="processed,completed", **fields
+            ) as mine:
+                await mine.until(lambda: ("completed", "") in mine.acks())
+                assert parse_bookmark(mine.messages[-1]["bookmark"]) == end
+
+
 async def test_a_replay_continues_at_another_node() -> None:
     """Nothing is left out or repeated, and the end stays the one of the beginning."""
     async with rig(["0/2", "0/2", "1/2", "1/2"]) as made:

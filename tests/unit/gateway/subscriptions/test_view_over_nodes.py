@@ -11,6 +11,7 @@ from gateway.nodes import failover
 from sowline.filter import compile_filter
 from sowline.model.bookmark import format_bookmark, parse_bookmark
 from sowline.model.key import hash_of
+from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
 from tests.unit.gateway.rig import Json, Rig, rig
 from tests.unit.gateway.subscriber import Subscriber, change, subscriber
@@ -246,6 +247,53 @@ async def test_what_may_be_seen_is_shown() -> None:
             await mine.until(lambda: {one["v"] for one in mine.held.values()} == {0, 1, 3, 4})
             [left] = [message for message in mine.messages if message["command"] == "oof"]
             assert (left["reason"], left["data"]) == ("entitlement", {"id": 2, "v": 2})
+
+
+async def test_a_record_that_left_has_no_hidden_fields() -> None:
+    """Also if the gateway must ask why it is not shown any more."""
+    rights = Rights(read=to_read(Entitlement("orders", select=parse_select("[-/,+/id,+/v]"))))
+    kind: Json = {"order_by": "/v", "skip_n": 0, "top_n": 2, "options": "oof"}
+    async with rig(["0/2", "1/2"]) as made:
+        for number in range(8):
+            made.put({"id": number, "v": number, "secret": 7})
+        async with subscriber(made, rights, command="sow_and_subscribe", **kind) as mine:
+            await mine.until(lambda: len(mine.held) == 2)
+            await mine.until(lambda: mine.messages[-1]["command"] == "group_end")
+            held, bookmark = dict(mine.held), format_bookmark(mine.bookmark)
+        for number in range(2, 8):
+            made.put({"id": number, "v": -number, "secret": 7})
+        async with subscriber(made, rights, command="sow_and_subscribe", **kind, bookmark=bookmark) as again:
+            again.held = held
+            await again.until(lambda: {one["v"] for one in again.held.values()} == {-7, -6})
+            left = [message for message in again.messages if message["command"] == "oof"]
+            assert [(one["reason"], one["data"].keys()) for one in left] == [("match", {"id", "v"})] * 2
+
+
+async def test_a_page_that_replaces_another_tells_what_is_still_there() -> None:
+    """A record that the nodes do not show for the new page was not deleted."""
+    async with rig(["0/2", "1/2"]) as made:
+        for number in range(30):
+            made.put({"id": number, "v": number})
+        page: Json = {"order_by": "/v", "top_n": 3}
+        async with subscriber(made, command="sow_and_subscribe", skip_n=20, options="oof", **page) as mine:
+            await mine.until(lambda: len(mine.held) == 3)
+            mine.send("sow_and_subscribe", skip_n=0, options="oof,replace", **page)
+            await mine.until(lambda: {one["v"] for one in mine.held.values()} == {0, 1, 2})
+            left = [message for message in mine.messages if message["command"] == "oof"]
+            assert [one["reason"] for one in left] == ["match"] * 3
+
+
+async def test_groups_of_a_field_that_is_named_like_an_option_come_back() -> None:
+    """A part of a clause is no option."""
+    options = "oof,grouping=[/roof,/v],projection=[/roof,/v,COUNT(1) AS /n]"
+    async with rig(["0/2", "1/2"]) as made:
+        for number in range(10):
+            made.put({"id": number, "v": number % 2, "roof": "red"})
+        bookmark = format_bookmark({"orders": made.whole.topic.positions})
+        made.put({"id": 3, "v": 0, "roof": "red"})
+        async with subscriber(made, command="sow_and_subscribe", options=options, bookmark=bookmark) as mine:
+            await mine.until(lambda: len(steps(mine.messages)) == 1)
+            assert sorted((one["v"], one["n"]) for one in mine.held.values()) == [(0, 6), (1, 4)]
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,8 @@ async def test_a_missing_shard_matters_only_to_its_partitions(monkeypatch: pytes
         [refused] = await write(client, "sow_delete", filter="1=1")
         assert refused["reason"] == "shard unavailable"
         assert not log.commands
+        kept = made.nodes[0].context.destination.outcomes.logs
+        await until(lambda: not kept)
         assert (await write(client, data={"id": here}))[1]["outcome"] == "applied"
 
 
