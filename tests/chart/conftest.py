@@ -115,6 +115,17 @@ def everything() -> Values:
     }
 
 
+def sharded() -> Values:
+    """Return values with which query services hold shards."""
+    given = everything()
+    service = given["queryService"]
+    nodes = {name: value for name, value in service.items() if name not in ("autoscaling", "service")}
+    return given | {
+        "queryService": nodes | {"shards": 3, "replicas": 2, "access": {"secret": "nodes"}},
+        "gateway": service | {"nodes": {"secret": "gateway-token", "caKey": "ca.crt"}},
+    }
+
+
 @pytest.fixture(scope="session")
 def helm_template(
     tmp_path_factory: pytest.TempPathFactory,

@@ -11,7 +11,7 @@ import yaml
 from ingest.definition import load_pipeline
 from sowline.config.settings import Settings
 from sowline.config.topics import load_topics
-from tests.chart.conftest import CHART, PIPELINE, Objects, Render, Values, everything, least
+from tests.chart.conftest import CHART, PIPELINE, Objects, Render, Values, everything, least, sharded
 
 ROOT = CHART.parents[1]
 SERVICES = {"materializer": 8081, "query-service": 8080, "fanout": 8082}
@@ -33,7 +33,7 @@ def environment(pod: Any) -> dict[str, str | None]:
     return {variable["name"]: variable.get("value") for variable in pod["containers"][0]["env"]}
 
 
-@pytest.mark.parametrize("values", [least(), everything()], ids=["least", "everything"])
+@pytest.mark.parametrize("values", [least(), everything(), sharded()], ids=["least", "everything", "sharded"])
 def test_kubernetes_accepts_it(values: Values, render: Render, check: Check) -> None:
     """Every object is valid by Kubernetes' own schemas, which allow no unknown field."""
     assert check(render(values)) == []
@@ -428,3 +428,53 @@ def test_fractions_stay_fractions(render: Render) -> None:
     values = least() | {"settings": {"progress_seconds": 0.5, "logon_seconds_max": 30}}
     variables = environment(pods(render(values))["query-service"])
     assert (variables["SOWLINE_PROGRESS_SECONDS"], variables["SOWLINE_LOGON_SECONDS_MAX"]) == ("0.5", "30")
+
+
+def test_each_shard_has_pods_of_its_own(render: Render) -> None:
+    """A gateway asks all of them, by their names; no query service holds everything."""
+    objects = render(sharded())
+    sets = {
+        name: item
+        for name, item in of_kind(objects, "StatefulSet").items()
+        if name.startswith("query-service")
+    }
+    assert set(sets) == {"query-service-0", "query-service-1", "query-service-2"}
+    assert set(of_kind(objects, "Deployment")) == {"gateway", "fanout", *PIPELINES}
+    for number, item in enumerate(sets.values()):
+        template = item["spec"]["template"]
+        assert environment(template["spec"])["SOWLINE_SHARD"] == f"{number}/3"
+        own = item["spec"]["selector"]["matchLabels"].items()
+        assert [
+            own <= other["spec"]["template"]["metadata"]["labels"].items() for other in sets.values()
+        ] == [other is item for other in sets.values()]
+    service = of_kind(objects, "Service")["query-service"]
+    assert service["spec"]["clusterIP"] == "None"
+    domain = service["metadata"]["name"]
+    wanted = [
+        f"http://{domain}-{shard}-{replica}.{domain}:8080" for shard in range(3) for replica in range(2)
+    ]
+    gateway = pods(objects)["gateway"]
+    given = environment(gateway)
+    assert (given["SOWLINE_NODES"] or "").split(",") == wanted
+    mounts = {mount["name"]: mount["mountPath"] for mount in gateway["containers"][0]["volumeMounts"]}
+    assert given["SOWLINE_NODES_TOKEN_FILE"] == f"{mounts['nodes']}/token"
+    assert given["SOWLINE_NODES_CA_FILE"] == f"{mounts['nodes']}/ca.crt"
+    assert of_kind(objects, "HorizontalPodAutoscaler").keys() == {"gateway", "fanout"}
+    budgets = of_kind(objects, "PodDisruptionBudget")
+    for name, chosen in (("query-service", sets), ("gateway", ["gateway"])):
+        selector = budgets[name]["spec"]["selector"]["matchLabels"].items()
+        labels = [item["spec"]["template"]["metadata"]["labels"].items() for item in workloads(objects)]
+        assert sum(selector <= of for of in labels) == len(chosen)
+
+
+def test_clients_of_shards_come_to_the_gateway(render: Render) -> None:
+    """Only it, and monitoring, may come to the query services; it may go to them."""
+    given = sharded()["networkPolicy"]
+    found = {name: item["spec"] for name, item in of_kind(render(sharded()), "NetworkPolicy").items()}
+    (ingress,) = found["gateway"]["ingress"]
+    assert (ports(ingress), ingress["from"]) == ({8070}, given["clients"] + given["monitoring"])
+    gateway, nodes = ({"podSelector": found[name]["podSelector"]} for name in ("gateway", "query-service"))
+    (ingress,) = found["query-service"]["ingress"]
+    assert (ports(ingress), ingress["from"]) == ({8080}, [*given["monitoring"], gateway])
+    assert [rule["to"] for rule in found["gateway"]["egress"] if ports(rule) == {8080}] == [[nodes]]
+    assert not any(ports(rule) == {8080} for rule in found["query-service"]["egress"])

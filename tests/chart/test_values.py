@@ -116,6 +116,31 @@ def test_values_that_do_not_go_together(
     assert f"query-service: {message}" in refusal(least() | {"queryService": values})
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"queryService": {"shards": 2}, "gateway": {"nodes": {"secret": "token"}}},
+            "query-service: expected queryService.access with shards",
+        ),
+        (
+            {"queryService": {"shards": 2, "access": {"secret": "nodes"}}},
+            "gateway: expected gateway.nodes.secret, with the token",
+        ),
+        (
+            {
+                "queryService": {"shards": 2, "autoscaling": {"enabled": True}},
+                "gateway": {"nodes": {"secret": "a"}},
+            },
+            "query-service: expected no autoscaling with shards",
+        ),
+    ],
+)
+def test_shards_need_a_gateway(values: Values, message: str, refusal: Callable[[Values], str]) -> None:
+    """Which the query services must know."""
+    assert message in refusal(least() | values)
+
+
 def closed_sections(schema: Values, path: str = "") -> list[str]:
     """Return the paths of all sections of the values."""
     inner = [
@@ -199,6 +224,6 @@ def test_documented_values(render: Render) -> None:
         yaml.safe_load(example) for example in re.findall(r"```yaml\n(# values.yaml.*?)```", text, re.DOTALL)
     )
     assert render(first)
-    assert len(others) == 3
+    assert len(others) == 4
     for values in others:
         assert render(first | values) != render(first)

@@ -46,9 +46,17 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .name }}
 {{- end }}
 
+{{/* Whether query services hold shards, and clients come to a gateway instead. */}}
+{{- define "sowline.isSharded" -}}
+{{- if gt (.Values.queryService.shards | int) 1 }}true{{ end -}}
+{{- end }}
+
 {{- define "sowline.podMetadata" -}}
 labels:
   {{- include "sowline.labels" (merge (dict "labels" .values.podLabels) .) | nindent 2 }}
+  {{- with .shard }}
+  shard: {{ . | quote }}
+  {{- end }}
 annotations:
   {{- /* Services read their topics when they start, pipelines their file. */}}
   checksum/config: {{ .file | default (.root.Values.config | toYaml) | sha256sum }}
@@ -140,6 +148,11 @@ volumes:
     secret:
       secretName: {{ .values.tls.secret }}
   {{- end }}
+  {{- with .values.nodes }}
+  - name: nodes
+    secret:
+      secretName: {{ .secret }}
+  {{- end }}
   {{- if .file }}
   - name: data
     persistentVolumeClaim:
@@ -210,6 +223,11 @@ containers:
         mountPath: /etc/sowline-tls
         readOnly: true
       {{- end }}
+      {{- if .values.nodes }}
+      - name: nodes
+        mountPath: /etc/sowline-nodes
+        readOnly: true
+      {{- end }}
       {{- if .data }}
       - name: data
         mountPath: /var/lib/sowline
@@ -239,6 +257,20 @@ containers:
 {{- if dig "snapshots" "enabled" false .values }}
 - name: SOWLINE_SNAPSHOT_DIR
   value: /var/lib/sowline-snapshots
+{{- end }}
+{{- with .shard }}
+- name: SOWLINE_SHARD
+  value: {{ . }}/{{ $.root.Values.queryService.shards }}
+{{- end }}
+{{- with .values.nodes }}
+- name: SOWLINE_NODES
+  value: {{ include "sowline.nodes" $.root | quote }}
+- name: SOWLINE_NODES_TOKEN_FILE
+  value: /etc/sowline-nodes/{{ .tokenKey }}
+{{- with .caKey }}
+- name: SOWLINE_NODES_CA_FILE
+  value: /etc/sowline-nodes/{{ . }}
+{{- end }}
 {{- end }}
 {{- if .values.standby }}
 - name: SOWLINE_STANDBY
@@ -279,6 +311,19 @@ containers:
   {{- $isWhole := and (kindIs "float64" $value) (eq (toString (floor $value)) (toString $value)) }}
   value: {{ $isWhole | ternary ($value | int64 | toString) ($value | toString) | quote }}
 {{- end }}
+{{- end }}
+
+{{/* The URLs of the pods that hold shards, as the headless service names them. */}}
+{{- define "sowline.nodes" -}}
+{{- $name := printf "%s-query-service" (include "sowline.name" .) -}}
+{{- $scheme := include "sowline.scheme" (dict "values" .Values.queryService) -}}
+{{- $urls := list -}}
+{{- range $shard := until (.Values.queryService.shards | int) -}}
+{{- range $replica := until ($.Values.queryService.replicas | int) -}}
+{{- $urls = append $urls (printf "%s://%s-%d-%d.%s:%v" $scheme $name $shard $replica $name $.Values.queryService.port) -}}
+{{- end -}}
+{{- end -}}
+{{- join "," $urls -}}
 {{- end }}
 
 {{/* The name of a component's port: how it is spoken to there. */}}
@@ -400,7 +445,14 @@ spec:
 
 {{- define "sowline.networkPolicy" -}}
 {{- $rules := .root.Values.networkPolicy -}}
-{{- $isQueryService := eq .name "query-service" -}}
+{{- $isSharded := include "sowline.isSharded" .root -}}
+{{- $isForClients := eq .name (ternary "gateway" "query-service" (eq $isSharded "true")) -}}
+{{- $isNode := and $isSharded (eq .name "query-service") -}}
+{{- $others := $rules.monitoring -}}
+{{- if $isNode -}}
+{{- $gateway := include "sowline.selector" (dict "root" .root "name" "gateway") | fromYaml -}}
+{{- $others = append $others (dict "podSelector" (dict "matchLabels" $gateway)) -}}
+{{- end -}}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata:
@@ -410,16 +462,16 @@ spec:
     matchLabels:
       {{- include "sowline.selector" . | nindent 6 }}
   policyTypes: [Ingress{{ if not .file }}, Egress{{ end }}]
-  {{- if and (not .file) (or $isQueryService $rules.monitoring) }}
+  {{- if and (not .file) (or $isForClients $others) }}
   ingress:
     - ports:
         - {protocol: TCP, port: {{ .values.port }}}
-      {{- if and $isQueryService $rules.clients }}
+      {{- if and $isForClients $rules.clients }}
       from:
         {{- toYaml (concat $rules.clients $rules.monitoring) | nindent 8 }}
-      {{- else if not $isQueryService }}
+      {{- else if not $isForClients }}
       from:
-        {{- toYaml $rules.monitoring | nindent 8 }}
+        {{- toYaml $others | nindent 8 }}
       {{- end }}
   {{- else }}
   ingress: []
@@ -441,6 +493,14 @@ spec:
       to:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+    {{- if eq .name "gateway" }}
+    - ports:
+        - {protocol: TCP, port: {{ .root.Values.queryService.port }}}
+      to:
+        - podSelector:
+            matchLabels:
+              {{- include "sowline.selector" (dict "root" .root "name" "query-service") | nindent 14 }}
+    {{- end }}
     {{- with $rules.egress }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
