@@ -18,6 +18,7 @@ BENCHMARKS = (
     "deltas",
     "history",
     "gateway",
+    "shards",
     "subscribers",
     "overload",
     "pipeline",

@@ -49,6 +49,11 @@ class Running:
         self._check()
         return metric(self.url, name)
 
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        return self._process.pid
+
     def usage(self) -> Usage:
         """What it has taken so far."""
         return usage([self._process.pid])

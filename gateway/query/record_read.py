@@ -17,6 +17,13 @@ async def read_from_holder(
 ) -> NodeAnswer:
     """Return the answer of a node that holds the key's partition to a GET; raise `shard unavailable`."""
     number = partition_of(key, nodes.topics[topic].partitions)
+    return await read_from_holder_of(nodes, http, topic, number, path, query, rights)
+
+
+async def read_from_holder_of(
+    nodes: NodeSet, http: NodeHttp, topic: str, number: int, path: str, query: str, rights: Rights
+) -> NodeAnswer:
+    """Return the answer of a node that holds a partition to a GET; raise `shard unavailable`."""
     share = frozenset({(topic, number)})
 
     async def attempt(avoid: Collection[str]) -> NodeAnswer:

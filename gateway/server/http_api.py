@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from gateway.context import GatewayContext
 from gateway.query.access_paths import explain
-from gateway.query.record_read import read_from_holder
+from gateway.query.record_read import read_from_holder, read_from_holder_of
 from gateway.query.seen import SeenPositions
 from gateway.query.sharded_query import ShardedQuery
 from gateway.server.topics import described_topic
@@ -51,6 +51,7 @@ class GatewayHttpApi:
         of_topic = "/v1/topics/{topic:path}"
         return [
             Route("/v1/topics", self.topics),
+            Route(f"{of_topic}/fields", self.fields),
             *KafkaApi(self._settings.kafka_client, self._nodes.topics).routes,
             Route(f"{of_topic}/sow", self.sow, methods=["POST"]),
             Route(f"{of_topic}/explain", self.explain, methods=["POST"]),
@@ -73,6 +74,19 @@ class GatewayHttpApi:
                 ],
             }
         )
+
+    async def fields(self, request: HttpRequest) -> Response:
+        """Describe the fields of a topic, from a sample of the records that one node holds."""
+        try:
+            rights = rights_in(request)
+            topic = chosen_topic(request.path_params["topic"], self._nodes.topics, rights.read)
+            path = request.scope.get("raw_path", b"").decode("latin-1")
+            answer = await read_from_holder_of(
+                self._nodes, self._context.http, topic, 0, path, request.url.query, rights
+            )
+        except SowlineError as error:
+            return refused(error)
+        return Response(answer.body, answer.status, answer.headers)
 
     async def sow(self, request: HttpRequest) -> Response:
         """Stream the records that match as NDJSON; the header Sowline-Bookmark has the bookmark of the instant."""

@@ -91,3 +91,14 @@ def test_a_node_refuses_other_clients(sharded: Sharded) -> None:
     """Its answer would lack the other shards' records."""
     answer = post_commands(sharded.nodes[0].url, sharded.topic, "sow", b"", "")
     assert (answer["status"], answer["reason"]) == (421, "gateway required")
+
+
+def test_writes_and_fields(sharded: Sharded) -> None:
+    """A write's outcome comes back through the gateway, and a node that it asks knows the fields."""
+    url, topic = sharded.gateway.url, sharded.topic
+    lines = b"\n".join(b'{"id": "written %d", "desk": "NY"}' % number for number in range(20))
+    answer = post_commands(url, topic, "publish", lines, "application/x-ndjson", ack="processed")
+    assert (answer["status"], answer["outcomes"]) == (200, {"applied": 20})
+    wait_for(lambda: "/desk" in http_text(f"{url}/v1/topics/{topic}/fields"), "the field to be known")
+    answer = post_commands(url, topic, "sow_delete", b"", "", filter="/desk = 'NY'", ack="processed")
+    assert (answer["status"], answer["records_deleted"]) == (200, 20)
