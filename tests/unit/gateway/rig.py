@@ -128,9 +128,9 @@ class Rig:
     async def running(self) -> AsyncIterator["Rig"]:
         """Run the nodes, and wait until the gateway knows them."""
         async with AsyncExitStack() as stack:
-            for node in self.nodes:
-                await node.start()
-                stack.push_async_callback(node.stop)
+            # All at once: a server looks only now and then whether it should end.
+            stack.push_async_callback(self._stop)
+            await asyncio.gather(*(node.start() for node in self.nodes))
             announcements = Announcements([node.url for node in self.nodes], Credentials())
             topics = {topic.name: topic for topic in self.whole.topics.topics}
             self.node_set = NodeSet(topics, announcements, ConnectionPool(Credentials()))
@@ -142,6 +142,10 @@ class Rig:
                 while len(announcements.nodes) < len(self.nodes):
                     await announcements.next_news(1)
             yield self
+
+    async def _stop(self) -> None:
+        """Stop all nodes."""
+        await asyncio.gather(*(node.stop() for node in self.nodes))
 
     async def _end(self, following: asyncio.Task[None]) -> None:
         """End all clients and the announcements, and wait for their tasks: no socket may stay open."""

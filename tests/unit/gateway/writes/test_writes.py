@@ -40,7 +40,8 @@ class FakeLog:
     def __init__(self, made: Rig, events: MakeEvents, late: bool = False) -> None:
         self.commands: list[CheckedCommand] = []
         self.events = events
-        self._rig = made
+        self.nodes = made.nodes
+        """The nodes that apply the events."""
         self._is_late = late
 
     def write(self, command: CheckedCommand) -> "asyncio.Future[Origin]":
@@ -56,7 +57,7 @@ class FakeLog:
     def apply(self, origin: Origin) -> None:
         """Apply what the command makes, at the nodes."""
         for partition, event in self.events(origin):
-            for node in self._rig.nodes:
+            for node in self.nodes:
                 node.take(event, partition)
 
     async def close(self) -> None:
@@ -259,12 +260,12 @@ async def test_writes_of_some_records_are_checked(command: str, fields: Json, is
         assert len(log.commands) == (not is_refused)
 
 
-async def test_an_answer_shows_the_effect_that_was_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_shows_the_effect_that_was_reported() -> None:
     """A replica that has not applied the command is not asked."""
     async with rig(["0/1", "0/1"], PARTITIONS) as made:
         ahead = made.nodes[0]
         log = FakeLog(made, applied)
-        monkeypatch.setattr(made, "nodes", [ahead])
+        log.nodes = [ahead]
         client = client_of(made, log)
         await write(client)
         for _ in range(10):
