@@ -68,6 +68,11 @@ class Setting:
         with running("materializer", self._environments[TOPIC]):
             ends = partial(self._cluster.ends, definition.changes, range(PARTITIONS))
             until(lambda: sum(ends().values()) >= self._records)
+        definition = self._definitions[EMPTY]
+        with running("materializer", self._environments[EMPTY]):
+            # A query service waits until each partition has an event, even if it has no changes.
+            ends = partial(self._cluster.ends, definition.changes, range(PARTITIONS))
+            until(lambda: all(ends().values()))
 
     def start(self, shards: Sequence[str], topic: str = TOPIC) -> Applied:
         """Start a query service for each shard; measure them until they have applied all changes."""
