@@ -11,11 +11,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import msgspec
-import orjson
 
 from fanout.engine.conflation import adapted, pending_of
 from fanout.engine.delivery import Deltas, Form, payload_of, whole_payload
@@ -43,13 +41,13 @@ from gateway.query.seen import SeenPositions, newest
 from gateway.query.sharded_query import ShardedQuery
 from gateway.subscriptions.merged_view import MergedGroupPage, MergedGroupsView, MergedPage, MergedView
 from gateway.subscriptions.outlets import progress_message
+from gateway.subscriptions.past_view import PastGroup, earliest, ms_of, past_record, read_relayed
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_projection
 from sowline.filter import ALL
 from sowline.model.bookmark import PositionsByLog, format_bookmark, parse_bookmark
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.model.key import hash_of
-from sowline.model.position import Position
 from sowline.protocol.options import AUTO, for_merged_view
 from sowline.protocol.request import Request, SowKeys
 from sowline.protocol.server_message import ack, message
@@ -57,7 +55,6 @@ from sowline.serving.authorization.entitlements import EVERYTHING, Rights
 from sowline.serving.cooperative import together
 from sowline.serving.outbox.group import (
     Mark,
-    RecordPortion,
     acknowledge,
     acknowledge_processed,
     put_group,
@@ -81,18 +78,6 @@ PAGE_END_MAX = 10_000
 
 TOUCHED_MAX = 10_000
 """Records and groups that a slow client lacks; if there are more, all that it holds is compared."""
-
-
-class _Relayed(msgspec.Struct):
-    """A record, or the state of a group, as a node sends it in a group."""
-
-    sow_key: str
-    data: msgspec.Raw
-    relayed: msgspec.Raw = msgspec.Raw(b"")
-    updated_at: str = ""
-
-
-_read_relayed = msgspec.json.Decoder(_Relayed).decode
 
 
 class FreshView(Exception):
@@ -387,7 +372,7 @@ class ViewOverNodes:
             return None
         options = for_merged_view(self.request.options, live=False)
         fields: dict[str, Any] = {"command": "sow", "options": options}
-        fields["bookmark"] = _earliest(self.request.bookmark, bookmark_range)
+        fields["bookmark"] = earliest(self.request.bookmark, bookmark_range)
         if self._window is None:
             # The client may hold more groups than the first ones: it was sent each that has changed.
             fields |= {"top_n": None, "skip_n": None, "order_by": ""}
@@ -411,7 +396,7 @@ class ViewOverNodes:
         is_guess = bool(self._options.projection) and self._new_groups().tells_latest
         async for portion in past.records():
             for record in portion.records:
-                key, shown = _past_record(record)
+                key, shown = past_record(record)
                 self._held[key] = shown._replace(position=GUESSED) if is_guess else shown
         self._sent = past.positions
 
@@ -425,7 +410,7 @@ class ViewOverNodes:
             records = records_shown(self._topic, self._options, held)
             result = Result(past.result.topic_matches, past.result.matches, warnings=past.result.warnings)
             result.count(len(records), sum(map(len, records)), hash_of(held))
-            group = _PastGroup(self.request.topic, past.bookmark, result, records)
+            group = PastGroup(self.request.topic, past.bookmark, result, records)
             await send_group(self.outbox, self.request, group)
         acknowledge(self.outbox, self.request, past.bookmark, result, is_completed=False)
         self._changed.set()
@@ -493,7 +478,7 @@ class ViewOverNodes:
             view = self._new_view()
             async for part, batch in query.batches():
                 for record in batch.records:
-                    found = _read_relayed(record)
+                    found = read_relayed(record)
                     view.put(part.url, found.sow_key.encode(), bytes(found.data), bytes(found.relayed))
             query.count()
         except BaseException:
@@ -559,7 +544,7 @@ class ViewOverNodes:
             else:
                 self._view.put(part.url, key, bytes(received.data), bytes(received.relayed))
         self._note_positions(part, step[-1].bookmark)
-        when = _ms(step[-1].timestamp) if self.form.timestamp and step[-1].timestamp else None
+        when = ms_of(step[-1].timestamp) if self.form.timestamp and step[-1].timestamp else None
         if self._touched is not None:
             for received in step:
                 self._touched.setdefault(received.sow_key.encode(), when)
@@ -699,7 +684,7 @@ class ViewOverNodes:
             await query.begin()
             async for portion in query.records():
                 for record in portion.records:
-                    found = _read_relayed(record)
+                    found = read_relayed(record)
                     key = found.sow_key.encode()
                     gone = Delivery(OOF, bytes(found.data), MATCH, self._held[key].body)
                     if entitlement.filter != ALL:
@@ -714,53 +699,3 @@ class ViewOverNodes:
             raise
         finally:
             await query.close()
-
-
-class _PastGroup:
-    """The records of a time, as a group."""
-
-    def __init__(self, topic: str, bookmark: str, result: Result, records: Sequence[bytes]) -> None:
-        self.bookmark = bookmark
-        self.result = result
-        self._topic = topic
-        self._records = records
-
-    async def records(self) -> AsyncIterator[RecordPortion]:
-        """Yield the records."""
-        yield RecordPortion(self._topic, self._records)
-
-
-def _past_record(record: bytes) -> tuple[bytes, ShownRecord]:
-    """Return the SOW key, and what is known of a record or group in the answer to a query."""
-    found = orjson.loads(record)
-    decoded = _read_relayed(record)
-    body = bytes(decoded.data)
-    when = _ms(found["timestamp"]) if "timestamp" in found else 0
-    if not decoded.updated_at:
-        return decoded.sow_key.encode(), ShownRecord(body, when)
-    [(partition, position)] = next(iter(parse_bookmark(decoded.updated_at).values())).items()
-    return decoded.sow_key.encode(), ShownRecord(body, when, partition, Position(*position))
-
-
-def _ms(text: str) -> int:
-    """Return the ms since 1970 in a time of a message."""
-    return round(datetime.fromisoformat(text).timestamp() * 1000)
-
-
-def _earliest(given: str | Sequence[str], bookmark_range: BookmarkRange) -> str | Sequence[str]:
-    """Return a bookmark of the earliest position of each partition, or the client's own if it is not a list."""
-    starts = bookmark_range.starts
-    positions: PositionsByLog = {}
-    for start in starts:
-        if not isinstance(start, dict):
-            if len(starts) == 1 and bookmark_range.moment is not None:
-                return given
-            raise SowlineError(
-                "not supported",
-                f"expected a time or a bookmark of positions for a page or groups at a gateway, got {given!r}",
-            )
-        for log, held in start.items():
-            mine = positions.setdefault(log, {})
-            for number, position in held.items():
-                mine[number] = min(position, mine.get(number, position))
-    return format_bookmark(positions)
