@@ -7,6 +7,9 @@ from sowline.protocol.request import Request
 
 PAGE_RECORDS_MAX = 10_000
 
+GONE = ("bookmark_expired", "history expired")
+"""The reasons that mean that the requested start is no longer available."""
+
 
 def is_of_view(request: Request, options: Options) -> bool:
     """Return whether a subscription is to a page or to groups; raise if it has what these do not support."""

@@ -73,6 +73,9 @@ class NodeMessage(msgspec.Struct, gc=False):
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode = msgspec.json.Decoder(NodeMessage).decode
 
+SUB_ID = "s"
+"""The id of the one subscription of a connection."""
+
 COMMAND_ID = "1"
 """The id of the command that a connection carries out; others are about its subscription."""
 

@@ -16,6 +16,9 @@ FAILOVER_SECONDS = 5.0
 WAIT_SECONDS = 0.25
 """The longest time between two attempts, if no node announces itself meanwhile."""
 
+AGAIN_SECONDS = 0.25
+"""The shortest time between two beginnings of a subscription: a node may accept one and end it each time."""
+
 T = TypeVar("T")
 
 

@@ -17,7 +17,7 @@ from fanout.live.change_message import put_payload
 from fanout.live.conflation import Conflated
 from fanout.live.relayed_change import read_relayed_change, relayed_delivery
 from fanout.live.throttle import Throttle
-from gateway.nodes.connections import NodeMessage
+from gateway.nodes.connections import SUB_ID, NodeMessage
 from gateway.query.part import Part
 from gateway.query.seen import SentPositions
 from sowline.config.topics import TopicDefinition
@@ -28,7 +28,7 @@ from sowline.protocol.server_message import message
 from sowline.serving.cooperative import running, together
 from sowline.serving.outbox.outbox import Outbox
 
-_SIDS = b'"sids":["s"]'
+_SIDS = b'"sids":["%s"]' % SUB_ID.encode()
 
 Turn = Callable[[], Awaitable[None]]
 """Waits until the client is not paused and its outbox has room."""

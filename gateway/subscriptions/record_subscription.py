@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 
 from gateway.context import GatewayContext
-from gateway.nodes.connections import COMMAND_ID, NodeLost, NodeMessage
+from gateway.nodes.connections import COMMAND_ID, SUB_ID, NodeLost, NodeMessage
+from gateway.nodes.failover import AGAIN_SECONDS
 from gateway.nodes.routing import UNAVAILABLE
 from gateway.query.part import Part
 from gateway.query.seen import SeenPositions, newest
@@ -43,14 +44,8 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
 
-SUB_ID = "s"
-"""The id of the one subscription of a connection to a node."""
-
 LATER_ID = "later"
 """The id of a command about that subscription."""
-
-AGAIN_SECONDS = 0.25
-"""The shortest time between two beginnings: a node may accept a subscription and end it each time."""
 
 
 class FreshGroup(Exception):

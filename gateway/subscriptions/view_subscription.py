@@ -31,10 +31,11 @@ from fanout.engine.shown import (
 )
 from fanout.engine.subscription import MATCH, OOF, Delivery, entitled
 from fanout.live.change_message import put_payload, put_step
-from fanout.live.request_checks import check_endless, check_pace, check_page_restated
+from fanout.live.request_checks import GONE, PAGE_RECORDS_MAX, check_endless, check_pace, check_page_restated
 from fanout.live.shown_records import records_shown
 from gateway.context import GatewayContext
-from gateway.nodes.connections import NodeLost, NodeMessage
+from gateway.nodes.connections import SUB_ID, NodeLost, NodeMessage
+from gateway.nodes.failover import AGAIN_SECONDS
 from gateway.nodes.routing import UNAVAILABLE
 from gateway.query.part import Part
 from gateway.query.seen import SeenPositions, newest
@@ -63,18 +64,6 @@ from sowline.serving.outbox.group import (
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
-
-SUB_ID = "s"
-"""The id of the one subscription of a connection to a node."""
-
-AGAIN_SECONDS = 0.25
-"""The shortest time between two beginnings: a node may accept a subscription and end it each time."""
-
-GONE = ("bookmark_expired", "history expired")
-"""The reasons that mean that the view at a bookmark can't be found any more."""
-
-PAGE_END_MAX = 10_000
-"""Records up to the end of a page: each node keeps and sends so many."""
 
 TOUCHED_MAX = 10_000
 """Records and groups that a slow client lacks; if there are more, all that it holds is compared."""
@@ -146,11 +135,11 @@ class ViewOverNodes:
         if request.skip_n is None or request.top_n is None:
             return None
         end = request.skip_n + request.top_n
-        if not self._options.projection and end > PAGE_END_MAX:
+        if not self._options.projection and end > PAGE_RECORDS_MAX:
             raise SowlineError(
                 "invalid top_n",
-                f"expected a page that ends within the first {PAGE_END_MAX} records at a gateway, got skip_n + top_n"
-                f" = {end}; use a filter",
+                f"expected a page that ends within the first {PAGE_RECORDS_MAX} records at a gateway, got skip_n +"
+                f" top_n = {end}; use a filter",
             )
         return Window(request.skip_n, request.top_n)
 

@@ -5,6 +5,7 @@ import contextlib
 
 from fanout.engine.delivery import whole_payload
 from fanout.live.change_message import put_payload
+from fanout.live.request_checks import GONE
 from query_service.context import ServiceContext
 from query_service.live.subscription import LiveSubscription
 from query_service.query.freshness import lag_seconds
@@ -37,9 +38,6 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.refusal import no_sow
 from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
-
-GONE = ("bookmark_expired", "history expired")
-"""The reasons that mean that the requested start is no longer available."""
 
 
 class RecordSubscription:
