@@ -13,18 +13,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.broker import broker
-from bench.merging import fill_with_orders
+from bench.prefilled import PrefilledTopic
 from bench.service import Running, running, until
 from bench.table import table
-from sowline.config.kafka_options import kafka_config
-from sowline.config.topics import TopicDefinition
-from sowline.kafka.admin import Cluster
 
 PARTITIONS = 8
 TOPIC, EMPTY = "orders", "empty"
@@ -44,35 +40,14 @@ class Setting:
 
     def __init__(self, bootstrap: str, directory: Path, records: int) -> None:
         self._records = records
-        self._kafka = kafka_config(bootstrap)
-        self._cluster = Cluster(self._kafka)
-        self._definitions = {
-            name: TopicDefinition(name=name, key=("/order",), partitions=PARTITIONS)
-            for name in (TOPIC, EMPTY)
+        self._topics = {
+            name: PrefilledTopic(bootstrap, directory, name, PARTITIONS) for name in (TOPIC, EMPTY)
         }
-        self._environments: dict[str, dict[str, str]] = {}
-        for name, definition in self._definitions.items():
-            self._cluster.ensure_topic(definition)
-            config = directory / f"{name}.yaml"
-            config.write_text(f"topics:\n  - {{name: {name}, key: [/order], partitions: {PARTITIONS}}}\n")
-            self._environments[name] = {
-                "SOWLINE_KAFKA": bootstrap,
-                "SOWLINE_CONFIG": str(config),
-                "SOWLINE_DATA_DIR": str(directory / "state"),
-            }
 
     def fill(self) -> None:
         """Write the log, and let a materializer write the changes."""
-        definition = self._definitions[TOPIC]
-        fill_with_orders(self._kafka, definition.log, self._records)
-        with running("materializer", self._environments[TOPIC]):
-            ends = partial(self._cluster.ends, definition.changes, range(PARTITIONS))
-            until(lambda: sum(ends().values()) >= self._records)
-        definition = self._definitions[EMPTY]
-        with running("materializer", self._environments[EMPTY]):
-            # A query service waits until each partition has an event, even if it has no changes.
-            ends = partial(self._cluster.ends, definition.changes, range(PARTITIONS))
-            until(lambda: all(ends().values()))
+        self._topics[TOPIC].fill(self._records)
+        self._topics[EMPTY].fill(0)
 
     def start(self, shards: Sequence[str], topic: str = TOPIC) -> Applied:
         """Start a query service for each shard; measure them until they have applied all changes."""
@@ -80,7 +55,7 @@ class Setting:
         with ExitStack() as stack:
             nodes = [
                 stack.enter_context(
-                    running("query_service", self._environments[topic] | {"SOWLINE_SHARD": shard})
+                    running("query_service", self._topics[topic].environment | {"SOWLINE_SHARD": shard})
                 )
                 for shard in shards
             ]

@@ -10,7 +10,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -19,12 +18,9 @@ from urllib.request import Request, urlopen
 import orjson
 
 from bench.broker import broker
-from bench.merging import fill_with_orders
+from bench.prefilled import PrefilledTopic
 from bench.service import Running, running, until
 from bench.table import table
-from sowline.config.kafka_options import kafka_config
-from sowline.config.topics import TopicDefinition
-from sowline.kafka.admin import Cluster
 
 TOPIC = "orders"
 PARTITIONS = 8
@@ -46,25 +42,12 @@ class Setting:
 
     def __init__(self, bootstrap: str, directory: Path, records: int) -> None:
         self.records = records
-        self._kafka = kafka_config(bootstrap)
-        self._cluster = Cluster(self._kafka)
-        self._definition = TopicDefinition(name=TOPIC, key=("/order",), partitions=PARTITIONS)
-        self._cluster.ensure_topic(self._definition)
-        config = directory / "topics.yaml"
-        config.write_text(f"topics:\n  - {{name: {TOPIC}, key: [/order], partitions: {PARTITIONS}}}\n")
+        self._topic = PrefilledTopic(bootstrap, directory, TOPIC, PARTITIONS)
         self.snapshots = directory / "snapshots"
-        self._environment = {
-            "SOWLINE_KAFKA": bootstrap,
-            "SOWLINE_CONFIG": str(config),
-            "SOWLINE_DATA_DIR": str(directory / "state"),
-        }
 
     def fill(self) -> None:
         """Write the log, and let a materializer write the changes."""
-        fill_with_orders(self._kafka, self._definition.log, self.records)
-        with running("materializer", self._environment):
-            ends = partial(self._cluster.ends, self._definition.changes, range(PARTITIONS))
-            until(lambda: sum(ends().values()) >= self.records)
+        self._topic.fill(self.records)
 
     def start(self, *, with_snapshots: bool, then: Callable[[], object] = lambda: None) -> Start:
         """Start a query service, measure it, do something while it runs, and end it."""
@@ -74,7 +57,7 @@ class Setting:
             "SOWLINE_SNAPSHOT_BYTES_PER_SECOND_MAX": str(1 << 30),
         }
         began = time.monotonic()
-        with running("query_service", self._environment | given) as service:
+        with running("query_service", self._topic.environment | given) as service:
             until(service.has_started)
             ready = time.monotonic() - began
             _look_up(service, self.records // 2)

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Self
 
-from fanout.engine.conflation import Conflation, adapted
+from fanout.engine.conflation import Conflation, adapted, pending_of
 from fanout.engine.delivery import Deltas, Form
 from fanout.engine.subscription import Delivery
-from fanout.live.change_message import put_step
+from fanout.live.change_message import Recipient, put_step
 from sowline.config.topics import TopicDefinition
 from sowline.model.bookmark import Positions, format_bookmark
+from sowline.model.difference import Keys
 from sowline.model.position import Position
-from sowline.protocol.options import AUTO
+from sowline.protocol.options import AUTO, Options
 from sowline.serving.outbox.outbox import Outbox
 
 
@@ -44,6 +46,26 @@ class Conflated:
         self._positions = positions
         self._before: Positions = {}
         self._begun = asyncio.Event()
+
+    @classmethod
+    def of(
+        cls,
+        to: Recipient,
+        topic: TopicDefinition,
+        keys: Keys,
+        options: Options,
+        positions: Callable[[], Positions],
+        *,
+        of_each: bool,
+    ) -> Self | None:
+        """Return what the options of a subscription ask for, None without conflation; raise `invalid options`.
+
+        `keys` and `of_each` are as in `pending_of`.
+        """
+        if options.conflation is None:
+            return None
+        pending = pending_of(options, to.form, keys, of_each=of_each)
+        return cls(to.outbox, to.sub_id, topic, to.form, pending, options.conflation, positions)
 
     @property
     def is_large(self) -> bool:

@@ -45,11 +45,18 @@ def check_pace(request: Request, options: Options, *, is_view: bool) -> None:
         )
 
 
-def check_page_restated(before: Request, now: Request) -> None:
-    """Raise unless a request that replaces a page restates its `top_n`, `skip_n` and, if it had one, `order_by`.
+def check_view_replaced(before: Request, topic_before: str, now: Request, topic: str) -> None:
+    """Raise unless a view is of the topic of the view that it replaces, and restates its page, if that is one.
 
-    Raise `invalid top_n`, `invalid skip_n` or `invalid order by`.
+    To restate a page is to name `top_n`, `skip_n` and, if it had one, `order_by`. Raise `not supported`, `invalid
+    top_n`, `invalid skip_n` or `invalid order by`.
     """
+    if topic_before != topic:
+        raise SowlineError(
+            "not supported",
+            f"a subscription to a page or groups of {topic_before} can't be replaced by one of {topic}; unsubscribe"
+            " first",
+        )
     # A client that changes the filter and leaves out `order_by` would silently get another page
     # (test_a_page_is_restated).
     if before.skip_n is None:

@@ -2,12 +2,12 @@
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from sowline.protocol.request import Request
+from sowline.protocol.server_message import ms_of
 
 PARAMETERS = ("up_to", "max_staleness")
 
@@ -43,5 +43,6 @@ def timeline_path(request: Request, at_least: str) -> tuple[str, str]:
 def timeline_of(body: bytes) -> NodeTimeline:
     """Return the timeline in a node's answer."""
     found = msgspec.json.decode(body, type=_Answer)
-    since = round(datetime.fromisoformat(found.since).timestamp() * 1000)
-    return NodeTimeline(found.sow_key.encode(), found.bookmark, since, [bytes(one) for one in found.writes])
+    return NodeTimeline(
+        found.sow_key.encode(), found.bookmark, ms_of(found.since), [bytes(one) for one in found.writes]
+    )

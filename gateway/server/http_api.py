@@ -27,6 +27,7 @@ from sowline.serving.http.requests import (
     NDJSON,
     header_text,
     instant_headers,
+    path_of,
     readable_fields,
     rights_in,
     sow_fields_in,
@@ -80,7 +81,7 @@ class GatewayHttpApi:
         try:
             rights = rights_in(request)
             topic = chosen_topic(request.path_params["topic"], self._nodes.topics, rights.read)
-            path = request.scope.get("raw_path", b"").decode("latin-1")
+            path = path_of(request)
             answer = await read_from_holder_of(
                 self._nodes, self._context.http, topic, 0, path, request.url.query, rights
             )
@@ -124,7 +125,7 @@ class GatewayHttpApi:
     async def record(self, request: HttpRequest) -> Response:
         """Answer with one record by its key, or with its timeline, as a node that holds it answers."""
         try:
-            path = request.scope.get("raw_path", b"").decode("latin-1")
+            path = path_of(request)
             address = read_address(path, self._nodes.topics)
             if address.what not in ("", "timeline"):
                 raise HTTPException(404)

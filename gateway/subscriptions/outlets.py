@@ -15,16 +15,16 @@ from fanout.engine.delivery import Deltas, Form, payload_of
 from fanout.engine.subscription import Delivery
 from fanout.live.change_message import put_payload
 from fanout.live.conflation import Conflated
+from fanout.live.progress import put_progress
 from fanout.live.relayed_change import read_relayed_change, relayed_delivery
 from fanout.live.throttle import Throttle
 from gateway.nodes.connections import SUB_ID, NodeMessage
 from gateway.query.part import Part
 from gateway.query.seen import SentPositions
 from sowline.config.topics import TopicDefinition
-from sowline.model.bookmark import PositionsByLog, format_bookmark, parse_bookmark
+from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.model.position import Position
 from sowline.protocol.request import Request
-from sowline.protocol.server_message import message
 from sowline.serving.cooperative import running, together
 from sowline.serving.outbox.outbox import Outbox
 
@@ -93,10 +93,9 @@ class PassingOutlet:
         self._sent.note(parse_bookmark(received.bookmark))
         if received.command == "progress":
             # A client may take its bookmark for that of all partitions, as from one query service.
-            passed = progress_message(self._sub_id, self.sent)
+            put_progress(self._outbox, self._sub_id, self.sent)
         else:
-            passed = received.raw.replace(_SIDS, self._sids, 1)
-        self._outbox.put_behind(passed, (self._sub_id,))
+            self._outbox.put_behind(received.raw.replace(_SIDS, self._sids, 1), (self._sub_id,))
 
     async def catch_up(self, part: Part) -> None:
         """Do nothing: no other node waits for this one."""
@@ -152,7 +151,7 @@ class ConflatingOutlet:
         self._sub_id = request.id_of_subscription
         self._topics = topics
         self._turn = turn
-        self._positions: PositionsByLog = {topic.log: {} for topic in topics.values()}
+        self._received = SentPositions()
         of_each = options.oof or request.is_delta
         self._conflated: dict[str, Conflated] = {}
         for name, topic in topics.items():
@@ -164,7 +163,7 @@ class ConflatingOutlet:
                 form,
                 pending_of(options, form, keys, of_each=of_each),
                 options.conflation,
-                lambda log=topic.log: dict(self._positions[log]),  # type: ignore[misc]
+                lambda log=topic.log: dict(self._received.positions.get(log, {})),  # type: ignore[misc]
                 turn,
             )
 
@@ -177,13 +176,12 @@ class ConflatingOutlet:
         """Continue from these positions; the changes that were held back are read again."""
         for conflated in self._conflated.values():
             conflated.forget()
-        for log, held in positions.items():
-            self._positions[log].update(held)
+        self._received.note(positions)
 
     async def take(self, part: Part, received: NodeMessage) -> None:
         """Add a change to the interval; wait for the client only if too much is held back."""
         if received.command == "progress":
-            self.note(received.bookmark)
+            self.note(parse_bookmark(received.bookmark))
             self._send_progress()
             return
         await self.add(_Change(self._topics[received.topic], received))
@@ -196,18 +194,17 @@ class ConflatingOutlet:
             conflated.flush()
         each = [(change.sow_key, change.delivery, Deltas(change.topic.key_paths))]
         conflated.take(change.number, change.after, change.time, each)
-        self._positions[change.log][change.number] = change.position
+        self._received.note({change.log: {change.number: change.position}})
 
-    def note(self, bookmark: str) -> None:
-        """Note that nodes have sent everything up to a bookmark."""
-        for log, held in parse_bookmark(bookmark).items():
-            self._positions[log].update(held)
+    def note(self, positions: PositionsByLog) -> None:
+        """Note that nodes have sent everything up to these positions."""
+        self._received.note(positions)
 
     def _send_progress(self) -> None:
         """Send the bookmark of an idle subscription, when a node has sent its own."""
         sent = self.sent
-        if sent == self._positions and not self._outbox.full:
-            self._outbox.put_behind(progress_message(self._sub_id, sent), (self._sub_id,))
+        if sent == self._received.positions and not self._outbox.full:
+            put_progress(self._outbox, self._sub_id, sent)
 
     async def catch_up(self, part: Part) -> None:
         """Do nothing: no other node waits for this one."""
@@ -330,12 +327,12 @@ class PacingOutlet:
         mark.is_reached.set()
         positions = parse_bookmark(mark.bookmark) if mark.bookmark else {}
         self._sent.note(positions)
-        if self._conflating is not None and mark.bookmark:
-            self._conflating.note(mark.bookmark)
+        if self._conflating is not None:
+            self._conflating.note(positions)
         if not mark.is_progress:
             (self._over if mark.is_over else self._idle).add(node)
         elif self._conflating is None and not self.outbox.full:
-            self.outbox.put_behind(progress_message(self.sub_id, self.sent), (self.sub_id,))
+            put_progress(self.outbox, self.sub_id, self.sent)
 
     async def _send_next(self) -> None:
         """Send the earliest change."""
@@ -364,11 +361,6 @@ class _Mark:
         self.is_over = is_over
         self.is_progress = is_progress
         self.is_reached = asyncio.Event()
-
-
-def progress_message(sub_id: str, positions: PositionsByLog) -> bytes:
-    """Return the bookmark of an idle subscription as a message."""
-    return message("progress", sids=[sub_id], bookmark=format_bookmark(positions))
 
 
 def outlet_of(outbox: Outbox, request: Request, topics: Mapping[str, TopicDefinition], turn: Turn) -> Outlet:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from fanout.live.progress import put_view_checksum
 from gateway.context import GatewayContext
 from gateway.nodes.connections import COMMAND_ID, SUB_ID, NodeLost, NodeMessage
 from gateway.nodes.failover import AGAIN_SECONDS
@@ -30,7 +31,7 @@ from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, pa
 from sowline.model.bookmark_range import range_text, split_range
 from sowline.protocol.options import for_nodes, with_pause
 from sowline.protocol.request import Request
-from sowline.protocol.server_message import ack, message
+from sowline.protocol.server_message import ack
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.cooperative import running
 from sowline.serving.outbox.group import (
@@ -365,10 +366,7 @@ class ForwardedSubscription:
                 await checksum.wait()
                 # The client compares at the bookmark of the checksum, and needs what was held back.
                 self._outlet.flush()
-                fields = {"sids": [request.sub_id], "bookmark": checksum.bookmark}
-                numbers = {"records": checksum.records, "hash": f"{checksum.hash:016x}"}
-                answer = message("progress", command_id=request.command_id, **fields, **numbers)
-                self._outbox.put_behind(answer, (request.sub_id,))
+                put_view_checksum(self._outbox, request, checksum.bookmark, checksum.records, checksum.hash)
             except NodeLost:
                 raise _lost() from None
             finally:

@@ -8,8 +8,7 @@ difference, too.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,18 +30,19 @@ from fanout.engine.shown import (
 )
 from fanout.engine.subscription import MATCH, OOF, Delivery, entitled
 from fanout.live.change_message import put_payload, put_step
-from fanout.live.request_checks import GONE, PAGE_RECORDS_MAX, check_endless, check_pace, check_page_restated
+from fanout.live.progress import put_progress, put_view_checksum
+from fanout.live.request_checks import GONE, PAGE_RECORDS_MAX, check_endless, check_pace, check_view_replaced
 from fanout.live.shown_records import records_shown
 from gateway.context import GatewayContext
 from gateway.nodes.connections import SUB_ID, NodeLost, NodeMessage
 from gateway.nodes.failover import AGAIN_SECONDS
 from gateway.nodes.routing import UNAVAILABLE
+from gateway.query.keyed_records import read_record, records_of
 from gateway.query.part import Part
 from gateway.query.seen import SeenPositions, newest
 from gateway.query.sharded_query import ShardedQuery
 from gateway.subscriptions.merged_view import MergedGroupPage, MergedGroupsView, MergedPage, MergedView
-from gateway.subscriptions.outlets import progress_message
-from gateway.subscriptions.past_view import PastGroup, earliest, ms_of, past_record, read_relayed
+from gateway.subscriptions.past_view import earliest, past_record
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_projection
 from sowline.filter import ALL
@@ -50,16 +50,15 @@ from sowline.model.bookmark import PositionsByLog, format_bookmark, parse_bookma
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.model.key import hash_of
 from sowline.protocol.options import AUTO, for_merged_view
-from sowline.protocol.request import Request, SowKeys
-from sowline.protocol.server_message import ack, message
-from sowline.serving.authorization.entitlements import EVERYTHING, Rights
+from sowline.protocol.request import Request
+from sowline.protocol.server_message import ack, ms_of
+from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.cooperative import together
 from sowline.serving.outbox.group import (
     Mark,
     acknowledge,
     acknowledge_processed,
     put_group,
-    send_group,
 )
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
@@ -145,13 +144,7 @@ class ViewOverNodes:
 
     def _take_over(self, replaced: "ViewOverNodes") -> None:
         """Stop the replaced subscription, and take over its client's view, if that is known."""
-        if replaced._topic is not self._topic:
-            raise SowlineError(
-                "not supported",
-                f"a subscription to a page or groups of {replaced._topic.name} can't be replaced by one of"
-                f" {self._topic.name}; unsubscribe first",
-            )
-        check_page_restated(replaced.request, self.request)
+        check_view_replaced(replaced.request, replaced._topic.name, self.request, self._topic.name)
         replaced.stop()
         was_grouped, is_grouped = bool(replaced._options.projection), bool(self._options.projection)
         # Of groups with a limit, the client received only the first ones.
@@ -211,17 +204,8 @@ class ViewOverNodes:
         # In one instant: what was held back goes out, because the client compares at the bookmark of the checksum.
         self._send_difference()
         shown = self._first_shown(self._held)
-        self.outbox.put_behind(
-            message(
-                "progress",
-                command_id=request.command_id,
-                sids=[request.sub_id],
-                bookmark=format_bookmark(self._sent),
-                records=len(shown),
-                hash=f"{hash_of(shown):016x}",
-            ),
-            (request.sub_id,),
-        )
+        bookmark = format_bookmark(self._sent)
+        put_view_checksum(self.outbox, request, bookmark, len(shown), hash_of(shown))
 
     async def run(self) -> bytes | None:
         """Serve until cancelled; raise if it can't continue. It never returns: a view has no end."""
@@ -256,27 +240,19 @@ class ViewOverNodes:
             if past is not None:
                 await past.close()
 
-    @asynccontextmanager
-    async def _group(self) -> AsyncIterator[None]:
-        """Wait until no other group is being sent."""
+    async def _in_turn(self, send: Callable[[], None]) -> None:
+        """Call `send` when no other group is being sent."""
         self.is_querying = True
         try:
             async with self.outbox.group():
-                yield
+                send()
         finally:
             self.is_querying = False
-
-    async def _in_turn(self, send: Callable[[], None]) -> None:
-        async with self._group():
-            send()
 
     def _begin_with_group(self, mark: Mark) -> None:
         """Send the current view as a group, and be live from then on."""
         self._acknowledge(format_bookmark(self._positions))
-        self._put_group(self._view_shown(), mark)
-
-    def _view_shown(self) -> dict[bytes, ShownRecord]:
-        return self._opened_view.shown()
+        self._put_group(self._opened_view.shown(), mark)
 
     @property
     def _opened_view(self) -> MergedView:
@@ -305,21 +281,17 @@ class ViewOverNodes:
         bookmark = format_bookmark(self._positions)
         put_group(self.outbox, self.request, bookmark, records, result, mark)
         acknowledge(self.outbox, self.request, bookmark, result)
-        self._hold(all_shown)
+        self._held = all_shown
+        self._note_sent()
         self._live.set()
 
-    def _hold(self, shown: dict[bytes, ShownRecord]) -> None:
-        """Note that the client holds all that is shown now."""
-        self._held = shown
-        self._note_sent()
-
     def _note_sent(self) -> None:
-        assert self._view is not None
+        """Note that the client holds what is shown now."""
         self._sent = {log: dict(held) for log, held in self._positions.items()}
         self._seen.note(self._positions)
         self._changed.clear()
         self._touched = {}
-        self._view.forget_gone()
+        self._opened_view.forget_gone()
 
     def _acknowledge(self, bookmark: str) -> None:
         self.has_begun = True
@@ -331,7 +303,7 @@ class ViewOverNodes:
             self._begin_with_group("reset")
             return
         self._acknowledge(format_bookmark(self._positions))
-        bookmark, shown = format_bookmark(self._sent), self._view_shown()
+        bookmark, shown = format_bookmark(self._sent), self._opened_view.shown()
         options = self._options
         left = self._left_by_replacement
         due = difference(self._held, shown, left, oof=options.oof, no_redundant=options.no_redundant)
@@ -399,8 +371,8 @@ class ViewOverNodes:
             records = records_shown(self._topic, self._options, held)
             result = Result(past.result.topic_matches, past.result.matches, warnings=past.result.warnings)
             result.count(len(records), sum(map(len, records)), hash_of(held))
-            group = PastGroup(self.request.topic, past.bookmark, result, records)
-            await send_group(self.outbox, self.request, group)
+            async with self.outbox.group():
+                put_group(self.outbox, self.request, past.bookmark, records, result, None)
         acknowledge(self.outbox, self.request, past.bookmark, result, is_completed=False)
         self._changed.set()
         self._live.set()
@@ -455,7 +427,6 @@ class ViewOverNodes:
             top_n=None,
             skip_n=None,
             at_least="",
-            max_staleness=request.max_staleness,
             order_by="" if self._options.projection else request.order_by,
         )
         floor = newest(self._seen.floor([self._log], at_least), self._positions)
@@ -467,7 +438,7 @@ class ViewOverNodes:
             view = self._new_view()
             async for part, batch in query.batches():
                 for record in batch.records:
-                    found = read_relayed(record)
+                    found = read_record(record)
                     view.put(part.url, found.sow_key.encode(), bytes(found.data), bytes(found.relayed))
             query.count()
         except BaseException:
@@ -522,16 +493,16 @@ class ViewOverNodes:
 
     def _take(self, part: Part, step: Sequence[NodeMessage]) -> None:
         """Apply a step of a node, and send the difference, now or later."""
-        assert self._view is not None
+        view = self._opened_view
         for received in step:
             key = received.sow_key.encode()
             if received.command == OOF:
                 known = ShownRecord.read(b"", bytes(received.relayed)).known
                 body = bytes(received.data)
                 gone = Delivery(OOF, body, received.reason, body, known)
-                self._view.remove(part.url, key, gone if key in self._held else None)
+                view.remove(part.url, key, gone if key in self._held else None)
             else:
-                self._view.put(part.url, key, bytes(received.data), bytes(received.relayed))
+                view.put(part.url, key, bytes(received.data), bytes(received.relayed))
         self._note_positions(part, step[-1].bookmark)
         when = ms_of(step[-1].timestamp) if self.form.timestamp and step[-1].timestamp else None
         if self._touched is not None:
@@ -545,17 +516,16 @@ class ViewOverNodes:
 
     @property
     def _keeps_up(self) -> bool:
-        """Whether the client gets the next step at once."""
+        """Whether the client lacks no step, and has room for the next message."""
         return (
             self._live.is_set()
             and self._going.is_set()
             and not self._changed.is_set()
-            and self._options.conflation is None
             and not self.outbox.full
         )
 
     def _send_soon(self, when: int | None) -> None:
-        if self._keeps_up:
+        if self._keeps_up and self._options.conflation is None:
             self._send_difference(when)
         else:
             self._changed.set()
@@ -640,21 +610,15 @@ class ViewOverNodes:
 
     def _send_progress(self) -> None:
         """Send the bookmark of an idle subscription, when a node has sent its own."""
-        if (
-            self._live.is_set()
-            and self._going.is_set()
-            and not self._changed.is_set()
-            and not self.outbox.full
-        ):
+        if self._keeps_up:
             self._note_sent()
-            self.outbox.put_behind(progress_message(self.sub_id, self._sent), (self.sub_id,))
+            put_progress(self.outbox, self.sub_id, self._sent)
 
     # what leaves
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
         """Return the `oof` for what the client holds with this body, and is not shown."""
-        assert self._view is not None
-        found = self._view.left(key, body)
+        found = self._opened_view.left(key, body)
         return no_longer_shown(body, None) if found is None else replace(found, previous=body)
 
     async def _look_up_left(self, view: MergedView, positions: PositionsByLog) -> None:
@@ -664,27 +628,19 @@ class ViewOverNodes:
         if not unknown or not self._options.oof:
             return
         context, name = self._context, self._topic.name
-        keys = SowKeys(key.decode() for key in unknown)
-        request = Request(command="sow", topic=name, sow_keys=keys)
-        # With all rights: a record that the client may not see any more was not deleted.
-        query = ShardedQuery(context.nodes, request, [name], EVERYTHING, context.limits, positions)
-        entitlement = self._rights.read.of(name)
+        keys, entitlement = [key.decode() for key in unknown], self._rights.read.of(name)
         try:
-            await query.begin()
-            async for portion in query.records():
-                for record in portion.records:
-                    found = read_relayed(record)
-                    key = found.sow_key.encode()
-                    gone = Delivery(OOF, bytes(found.data), MATCH, self._held[key].body)
-                    if entitlement.filter != ALL:
-                        gone = entitled(gone, entitlement.filter)
-                    if entitlement.select is not None:
-                        gone = replace(gone, body=entitlement.select.apply(gone.body))
-                    view.remove("", key, gone)
+            # With all rights: a record that the client may not see any more was not deleted.
+            found = await records_of(context.nodes, name, keys, context.limits, positions)
         except SowlineError as error:
-            # `records` reports a node that is lost like this.
+            # A node that is lost is reported like this, too.
             if error.reason == UNAVAILABLE:
                 raise NodeLost(error.message) from error
             raise
-        finally:
-            await query.close()
+        for key, body in found.items():
+            gone = Delivery(OOF, body, MATCH, self._held[key].body)
+            if entitlement.filter != ALL:
+                gone = entitled(gone, entitlement.filter)
+            if entitlement.select is not None:
+                gone = replace(gone, body=entitlement.select.apply(gone.body))
+            view.remove("", key, gone)

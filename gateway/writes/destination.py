@@ -5,26 +5,16 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from urllib.parse import quote
 
-import msgspec
-
 from gateway.nodes.http import NodeHttp
 from gateway.nodes.node_set import NodeSet
+from gateway.query.keyed_records import records_of
 from gateway.query.record_read import read_from_holder
-from gateway.query.sharded_query import ShardedQuery
 from gateway.writes.outcome_watch import KEPT_SECONDS, NodesWatch, TopicWatch
-from sowline.protocol.request import Request, SowKeys
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.result import QueryLimits
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.requests import Definitions
 from sowline.serving.writes.write_entitlements import RecordCheck
-
-
-class _Record(msgspec.Struct):
-    data: msgspec.Raw
-
-
-_read_record = msgspec.json.Decoder(_Record).decode
 
 
 class NodesDestination:
@@ -66,7 +56,8 @@ class NodesDestination:
     async def held(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
         """Return the bodies of the records that a check names, those that there are."""
         if check.key_text is None:
-            return await self._held_by_sow_keys(topic, check.sow_keys)
+            found = await records_of(self._nodes, topic, check.sow_keys, self._limits, {})
+            return list(found.values())
         path = f"/v1/topics/{quote(topic)}/records/{quote(check.key_text, safe='')}"
         answer = await read_from_holder(self._nodes, self._http, topic, check.key_text, path, "", EVERYTHING)
         if answer.is_refusal:
@@ -74,19 +65,6 @@ class NodesDestination:
                 return []
             raise answer.error
         return [answer.body]
-
-    async def _held_by_sow_keys(self, topic: str, keys: Sequence[str]) -> Sequence[bytes]:
-        request = Request(command="sow", topic=topic, sow_keys=SowKeys(keys))
-        query = ShardedQuery(self._nodes, request, [topic], EVERYTHING, self._limits, {})
-        try:
-            await query.begin()
-            return [
-                bytes(_read_record(record).data)
-                async for portion in query.records()
-                for record in portion.records
-            ]
-        finally:
-            await query.close()
 
     def watch_now(self, writes: Sequence[CheckedCommand]) -> NodesWatch | None:
         """Begin to watch for the outcomes of commands that are about to be written; None if nodes must be asked."""
@@ -113,8 +91,9 @@ class NodesDestination:
         except BaseException:
             NodesWatch(used).end()
             raise
-        for name, write in ((one.topic.name, one) for one in writes if one.key is not None):
-            self.era(name, write.partition)
+        for write in writes:
+            if write.key is not None:
+                self.era(write.topic.name, write.partition)
         return NodesWatch(used)
 
     async def _begun(self, name: str, needed: Collection[int]) -> TopicWatch:

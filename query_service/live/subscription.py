@@ -4,7 +4,6 @@ import asyncio
 import time
 from typing import NamedTuple
 
-from fanout.engine.conflation import pending_of
 from fanout.engine.delivery import Deltas, Form, selected
 from fanout.engine.subscription import ChangeView, Delivery, Subscription, entitled
 from fanout.live.change_message import change_message
@@ -60,17 +59,15 @@ class LiveSubscription:
         self.level_at = time.monotonic()
         """When it was last live, if it is not live now; of the monotonic clock."""
         self.conflated: Conflated | None = None
-        if options.conflation is not None and not self.relays:
-            keys = topic.definition.key_paths
-            pending = pending_of(options, self.form, keys, of_each=engine.looks_back)
-            self.conflated = Conflated(
-                outbox,
-                sub_id,
-                topic.definition,
-                self.form,
-                pending,
-                options.conflation,
+        if not self.relays:
+            definition, of_each = topic.definition, engine.looks_back
+            self.conflated = Conflated.of(
+                self,
+                definition,
+                definition.key_paths,
+                options,
                 lambda: self.current_positions,
+                of_each=of_each,
             )
         self._behind = asyncio.Event()
 

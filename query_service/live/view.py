@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 
 import structlog
 
-from fanout.engine.conflation import pending_of
 from fanout.engine.delivery import Deltas, Form, payload_of
 from fanout.engine.page import Window
 from fanout.engine.shown import GUESSED, Due, ShownRecord, as_held, difference, is_redundant, keys_shown
@@ -56,18 +55,9 @@ class Viewer:
         """When it was last live, if it is not live now; of the monotonic clock."""
         self.was_sent = False
         """Whether it was sent a message since this was last set to False."""
-        self.conflated: Conflated | None = None
-        if options.conflation is not None:
-            pending = pending_of(options, self.form, self.keys, of_each=True)
-            self.conflated = Conflated(
-                outbox,
-                sub_id,
-                topic.definition,
-                self.form,
-                pending,
-                options.conflation,
-                lambda: topic.positions,
-            )
+        self.conflated = Conflated.of(
+            self, topic.definition, self.keys, options, lambda: topic.positions, of_each=True
+        )
 
     def take_from(self, replaced: "Viewer") -> None:
         """Take over the client's view from the viewer that this one replaces."""

@@ -35,6 +35,7 @@ from sowline.serving.http.requests import (
     header_text,
     instant_headers,
     parameters_in,
+    path_of,
     readable_fields,
     rights_in,
     sow_fields_in,
@@ -144,7 +145,7 @@ class HttpApi:
     async def record(self, request: HttpRequest) -> Response:
         """Answer with one record by its key, or with its timeline."""
         try:
-            path = request.scope.get("raw_path", b"").decode("latin-1")
+            path = path_of(request)
             address = read_address(path, self._state.topics)
             if address.what == "timeline":
                 return await self._timeline(address, request)

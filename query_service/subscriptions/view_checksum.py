@@ -1,11 +1,11 @@
 """The checksum of a view: the number of records that a client should hold at a bookmark, and their hash."""
 
+from fanout.live.progress import put_view_checksum
 from query_service.context import ServiceContext
 from query_service.query.query import Query
 from query_service.query.selection import Selection
 from query_service.subscriptions.subscribed_topics import SubscribedTopics
 from sowline.protocol.request import Request
-from sowline.protocol.server_message import message
 from sowline.serving.outbox.outbox import Outbox
 
 
@@ -39,18 +39,3 @@ async def view_checksum_of(query: Query) -> tuple[int, int]:
         records += len(rows)
         hash ^= topic_slice.captured.hash(rows)
     return records, hash
-
-
-def put_view_checksum(outbox: Outbox, request: Request, bookmark: str, records: int, hash: int) -> None:
-    """Put the checksum of what the client of a subscription should hold at this bookmark."""
-    outbox.put_behind(
-        message(
-            "progress",
-            command_id=request.command_id,
-            sids=[request.sub_id],
-            bookmark=bookmark,
-            records=records,
-            hash=f"{hash:016x}",
-        ),
-        (request.sub_id,),
-    )

@@ -9,7 +9,8 @@ from fanout.engine.delivery import whole_payload
 from fanout.engine.shown import ShownRecord, in_order, no_longer_shown
 from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
 from fanout.live.change_message import put_payload
-from fanout.live.request_checks import GONE, check_endless, check_page_restated
+from fanout.live.progress import put_view_checksum
+from fanout.live.request_checks import GONE, check_endless, check_view_replaced
 from fanout.live.shown_records import records_relayed, records_shown
 from query_service.context import ServiceContext
 from query_service.live.group_views import GroupView
@@ -29,7 +30,6 @@ from query_service.subscriptions.bookmark_resolver import (
 from query_service.subscriptions.catch_up import BookmarkExpired, changes_since
 from query_service.subscriptions.open_views import OpenViews
 from query_service.subscriptions.progress import ProgressTimer, positions_between
-from query_service.subscriptions.view_checksum import put_view_checksum
 from query_service.topics.state import TopicState
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, PositionsByLog
@@ -91,13 +91,9 @@ class ViewSubscription:
 
     def _take_over(self, replaced: "ViewSubscription") -> None:
         """Stop the replaced subscription, and take over its client's view, if that is known."""
-        if replaced.topic is not self.topic:
-            raise SowlineError(
-                "not supported",
-                f"a subscription to a page or groups of {replaced.topic.definition.name} can't be replaced by one of"
-                f" {self.topic.definition.name}; unsubscribe first",
-            )
-        check_page_restated(replaced.request, self.request)
+        check_view_replaced(
+            replaced.request, replaced.topic.definition.name, self.request, self.topic.definition.name
+        )
         was_grouped, is_grouped = (
             bool(replaced.selection.options.projection),
             bool(self.selection.options.projection),

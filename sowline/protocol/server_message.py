@@ -137,6 +137,11 @@ def iso_time(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def ms_of(time: str) -> int:
+    """Return the ms since 1970 in a time that `iso_time` wrote."""
+    return round(datetime.fromisoformat(time).timestamp() * 1000)
+
+
 def join_frame(messages: Sequence[bytes]) -> bytes:
     """Return a frame with the messages: one message unchanged, several as an array."""
     return messages[0] if len(messages) == 1 else b"[%s]" % b",".join(messages)

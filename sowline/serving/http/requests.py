@@ -23,6 +23,11 @@ def require_admin(request: HttpRequest) -> None:
         raise SowlineError(NOT_ENTITLED, "expected a user with a role that has `admin`")
 
 
+def path_of(request: HttpRequest) -> str:
+    """Return the path of a request as it was sent, with its escapes."""
+    return request.scope.get("raw_path", b"").decode("latin-1")  # type: ignore[no-any-return]
+
+
 def rights_in(request: HttpRequest) -> Rights:
     """Return the rights of the user."""
     rights: Rights = request.state.identity.rights

@@ -46,7 +46,7 @@ class WriteCommands:
             raise too_many_in_flight(f"{WRITES_MAX} commands")
         if bytes_to_read(request) >= THREAD_BYTES_MIN:
             return self._write_large(request)
-        commands = self._ready(commands_of(self._topics, request, self._runner.rights))
+        commands = self._ready(_commands_of(self._topics, request, self._runner.rights))
         pending = self._service.begun_now(commands)
         if pending is None:
             return self._write_later(request, commands)
@@ -62,7 +62,7 @@ class WriteCommands:
         """Check a large command in the worker thread, while requests of other clients are handled."""
         try:
             size, rights = bytes_to_read(request), self._runner.rights
-            commands = self._ready(await in_worker_thread(size, commands_of, self._topics, request, rights))
+            commands = self._ready(await in_worker_thread(size, _commands_of, self._topics, request, rights))
         except SowlineError as error:
             self._outbox.put(failure(request.command_id, error))
             return
@@ -127,6 +127,6 @@ class WriteCommands:
             task.cancel()
 
 
-def commands_of(topics: Definitions, request: Request, rights: Rights) -> list[RequestedCommand]:
+def _commands_of(topics: Definitions, request: Request, rights: Rights) -> list[RequestedCommand]:
     """Return the checked commands of a request; raise if it is invalid."""
     return (delta_of if request.command == DELTA else writes_of)(topics, request, rights)

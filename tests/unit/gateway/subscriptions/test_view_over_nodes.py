@@ -27,14 +27,10 @@ KINDS: dict[str, Json] = {
 }
 
 
-def page_of(records: dict[str, Json], kind: Json) -> dict[str, Json]:
-    """Return the page of these records or groups that a subscription is to."""
-    terms = {
-        "/v,/id": lambda one: (one[1]["v"], one[1]["id"]),
-        "/n DESC,/v": lambda one: (-one[1]["n"], one[1]["v"]),
-    }
-    ordered = sorted(records.items(), key=terms.get(kind.get("order_by", ""), lambda one: one[0]))
-    return dict(ordered[kind["skip_n"] : kind["skip_n"] + kind["top_n"]]) if "skip_n" in kind else records
+def changes(made: Rig, chance: random.Random, count: int) -> None:
+    """Write or delete records."""
+    for _ in range(count):
+        change(made, chance)
 
 
 async def expected(made: Rig, kind: Json) -> dict[str, Json]:
@@ -71,8 +67,7 @@ async def test_a_client_holds_what_is_shown(shards: list[str], kind: str, comman
     """From the group on, through changes before, during and after it."""
     chance = random.Random(f"{shards} {kind} {command}")
     async with rig(shards) as made:
-        for _ in range(40):
-            change(made, chance)
+        changes(made, chance, 40)
         async with subscriber(made, command=command, **KINDS[kind]) as mine:
             for _ in range(120):
                 change(made, chance)
@@ -86,8 +81,7 @@ async def test_each_change_is_one_step(kind: str) -> None:
     """The same as at one query service, with the same reasons."""
     chance = random.Random(kind)
     async with rig(["0/2", "1/2"]) as made:
-        for _ in range(30):
-            change(made, chance)
+        changes(made, chance, 30)
         one = made.whole.connect()
         made.sessions.append(one.session)
         async with subscriber(made, command="sow_and_subscribe", **KINDS[kind]) as mine:
@@ -110,12 +104,10 @@ async def test_what_changed_in_an_interval_is_one_step(kind: str) -> None:
     chance = random.Random(kind)
     fields = KINDS[kind] | {"options": f"{KINDS[kind]['options']},conflation=50ms"}
     async with rig(["0/2", "1/2"]) as made:
-        for _ in range(30):
-            change(made, chance)
+        changes(made, chance, 30)
         async with subscriber(made, command="sow_and_delta_subscribe", **fields) as mine:
             await mine.until(lambda: any(message["command"] == "group_end" for message in mine.messages))
-            for _ in range(100):
-                change(made, chance)
+            changes(made, chance, 100)
             await settled(mine, made, KINDS[kind])
             assert len(steps(mine.messages)) <= 6
 
@@ -125,14 +117,12 @@ async def test_a_pause_ends_with_the_difference(kind: str) -> None:
     """However many changes there were."""
     chance = random.Random(kind)
     async with rig(["0/2", "1/2"]) as made:
-        for _ in range(30):
-            change(made, chance)
+        changes(made, chance, 30)
         async with subscriber(made, command="sow_and_subscribe", **KINDS[kind]) as mine:
             await settled(mine, made, KINDS[kind])
             mine.send("pause", command_id="2", sub_id="mine")
             before = dict(mine.held)
-            for _ in range(60):
-                change(made, chance)
+            changes(made, chance, 60)
             await asyncio.sleep(0.1)
             assert mine.held == before
             mine.send("resume", command_id="3", sub_id="mine")
@@ -145,18 +135,15 @@ async def test_a_lost_node_is_one_step(kind: str) -> None:
     """Another replica, which may be ahead, shows the same or more; nothing goes back."""
     chance = random.Random(kind)
     async with rig(["0/2", "0/2", "1/2", "1/2"]) as made:
-        for _ in range(40):
-            change(made, chance)
+        changes(made, chance, 40)
         async with subscriber(made, command="sow_and_subscribe", **KINDS[kind]) as mine:
             await settled(mine, made, KINDS[kind])
             for node in (made.nodes[0], made.nodes[2], made.nodes[1]):
                 await node.stop()
-                for _ in range(10):
-                    change(made, chance)
+                changes(made, chance, 10)
                 await settled(mine, made, KINDS[kind])
                 await node.start()
-                for _ in range(5):
-                    change(made, chance)
+                changes(made, chance, 5)
                 await settled(mine, made, KINDS[kind])
 
 
@@ -165,16 +152,14 @@ async def test_a_client_comes_back_with_its_bookmark(kind: str) -> None:
     """It gets the difference from what it holds, and then that its return is completed."""
     chance = random.Random(kind)
     async with rig(["0/2", "1/2"]) as made:
-        for _ in range(40):
-            change(made, chance)
+        changes(made, chance, 40)
         fields = {"command": "sow_and_subscribe", "ack_type": "processed,completed", **KINDS[kind]}
         async with subscriber(made, **fields) as mine:
             await settled(mine, made, KINDS[kind])
             change(made, chance)
             await settled(mine, made, KINDS[kind])
             held, bookmark = dict(mine.held), format_bookmark(mine.bookmark)
-        for _ in range(25):
-            change(made, chance)
+        changes(made, chance, 25)
         async with subscriber(made, **fields, bookmark=bookmark) as again:
             again.held = held
             await settled(again, made, KINDS[kind])
@@ -197,8 +182,7 @@ async def test_a_view_replaces_another(before: str, now: str, mark: str) -> None
     """The client is sent what leaves, and what it lacks; or everything, if it is of another kind."""
     chance = random.Random(now)
     async with rig(["0/2", "1/2"]) as made:
-        for _ in range(40):
-            change(made, chance)
+        changes(made, chance, 40)
         async with subscriber(made, command="sow_and_subscribe", **KINDS[before]) as mine:
             await settled(mine, made, KINDS[before])
             fields = KINDS[now] | {
@@ -210,8 +194,7 @@ async def test_a_view_replaces_another(before: str, now: str, mark: str) -> None
             await settled(mine, made, wanted)
             begins = [message for message in mine.messages if message["command"] == "group_begin"]
             assert [mark in begin for begin in begins] == [False, True]
-            for _ in range(20):
-                change(made, chance)
+            changes(made, chance, 20)
             await settled(mine, made, wanted)
 
 
@@ -220,11 +203,9 @@ async def test_a_view_is_proved(kind: str) -> None:
     """The checksum is about what the client holds at its bookmark."""
     chance = random.Random(kind)
     async with rig(["0/2", "1/2"]) as made:
-        for _ in range(40):
-            change(made, chance)
+        changes(made, chance, 40)
         async with subscriber(made, command="sow_and_subscribe", **KINDS[kind]) as mine:
-            for _ in range(10):
-                change(made, chance)
+            changes(made, chance, 10)
             await settled(mine, made, KINDS[kind])
             mine.send("heartbeat", command_id="2", sub_id="mine")
             await mine.until(lambda: mine.messages[-1]["command"] == "progress")

@@ -1,0 +1,26 @@
+"""Messages about what the client of a subscription has: its bookmark, and the checksum of its view."""
+
+from sowline.model.bookmark import PositionsByLog, format_bookmark
+from sowline.protocol.request import Request
+from sowline.protocol.server_message import message
+from sowline.serving.outbox.outbox import Outbox
+
+
+def put_progress(outbox: Outbox, sub_id: str, positions: PositionsByLog) -> None:
+    """Put the bookmark of an idle subscription."""
+    outbox.put_behind(message("progress", sids=[sub_id], bookmark=format_bookmark(positions)), (sub_id,))
+
+
+def put_view_checksum(outbox: Outbox, request: Request, bookmark: str, records: int, hash: int) -> None:
+    """Put the checksum of what the client of a subscription should hold at this bookmark."""
+    outbox.put_behind(
+        message(
+            "progress",
+            command_id=request.command_id,
+            sids=[request.sub_id],
+            bookmark=bookmark,
+            records=records,
+            hash=f"{hash:016x}",
+        ),
+        (request.sub_id,),
+    )
