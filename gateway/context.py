@@ -5,6 +5,7 @@ from typing import Self
 
 from gateway.nodes.http import NodeHttp
 from gateway.nodes.node_set import NodeSet
+from gateway.streams.shared_streams import SharedStreams
 from gateway.writes.destination import NodesDestination
 from sowline.config.kafka_options import KafkaConfig
 from sowline.serving.result import QueryLimits
@@ -14,17 +15,17 @@ from sowline.serving.writes.pending_commands import WriteService
 
 @dataclass(frozen=True, slots=True)
 class GatewayContext:
-    """The nodes, the HTTP client of the nodes, the limits of a query, and what writes commands."""
+    """The nodes, the HTTP client of the nodes, the limits of a query, what writes commands, and shared streams."""
 
     nodes: NodeSet
     http: NodeHttp
     limits: QueryLimits
     writes: WriteService
+    streams: SharedStreams
 
     @classmethod
     def of(cls, nodes: NodeSet, http: NodeHttp, limits: QueryLimits, kafka: KafkaConfig) -> Self:
         """Return the context of a gateway that writes to this Kafka."""
         destination = NodesDestination(nodes, http, limits)
-        return cls(
-            nodes, http, limits, WriteService(destination, CommandWriter(kafka, nodes.topics.values()))
-        )
+        writes = WriteService(destination, CommandWriter(kafka, nodes.topics.values()))
+        return cls(nodes, http, limits, writes, SharedStreams(nodes))

@@ -41,7 +41,7 @@ class GatewayService:
             settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max
         )
         context = GatewayContext.of(self._nodes, self._http, limits, settings.kafka_client)
-        self._writer = context.writes.writer
+        self._writer, self._streams = context.writes.writer, context.streams
         self._client_port = ClientPort(settings, USUAL_PORT)
         self._server = Server(
             settings,
@@ -64,6 +64,7 @@ class GatewayService:
             with contextlib.suppress(asyncio.CancelledError):
                 await following
             await self._writer.close()
+            await self._streams.close()
             await self._nodes.close()
             await self._http.close()
 
@@ -102,6 +103,14 @@ class GatewayService:
             "sowline_gateway_nodes_lost",
             "Times that a query service failed while a gateway asked it",
             value=self._announcements.lost,
+        )
+        yield GaugeMetricFamily(
+            "sowline_gateway_streams", "Streams that the gateway follows", value=len(self._streams)
+        )
+        yield CounterMetricFamily(
+            "sowline_subscriptions_fell_behind",
+            "Times that a subscription left live delivery because its client was too slow",
+            value=self._streams.fell_behind,
         )
         yield from self._client_port.metrics(self._server)
 

@@ -4,6 +4,24 @@ from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import message
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.sessions.status import TICKS
+
+
+class ProgressTimer:
+    """Decides, at regular checks, when the client of an idle subscription gets a progress message."""
+
+    def __init__(self) -> None:
+        self._ticks = 0
+        self._sent: PositionsByLog = {}
+
+    def look(self, was_sent: bool, positions: PositionsByLog) -> bool:
+        """Return whether to send the bookmark; `was_sent`: a message was sent since the last check."""
+        self._ticks = 0 if was_sent else self._ticks + 1
+        if self._ticks < TICKS or positions == self._sent:
+            return False
+        self._ticks = 0
+        self._sent = positions
+        return True
 
 
 def put_progress(outbox: Outbox, sub_id: str, positions: PositionsByLog) -> None:

@@ -1,31 +1,60 @@
-"""A connection to a node on which the gateway itself sends many requests at a time, each with one answer."""
+"""A connection to a node for many requests at a time, each with one answer, and for many subscriptions.
+
+It is read as fast as the node sends: what takes the messages of a subscription may not wait for a client.
+"""
 
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
 from gateway.nodes.connections import ConnectionPool, NodeConnection, NodeLost, NodeMessage
 from sowline.errors import SowlineError
-from sowline.serving.authorization.entitlements import EVERYTHING
+from sowline.serving.authorization.entitlements import EVERYTHING, Rights
 
 log = structlog.get_logger()
+
+
+class Follower(Protocol):
+    """One subscription at a node."""
+
+    def note_begun(self, message: NodeMessage) -> None:
+        """Note that the subscription has begun, with the acknowledgement."""
+
+    def note_lost(self, why: Exception) -> None:
+        """Note that no more messages follow: `NodeLost`, or the node's error."""
+
+
+Deliver = Callable[[NodeMessage, Sequence[Any]], None]
+"""Takes a message of one subscription or several, with their followers; at once, and in the order of the node."""
+
+
+def not_followed(message: NodeMessage, followers: Sequence[Follower]) -> None:
+    """Do nothing: no subscription is followed on such channels."""
 
 
 class NodeChannel:
     """An open connection. Call `close`."""
 
-    def __init__(self, connection: NodeConnection, lease: AsyncExitStack) -> None:
+    def __init__(
+        self, name: tuple[str, str], connection: NodeConnection, lease: AsyncExitStack, deliver: Deliver
+    ) -> None:
+        self.name = name
         self.url = connection.url
         connection.is_idle = False
+        self.users = 0
+        """How many use it; the last one to end closes it."""
+        self.is_closing = False
         self._lease = lease
         self._connection = connection
+        self._deliver = deliver
         self._ids = map(str, itertools.count(1))
         self._answers: dict[str, asyncio.Future[NodeMessage]] = {}
+        self._followers: dict[str, Follower] = {}
         self._lost: NodeLost | None = None
         self._sending: set[asyncio.Task[None]] = set()
         self._reading = asyncio.get_running_loop().create_task(self._read())
@@ -37,9 +66,11 @@ class NodeChannel:
 
     async def ask(self, request: Mapping[str, Any]) -> NodeMessage:
         """Return the first message that answers a request; raise the node's error, or `NodeLost`."""
+        return await self._ask(request, next(self._ids))
+
+    async def _ask(self, request: Mapping[str, Any], command_id: str) -> NodeMessage:
         if self._lost is not None:
             raise self._lost
-        command_id = next(self._ids)
         answer: asyncio.Future[NodeMessage] = asyncio.get_running_loop().create_future()
         self._answers[command_id] = answer
         try:
@@ -47,6 +78,25 @@ class NodeChannel:
             return await answer
         finally:
             self._answers.pop(command_id, None)
+
+    async def follow(self, request: Mapping[str, Any], follower: Follower) -> str:
+        """Begin a subscription, and return its name for `unfollow`; raise the node's error, or `NodeLost`.
+
+        The follower gets its messages, the first ones before this returns.
+        """
+        name = next(self._ids)
+        self._followers[name] = follower
+        try:
+            await self._ask({**request, "sub_id": name, "ack_type": "processed"}, name)
+        except BaseException:
+            self.unfollow(name)
+            raise
+        return name
+
+    def unfollow(self, name: str) -> None:
+        """End a subscription."""
+        if self._followers.pop(name, None) is not None and not self.is_lost:
+            self.send_soon({"command": "unsubscribe", "sub_id": name})
 
     def send_soon(self, request: Mapping[str, Any]) -> None:
         """Send a request whose answer does not matter."""
@@ -74,18 +124,37 @@ class NodeChannel:
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(lost)
+        followers, self._followers = self._followers, {}
+        for follower in followers.values():
+            follower.note_lost(lost)
 
     def _take(self, message: NodeMessage) -> None:
-        answer = self._answers.get(message.command_id)
-        if answer is None or answer.done():
+        if message.sids:
+            followers = self._followers
+            found = [followers[name] for name in message.sids if name in followers]
+            if found:
+                self._deliver(message, found)
             return
-        if message.status == "failure":
-            answer.set_exception(SowlineError(message.reason, message.message))
-        else:
-            answer.set_result(message)
+        error = SowlineError(message.reason, message.message) if message.status == "failure" else None
+        follower, answer = (
+            self._followers.get(message.command_id),
+            self._answers.get(message.command_id),
+        )
+        if answer is None or answer.done():
+            if follower is not None and error is not None:
+                del self._followers[message.command_id]
+                follower.note_lost(error)
+            return
+        if error is not None:
+            answer.set_exception(error)
+            return
+        if follower is not None:
+            # At once: messages that need to know where it began may be in the same frame.
+            follower.note_begun(message)
+        answer.set_result(message)
 
     async def close(self) -> None:
-        """Return the connection; requests without an answer get `NodeLost`."""
+        """Return the connection; requests without an answer get `NodeLost`, and followers, too."""
         self._reading.cancel()
         await asyncio.wait([self._reading, *self._sending])
         self._lose(NodeLost(f"{self.url}: the gateway stops"))
@@ -93,29 +162,55 @@ class NodeChannel:
 
 
 class NodeChannels:
-    """A channel to each node, opened when it is first needed, and again after it was lost."""
+    """A channel to each node for each kind of rights, opened when it is first needed, and again after it was lost."""
 
-    def __init__(self, connections: ConnectionPool) -> None:
+    def __init__(self, connections: ConnectionPool, deliver: Deliver = not_followed) -> None:
         self._connections = connections
-        self._open: dict[str, NodeChannel] = {}
-        self._opening: dict[str, asyncio.Lock] = {}
+        self._deliver = deliver
+        self._open: dict[tuple[str, str], NodeChannel] = {}
+        self._opening: dict[tuple[str, str], asyncio.Lock] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
-    async def to(self, url: str) -> NodeChannel:
-        """Return the channel to a node; raise `NodeLost`, or why the node refuses it."""
-        async with self._opening.setdefault(url, asyncio.Lock()):
-            channel = self._open.get(url)
-            if channel is None or channel.is_lost:
-                await self._end(url)
-                stack = AsyncExitStack()
-                connection = await stack.enter_async_context(self._connections.lease(url, EVERYTHING))
-                channel = self._open[url] = NodeChannel(connection, stack)
-            return channel
+    async def to(self, url: str, rights: Rights = EVERYTHING) -> NodeChannel:
+        """Return the channel to a node; raise `NodeLost`, or why the node refuses it.
 
-    async def _end(self, url: str) -> None:
-        if (channel := self._open.pop(url, None)) is not None:
-            await channel.close()
+        It stays open until `end_use` was called as often.
+        """
+        name = url, rights.digest
+        opening = self._opening.setdefault(name, asyncio.Lock())
+        try:
+            async with opening:
+                channel = self._open.get(name)
+                if channel is None or channel.is_lost:
+                    if channel is not None:
+                        self._close(channel)
+                    stack = AsyncExitStack()
+                    connection = await stack.enter_async_context(self._connections.lease(url, rights))
+                    channel = self._open[name] = NodeChannel(name, connection, stack, self._deliver)
+                channel.users += 1
+                return channel
+        finally:
+            if not opening.locked():
+                self._opening.pop(name, None)
+
+    def end_use(self, channel: NodeChannel) -> None:
+        """Note that a user of a channel has ended; close the channel after the last one."""
+        channel.users -= 1
+        if not channel.users:
+            self._close(channel)
+
+    def _close(self, channel: NodeChannel) -> None:
+        if self._open.get(channel.name) is channel:
+            del self._open[channel.name]
+        if not channel.is_closing:
+            channel.is_closing = True
+            task = asyncio.get_running_loop().create_task(channel.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
         """End all channels."""
-        for url in list(self._open):
-            await self._end(url)
+        for channel in list(self._open.values()):
+            self._close(channel)
+        while self._closing:
+            await asyncio.wait(set(self._closing))

@@ -67,6 +67,7 @@ class NodeMessage(msgspec.Struct, gc=False):
     more: bool = False
     up_to: str = ""
     correlation_id: str | None = None
+    sids: tuple[str, ...] = ()
     raw: bytes = b""
 
 

@@ -1,13 +1,14 @@
 """Tries other nodes when one fails, until a request is answered or the time is over."""
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from gateway.nodes.connections import NodeLost, ReusedConnectionEnded
 from gateway.nodes.node_set import RETRY_REASONS, NodeSet
-from gateway.nodes.routing import UNAVAILABLE, Share, unavailable
+from gateway.nodes.routing import UNAVAILABLE, Route, Share, unavailable
 from sowline.errors import SowlineError
 
 FAILOVER_SECONDS = 5.0
@@ -71,3 +72,41 @@ async def replaceable(nodes: NodeSet, url: str, share: Share) -> AsyncIterator[N
         if error.reason in RETRY_REASONS:
             raise NodesFailed([url], error) from None
         raise
+
+
+class NodePart(Protocol):
+    """What one node contributes to an answer, or to a subscription."""
+
+    has_begun: bool
+
+    @property
+    def share(self) -> Share:
+        """The partitions that the node answers for."""
+
+
+P = TypeVar("P", bound=NodePart)
+
+
+def replaced(
+    parts: Sequence[P], wanted: Sequence[Route], new: Callable[[Route], P]
+) -> tuple[list[P], list[P]]:
+    """Return the parts to end, and those for the wanted routes: parts that have begun stay, others are new."""
+    # A part that has begun stays: its instant is as good as a new one.
+    begun = {part.share: part for part in parts if part.has_begun}
+    kept = [begun.get(route.share) or new(route) for route in wanted]
+    return [part for part in parts if not any(part is one for one in kept)], kept
+
+
+async def begin_each(begins: Iterable[Awaitable[None]]) -> None:
+    """Wait until all parts have begun or failed.
+
+    Raise the error of the request, or `NodesFailed` with all nodes that failed.
+    """
+    failures = await asyncio.gather(*begins, return_exceptions=True)
+    errors = [failure for failure in failures if failure is not None]
+    failed = [error for error in errors if isinstance(error, NodesFailed)]
+    for error in errors:
+        if not isinstance(error, NodesFailed):
+            raise error
+    if failed:
+        raise NodesFailed([url for one in failed for url in one.urls], failed[0].error)

@@ -8,7 +8,7 @@ from typing import Any
 from gateway.nodes.announcements import Announcements
 from gateway.nodes.channel import NodeChannels
 from gateway.nodes.connections import ConnectionPool
-from gateway.nodes.routing import Announcement, Route, holder, routes
+from gateway.nodes.routing import LAG_UNKNOWN, Announcement, Route, holder, routes
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
@@ -53,6 +53,12 @@ class NodeSet:
             return round(node.lag_seconds([topic])), self.chance.random()
 
         return holder(self.announcements.nodes, topic, number, rank, avoid)
+
+    def lag_seconds(self, urls: Collection[str], topics: Collection[str]) -> float | None:
+        """Return how far some nodes are behind the logs of these topics; None if that is not known."""
+        lags = [node.lag_seconds(topics) for node in self.announcements.nodes if node.url in urls]
+        found = max(lags, default=LAG_UNKNOWN)
+        return None if found == LAG_UNKNOWN else found
 
     def described(self, topic: str) -> list[Mapping[str, Any]]:
         """Return the descriptions of a topic by the nodes that answer for it; none while partitions are missing."""

@@ -59,6 +59,11 @@ class Part:
         """The node's URL."""
         return self.route.node.url
 
+    @property
+    def share(self) -> Share:
+        """The partitions that the node answers for."""
+        return self.route.share
+
     async def begin(self, pool: ConnectionPool, rights: Rights, request: dict[str, Any]) -> None:
         """Ask the node, and wait for its instant; raise the node's error, or `NodeLost`."""
         self.connection = await self._stack.enter_async_context(pool.lease(self.url, rights))

@@ -27,13 +27,32 @@ class SeenPositions:
 
     def __init__(self) -> None:
         self._positions: PositionsByLog = {}
+        self._followed: dict[int, tuple[PositionsByLog, int]] = {}
+        """Positions of streams of which the client is sent everything, and for how many subscriptions."""
 
     def note(self, positions: Mapping[str, Positions]) -> None:
         """Note the positions of an answer about the current records, or of a live message."""
         _advance(self._positions, positions)
 
+    def follow(self, positions: PositionsByLog) -> None:
+        """Count positions as sent that somebody else advances, until `unfollow`."""
+        _, times = self._followed.get(id(positions), (positions, 0))
+        self._followed[id(positions)] = positions, times + 1
+
+    def unfollow(self, positions: PositionsByLog) -> None:
+        """Keep positions as they are now."""
+        self.note(positions)
+        _, times = self._followed.pop(id(positions))
+        if times > 1:
+            self._followed[id(positions)] = positions, times - 1
+
+    def _note_followed(self) -> None:
+        for positions, _ in self._followed.values():
+            self.note(positions)
+
     def is_ahead_of(self, positions: Mapping[str, Positions]) -> bool:
         """Whether the client was sent a newer position of a partition than the one among these."""
+        self._note_followed()
         return any(
             position < self._positions.get(log, {}).get(number, position)
             for log, held in positions.items()
@@ -45,6 +64,7 @@ class SeenPositions:
 
         Raise `invalid bookmark` if `at_least` is no bookmark of positions.
         """
+        self._note_followed()
         seen = {log: self._positions[log] for log in logs if log in self._positions}
         return newest(seen, parse_bookmark(at_least)) if at_least else seen
 

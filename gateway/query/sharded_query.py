@@ -15,9 +15,9 @@ import orjson
 
 from fanout.engine.groups import MergedGroups
 from gateway.nodes.connections import COMMAND_ID, NodeLost
-from gateway.nodes.failover import NodesFailed, replaceable, with_failover
+from gateway.nodes.failover import NodesFailed, begin_each, replaceable, replaced, with_failover
 from gateway.nodes.node_set import NodeSet
-from gateway.nodes.routing import UNAVAILABLE, Route, unavailable
+from gateway.nodes.routing import UNAVAILABLE, unavailable
 from gateway.query.merge import Key, merged
 from gateway.query.part import Batch, Part
 from sowline.errors import SowlineError
@@ -127,32 +127,15 @@ class ShardedQuery:
     async def _begin_parts(self, request: dict[str, Any], avoid: Collection[str]) -> None:
         """Begin a part on each node of a route; keep those that have begun in an attempt before."""
         wanted = self._nodes.routes(self._topics, self._by_topic(self._floor), avoid)
-        await self._replace_parts(wanted)
-        failures = await asyncio.gather(
-            *(self._begin_part(part, request) for part in self._parts), return_exceptions=True
+        dropped, self._parts = replaced(
+            self._parts, wanted, lambda route: Part(route, has_group=self._has_group)
         )
-        errors = [failure for failure in failures if failure is not None]
-        failed = [error for error in errors if isinstance(error, NodesFailed)]
-        for error in errors:
-            if not isinstance(error, NodesFailed):
-                raise error
-        if failed:
-            raise NodesFailed([url for one in failed for url in one.urls], failed[0].error)
-
-    async def _replace_parts(self, wanted: Sequence[Route]) -> None:
-        """Keep the parts that have begun and are wanted; end the others, and add those that are missing."""
-        # A part that has begun stays: its instant is as good as a new one.
-        begun = {part.route.share: part for part in self._parts if part.has_begun}
-        shares = {route.share for route in wanted}
-        for part in self._parts:
-            if not (part.has_begun and part.route.share in shares):
-                await part.close()
-        self._parts = [begun.get(route.share) or Part(route, has_group=self._has_group) for route in wanted]
+        for part in dropped:
+            await part.close()
+        await begin_each(self._begin_part(part, request) for part in self._parts if not part.has_begun)
 
     async def _begin_part(self, part: Part, request: dict[str, Any]) -> None:
-        """Begin a part, unless it has begun; raise `NodesFailed`, or why no node can answer."""
-        if part.has_begun:
-            return
+        """Begin a part; raise `NodesFailed`, or why no node can answer."""
         share = part.route.share
         async with replaceable(self._nodes, part.url, share):
             await part.begin(self._nodes.connections, self._rights, request)

@@ -36,8 +36,8 @@ from sowline.serving.writes.write_commands import WriteCommands
 SNAPSHOTS_MAX = 8
 """Queries and snapshots of one client that nodes answer at a time: their messages wait outside of its outbox."""
 
-SUBSCRIPTIONS_MAX = 200
-"""Subscriptions of one client: each has a connection to every node."""
+UNSHARED_MAX = 200
+"""Subscriptions of one client to pages and groups, or with an end or a rate: each has a connection to every node."""
 
 
 class GatewayCommands(SessionCommands):
@@ -75,7 +75,8 @@ class GatewayCommands(SessionCommands):
         await asyncio.sleep(0)
 
     async def send_progress(self) -> None:
-        """Do nothing: the nodes send the bookmarks of idle subscriptions, and these are passed on."""
+        """Send the bookmarks of idle subscriptions; called at regular intervals."""
+        await self._subscriptions.send_progress()
 
     def begin(self, request: Request) -> Waiting:
         """Start a command, other than a logon; raise if it is refused."""
@@ -182,10 +183,11 @@ class GatewayCommands(SessionCommands):
     def _new_subscription(self, request: Request, replaced: ServedSubscription | None) -> ServedSubscription:
         options, bookmark_range = request.parsed_options, request.bookmark_range
         topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
-        if len(self._subscriptions) >= SUBSCRIPTIONS_MAX and replaced is None:
+        if replaced is None and _is_unshared(request) and self._unshared_count() >= UNSHARED_MAX:
             raise SowlineError(
                 "too many subscriptions",
-                f"expected at most {SUBSCRIPTIONS_MAX} subscriptions on one connection to a gateway",
+                f"expected at most {UNSHARED_MAX} subscriptions to pages and groups, or with an end or a rate, on one"
+                " connection to a gateway",
             )
         if is_of_view(request, options):
             topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
@@ -204,3 +206,12 @@ class GatewayCommands(SessionCommands):
             self._snapshot_slots,
             cast("ForwardedSubscription | None", replaced),
         )
+
+    def _unshared_count(self) -> int:
+        return sum(_is_unshared(status.request) for status in self._subscriptions.statuses())
+
+
+def _is_unshared(request: Request) -> bool:
+    """Whether a subscription has connections of its own as long as it lives."""
+    options = request.parsed_options
+    return is_of_view(request, options) or options.rate is not None or request.bookmark_range.end is not None

@@ -21,6 +21,7 @@ from fanout.live.throttle import Throttle
 from gateway.nodes.connections import SUB_ID, NodeMessage
 from gateway.query.part import Part
 from gateway.query.seen import SentPositions
+from gateway.streams.member import LiveMessage
 from sowline.config.topics import TopicDefinition
 from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.model.position import Position
@@ -83,8 +84,17 @@ class PassingOutlet:
         """The positions up to which the client was sent everything."""
         return self._sent.positions
 
+    @property
+    def received(self) -> PositionsByLog:
+        """The positions up to which everything was taken."""
+        return self._sent.positions
+
     def begin(self, parts: Sequence[Part], positions: PositionsByLog) -> None:
         """Continue from these positions."""
+        self._sent.note(positions)
+
+    def note(self, positions: PositionsByLog) -> None:
+        """Note that the client was sent everything up to these positions."""
         self._sent.note(positions)
 
     async def take(self, part: Part, received: NodeMessage) -> None:
@@ -114,7 +124,18 @@ class PassingOutlet:
 class _Change:
     """A change that a node has sent whole."""
 
-    __slots__ = ("after", "bookmark", "delivery", "log", "number", "position", "sow_key", "time", "topic")
+    __slots__ = (
+        "after",
+        "bookmark",
+        "delivery",
+        "deltas",
+        "log",
+        "number",
+        "position",
+        "sow_key",
+        "time",
+        "topic",
+    )
 
     def __init__(self, topic: TopicDefinition, received: NodeMessage) -> None:
         relayed = read_relayed_change(received.relayed)
@@ -125,6 +146,7 @@ class _Change:
         self.sow_key = received.sow_key.encode()
         self.after: Position = relayed.after
         self.time = relayed.time
+        self.deltas = Deltas(topic.key_paths)
         reason, body = received.reason or None, bytes(received.data)
         self.delivery: Delivery = relayed_delivery(
             received.command, body, reason, received.correlation_id, relayed
@@ -192,9 +214,28 @@ class ConflatingOutlet:
         if conflated.is_large:
             await self._turn()
             conflated.flush()
-        each = [(change.sow_key, change.delivery, Deltas(change.topic.key_paths))]
-        conflated.take(change.number, change.after, change.time, each)
+        self._add(change)
+
+    def take_now(self, message: LiveMessage) -> None:
+        """Add a change of a shared stream."""
+        if message.change is None:
+            message.change = _Change(self._topics[message.received.topic], message.received)
+        self._add(message.change)
+
+    def _add(self, change: "_Change") -> None:
+        each = [(change.sow_key, change.delivery, change.deltas)]
+        self._conflated[change.topic.name].take(change.number, change.after, change.time, each)
         self._received.note({change.log: {change.number: change.position}})
+
+    @property
+    def is_large(self) -> bool:
+        """Whether more is held back than an outbox may hold."""
+        return any(conflated.is_large for conflated in self._conflated.values())
+
+    @property
+    def received(self) -> PositionsByLog:
+        """The positions up to which everything was taken."""
+        return self._received.positions
 
     def note(self, positions: PositionsByLog) -> None:
         """Note that nodes have sent everything up to these positions."""
@@ -345,8 +386,7 @@ class PacingOutlet:
             await asyncio.sleep(self._throttle.seconds(len(change.delivery.body), change.time))
         await self._turn()
         self.form = self._forms[change.topic.name]
-        keys = change.topic.key_paths
-        payload = payload_of(change.sow_key, change.delivery, self.form, Deltas(keys), change.time)
+        payload = payload_of(change.sow_key, change.delivery, self.form, change.deltas, change.time)
         if payload is not None:
             put_payload(self, change.topic.name, payload, change.bookmark, more=False)
         self._sent.note({change.log: {change.number: change.position}})

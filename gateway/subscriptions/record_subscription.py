@@ -1,31 +1,36 @@
-"""A client's subscription to records: one subscription at each node, whose messages are passed on.
+"""A client's subscription to records: a member of a shared stream, or one with subscriptions of its own at the nodes.
 
 The live messages of a record come from the node that holds its partition, in its order, and each message has the
 bookmark of its partition. So they need no merging. The snapshot is one group, made of the groups of all nodes. The
-live messages of a node wait until it has been sent: the gateway does not read on from that connection.
+live messages wait until it has been sent.
 
-If a node is lost, all partitions continue from the positions that the client was sent, at the nodes that hold them
-now.
+A subscription that begins now joins the shared stream of all that ask for the same. It has subscriptions of its own
+while its client lacks changes that the stream has passed: it came back with a bookmark, was paused, or is slow. Then
+the gateway reads no faster than the client. Once the client has what the members have, it joins the stream. If a
+node is lost, all partitions continue from the positions that the client was sent, at the nodes that hold them now.
 """
 
 import asyncio
+import contextlib
 import itertools
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from fanout.live.progress import put_view_checksum
+from fanout.live.progress import ProgressTimer, put_view_checksum
 from gateway.context import GatewayContext
 from gateway.nodes.connections import COMMAND_ID, SUB_ID, NodeLost, NodeMessage
-from gateway.nodes.failover import AGAIN_SECONDS
+from gateway.nodes.failover import AGAIN_SECONDS, FAILOVER_SECONDS
 from gateway.nodes.routing import UNAVAILABLE
 from gateway.query.part import Part
 from gateway.query.seen import SeenPositions, newest
 from gateway.query.sharded_query import ShardedQuery
+from gateway.streams.member import Member
+from gateway.streams.stream import SharedStream
 from gateway.subscriptions.checksum import NodeChecksums
-from gateway.subscriptions.outlets import outlet_of
+from gateway.subscriptions.outlets import ConflatingOutlet, PassingOutlet, outlet_of
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, parse_bookmark
 from sowline.model.bookmark_range import range_text, split_range
@@ -44,6 +49,9 @@ from sowline.serving.outbox.group import (
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
+
+JOIN_AGAIN_SECONDS = 1.0
+"""The time between two attempts to follow a stream, for a subscription that is served without it meanwhile."""
 
 LATER_ID = "later"
 """The id of a command about that subscription."""
@@ -96,7 +104,24 @@ class ForwardedSubscription:
         """The bookmark of the end, if it is known."""
         self._nodes_are_paused = False
         """Whether the nodes of the query began paused."""
+        self._progress_timer = ProgressTimer()
+        is_endless = isinstance(self._outlet, PassingOutlet | ConflatingOutlet)
+        self._sharing = cast("PassingOutlet | ConflatingOutlet", self._outlet) if is_endless else None
+        """The outlet, if it can take the messages of a shared stream."""
+        self._streams = context.streams
+        self._stream: SharedStream | None = None
+        self._member: Member | None = None
+        """What it is in the stream; None while it has a subscription of its own at the nodes."""
+        self._joined = asyncio.Event()
+        """Whether it has become a member, or can't become one of this stream."""
+        self._caught_up = asyncio.Event()
+        """Whether the nodes have sent everything from before its own subscription began."""
+        self._at_nodes = asyncio.Event()
+        """Whether it has a subscription of its own at all nodes."""
+        self._taking = 0
+        """Messages that wait for the client now."""
         self._checksum: NodeChecksums | None = None
+        self._is_proving = False
         self._checking = asyncio.Lock()
         self._numbers = itertools.count(1)
         self._owes_completed = "completed" in request.acks
@@ -118,12 +143,17 @@ class ForwardedSubscription:
         request = self._request
         mark: Mark = "reset" if self._is_replacement else None
         try:
+            if self._joins_at_once:
+                await self._begin_in_stream(mark)
+                request, mark = await self._leave_stream(), None
             while True:
                 began = time.monotonic()
                 try:
                     await self._begin(request, mark)
-                    await self._send_all()
-                    return self._completed()
+                    if await self._send_all():
+                        return self._completed()
+                    request, mark = await self._leave_stream(), None
+                    continue
                 except NodeLost:
                     # Continue where the client is, at the nodes that hold the partitions now.
                     request, mark = self._continued(), None
@@ -133,8 +163,159 @@ class ForwardedSubscription:
                 await asyncio.sleep(max(0.0, began + AGAIN_SECONDS - time.monotonic()))
         finally:
             self._fail_checksum()
+            self._detach()
             if self._query is not None:
                 await self._query.close()
+
+    # as a member of a shared stream
+
+    @property
+    def _joins_at_once(self) -> bool:
+        """Whether it can begin in a shared stream. One that comes back has to catch up first, by itself."""
+        request = self._request
+        return (
+            self._sharing is not None
+            and request.bookmark_range.begins_now
+            and (request.has_snapshot or not request.demands_fresh)
+        )
+
+    async def _begin_in_stream(self, mark: Mark) -> None:
+        """Join the stream, and send the snapshot, if there is one, of positions at which the stream is or will be."""
+        assert self._sharing is not None
+        request, outlet = self._request, self._sharing
+        stream = await self._streams.use(request, self._topics, self._rights, relays=outlet.relays)
+        member = self._attach(stream)
+        # Not before the stream's positions: what it has sent until now never comes again.
+        floor = newest(self._seen.floor(self._logs, request.at_least), stream.positions)
+        if request.has_snapshot:
+            self.is_querying = True
+            async with self._snapshot_slots:
+                floor = await self._send_snapshot(mark, floor)
+            self.is_querying = False
+        else:
+            self._acknowledge_begun(floor)
+            if self._owes_completed:
+                self._owes_completed = False
+                self._outbox.put(self._completed(), (self._sub_id,))
+            if self._owes_stats:
+                self._owes_stats = False
+                result = Result(lag_seconds=stream.lag_seconds())
+                self._outbox.put(ack("stats", request.command_id, **result.stats), (self._sub_id,))
+        self._release(member)
+
+    async def _send_snapshot(self, mark: Mark, floor: PositionsByLog) -> PositionsByLog:
+        """Send the records as a group, with the acknowledgements; return their positions."""
+        request, context = msgspec.structs.replace(self._request, bookmark=""), self._context
+        query = ShardedQuery(context.nodes, request, self._topics, self._rights, context.limits, floor)
+        try:
+            await query.begin()
+            self._acknowledge_begun(query.positions)
+            await send_group(self._outbox, request, query, mark)
+            acknowledge(
+                self._outbox,
+                request,
+                query.bookmark,
+                query.result if self._owes_stats else None,
+                is_completed=self._owes_completed,
+            )
+            self._owes_stats = self._owes_completed = False
+            return query.positions
+        finally:
+            await query.close()
+
+    def _acknowledge_begun(self, positions: PositionsByLog) -> None:
+        self.has_begun = True
+        self._outlet.begin((), positions)
+        self._seen.note(positions)
+        bookmark = format_bookmark(positions)
+        acknowledge_processed(self._outbox, self._request, bookmark=bookmark, sub_id=self._sub_id)
+
+    def _attach(self, stream: SharedStream) -> Member:
+        """Become a member of a stream, whose messages wait until `_release`."""
+        assert self._sharing is not None
+        sink = self._sharing if isinstance(self._sharing, ConflatingOutlet) else None
+        self._stream, self._member = stream, stream.join(self._outbox, self._sub_id, sink)
+        return self._member
+
+    def _release(self, member: Member) -> None:
+        """Let the stream send to the client from now on, from where it is."""
+        assert self._sharing is not None
+        member.release(self._sharing.received)
+        if self._is_stopped or not self._going.is_set():
+            member.leave()
+        if member.is_in:
+            self._seen.follow(member.stream_positions)
+            member.on_leaving = self._note_leaving
+
+    def _note_leaving(self) -> None:
+        """Count the client's positions as they are now, not as the stream goes on."""
+        assert self._member is not None
+        self._seen.unfollow(self._member.stream_positions)
+
+    async def _leave_stream(self) -> Request:
+        """Wait until the client has to leave the stream and has room again; return the request to go on with."""
+        assert self._member is not None
+        async with running([self._outlet.run()] if self._outlet.relays else []):
+            await self._member.left()
+        if self._outbox.full:
+            self._context.streams.fell_behind += 1
+        self._detach()
+        await self._turn()
+        return self._continued()
+
+    def _detach(self) -> None:
+        """Leave the stream, if it is a member of one; keep where the client is."""
+        member, stream = self._member, self._stream
+        self._member = self._stream = None
+        if stream is None:
+            return
+        if member is not None:
+            member.leave()
+            stream.drop(member)
+            if member.sink is None and self._sharing is not None:
+                self._sharing.note(member.begun)
+        self._streams.end_use(stream)
+
+    async def _join_when_level(self) -> None:
+        """Join the stream once the client was sent as much as its members."""
+        assert self._sharing is not None
+        await self._caught_up.wait()
+        while True:
+            try:
+                stream = await self._streams.use(
+                    self._request, self._topics, self._rights, relays=self._sharing.relays
+                )
+            except SowlineError:
+                # Its own subscription goes on; a stream of the same nodes may begin later.
+                await asyncio.sleep(JOIN_AGAIN_SECONDS)
+                continue
+            self._stream = stream
+            self._join_if_level()
+            await self._joined.wait()
+            if self._member is not None:
+                return
+            self._joined.clear()
+            self._detach()
+
+    def _join_if_level(self) -> None:
+        """Become a member of the stream if the client was sent all that the members were."""
+        stream = self._stream
+        assert stream is not None
+        assert self._sharing is not None
+        if stream.is_over:
+            self._joined.set()
+            return
+        # A change that waits for the client would be sent by the stream, too.
+        if self._taking or self._is_proving or self._is_stopped or not self._going.is_set():
+            return
+        received = self._sharing.received
+        for log, of in stream.positions.items():
+            mine = received.get(log, {})
+            if any(number not in mine or mine[number] < position for number, position in of.items()):
+                return
+        self._release(self._attach(stream))
+        self._at_nodes.clear()
+        self._joined.set()
 
     def _continued(self) -> Request:
         """Return the request of a client that comes back with its bookmark."""
@@ -168,6 +349,9 @@ class ForwardedSubscription:
 
     async def _begin(self, request: Request, mark: Mark) -> None:
         """Begin at all nodes; send the group, if there is one, and the acknowledgements that are due."""
+        self._at_nodes.clear()
+        self._joined.clear()
+        self._caught_up.clear()
         before, self._query = self._query, None
         if before is not None:
             await before.close()
@@ -190,6 +374,7 @@ class ForwardedSubscription:
         # (test_pause_and_resume_while_the_snapshot_is_sent).
         if self._nodes_are_paused == self._going.is_set():
             await self._tell(query, "resume" if self._nodes_are_paused else "pause")
+        self._at_nodes.set()
 
     async def _begun(self, request: Request, *, has_group: bool) -> ShardedQuery:
         """Return a subscription that has begun at all nodes."""
@@ -254,11 +439,31 @@ class ForwardedSubscription:
         bookmark = format_bookmark(self._outlet.sent)
         return ack("completed", self._request.command_id, bookmark=bookmark, sub_id=self._sub_id)
 
-    async def _send_all(self) -> None:
-        """Send the changes of all nodes; return at the end, or raise when one is lost or begins with a new group."""
+    async def _send_all(self) -> bool:
+        """Send the changes of all nodes; raise when one is lost or begins with a new group.
+
+        Return whether the requested end is reached. If not, the subscription is a member of a stream.
+        """
         assert self._query is not None
-        async with running(self._take_from(part) for part in self._query.parts):
-            await self._outlet.run()
+        steps = [self._take_from(part) for part in self._query.parts]
+        if self._sharing is not None:
+            steps.append(self._join_when_level())
+        sending = [asyncio.ensure_future(self._outlet.run()), asyncio.ensure_future(self._joined.wait())]
+        try:
+            async with running(steps):
+                await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
+        except (NodeLost, FreshGroup):
+            if self._member is None:
+                raise
+        finally:
+            for one in sending:
+                one.cancel()
+        if self._member is None:
+            await sending[0]
+            return True
+        query, self._query = self._query, None
+        await query.close()
+        return False
 
     async def _turn(self) -> None:
         """Wait until the client is not paused, and its outbox has room."""
@@ -290,11 +495,19 @@ class ForwardedSubscription:
                     raise FreshGroup("reset" if received.reset else None)
 
     async def _take(self, received: NodeMessage, part: Part) -> None:
-        await self._outlet.take(part, received)
+        if self._member is not None:
+            return  # the stream sends it
+        self._taking += 1
+        try:
+            await self._outlet.take(part, received)
+        finally:
+            self._taking -= 1
         positions = parse_bookmark(received.bookmark)
         self._seen.note(positions)
         by_topic = {self._names[log]: held for log, held in positions.items()}
         self._context.nodes.announcements.note(part.url, by_topic)
+        if self._stream is not None:
+            self._join_if_level()
 
     async def _note_ack(self, part: Part, received: NodeMessage) -> None:
         assert self._query is not None
@@ -308,16 +521,25 @@ class ForwardedSubscription:
             await self._outlet.complete(part, received)
         part.note_ack(received)
         self._acknowledge(self._query)
+        if all(one.is_completed for one in self._query.parts):
+            self._caught_up.set()
 
     # the interface of a session
 
     def stop(self) -> None:
         """Send nothing more, from now on."""
         self._is_stopped = True
+        self._leave()
+
+    def _leave(self) -> None:
+        """Leave the stream; its messages that wait for the snapshot are read again by the subscription itself."""
+        if self._member is not None:
+            self._member.leave()
 
     def pause(self) -> None:
         """Send nothing more until `resume`."""
         self._going.clear()
+        self._leave()
         self._tell_soon("pause")
 
     def resume(self) -> None:
@@ -326,8 +548,16 @@ class ForwardedSubscription:
         self._tell_soon("resume")
 
     def quiet_position(self) -> PositionsByLog | None:
-        """Return None: the nodes send the bookmarks of idle subscriptions."""
-        return None
+        """Return its bookmark if the client should be sent that now: if it is idle in a stream.
+
+        Otherwise return None: the nodes send the bookmarks of idle subscriptions, and these are passed on.
+        """
+        member = self._member
+        if member is None or not member.is_in or self._sharing is None or self.is_querying:
+            return None
+        was_sent, member.was_sent = member.was_sent, False
+        sent = member.sent if member.sink is None else self._sharing.sent
+        return sent if self._progress_timer.look(was_sent, sent) else None
 
     def subscription_status(self) -> SubscriptionStatus:
         """Return whether it is live; how far it is behind is known to the nodes only."""
@@ -351,27 +581,42 @@ class ForwardedSubscription:
     async def prove(self, request: Request) -> None:
         """Send a checksum of the records that the client should hold; raise if there can't be one."""
         async with self._checking:
-            if self._query is None:
-                raise SowlineError(
-                    "not ready", "the subscription is beginning at its query services; retry shortly"
-                )
+            if self._query is None and self._member is None:
+                raise _not_ready()
             if not self._going.is_set() or self._is_paced:
                 raise SowlineError(
                     "not supported", "expected a subscription without an end or a rate that is not paused"
                 )
-            checksum = NodeChecksums(f"checksum {next(self._numbers)}", len(self._query.parts))
-            self._checksum = checksum
+            self._is_proving = True
             try:
-                await self._tell(self._query, "heartbeat", checksum.command_id)
-                await checksum.wait()
-                # The client compares at the bookmark of the checksum, and needs what was held back.
-                self._outlet.flush()
-                put_view_checksum(self._outbox, request, checksum.bookmark, checksum.records, checksum.hash)
-            except NodeLost:
-                raise _lost() from None
+                await self._prove_at_nodes(request)
             finally:
-                self._checksum = None
-                checksum.is_sent.set()
+                self._is_proving = False
+                if self._stream is not None and self._member is None:
+                    self._join_if_level()
+
+    async def _prove_at_nodes(self, request: Request) -> None:
+        if self._member is not None:
+            # The nodes make checksums in order with the messages of one client.
+            self._leave()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FAILOVER_SECONDS):
+                    await self._at_nodes.wait()
+        if self._query is None:
+            raise _not_ready()
+        checksum = NodeChecksums(f"checksum {next(self._numbers)}", len(self._query.parts))
+        self._checksum = checksum
+        try:
+            await self._tell(self._query, "heartbeat", checksum.command_id)
+            await checksum.wait()
+            # The client compares at the bookmark of the checksum, and needs what was held back.
+            self._outlet.flush()
+            put_view_checksum(self._outbox, request, checksum.bookmark, checksum.records, checksum.hash)
+        except NodeLost:
+            raise _lost() from None
+        finally:
+            self._checksum = None
+            checksum.is_sent.set()
 
     def _fail_checksum(self) -> None:
         if self._checksum is not None:
@@ -399,6 +644,10 @@ def _end_of(parts: Sequence[Part]) -> str:
     for part in parts:
         positions = lay_over(positions, parse_bookmark(part.up_to))
     return format_bookmark(positions)
+
+
+def _not_ready() -> SowlineError:
+    return SowlineError("not ready", "the subscription is beginning at its query services; retry shortly")
 
 
 def _lost() -> SowlineError:

@@ -50,6 +50,7 @@ class LiveSubscription:
         self.as_deltas = Addressee((sub_id,), self.form, frozenset({options.select}))
         self.whole = self.as_deltas._replace(form=self.form._replace(delta=False))
         self.relays = selection.relays
+        self.shares = selection.shares
         self.readable = selection.readable
         self.positions: Positions = {}
         self.was_sent = False
@@ -137,11 +138,11 @@ def deliver(
     """Put the messages of a change into the outboxes, and return their number.
 
     Subscriptions of one client share a message. It has the fields that any of them selects; if one of them needs the
-    whole record, all get it.
+    whole record, all get it. Subscriptions of a gateway are those of many clients: there only equal messages are one.
     """
     change = seen.change
     deltas = Deltas(topic.definition.key_paths)
-    due: dict[tuple[Outbox, str], _Due] = {}
+    due: dict[tuple[Outbox, str, Form | None], _Due] = {}
     relayed = 0
     for live_subscription, meant in found:
         delivery = live_subscription.entitled(meant)
@@ -162,11 +163,15 @@ def deliver(
                     continue
                 one = live_subscription.as_deltas
         live_subscription.was_sent = True
-        slot = live_subscription.outbox, delivery.command
+        slot = (
+            live_subscription.outbox,
+            delivery.command,
+            one.form if live_subscription.shares else None,
+        )
         other = due.get(slot)
         due[slot] = (delivery, one) if other is None else (delivery, other[1].with_(one))
     messages: dict[tuple[str, str | None, Addressee], bytes] = {}
-    for (outbox, command), (delivery, addressee) in due.items():
+    for (outbox, command, _), (delivery, addressee) in due.items():
         # The reason is part of the key: a user who may not see the new record gets `oof` with reason `entitlement`
         # and the previous body. Shared by the command alone, the message of another user would reveal the new one.
         kind = command, delivery.reason, addressee

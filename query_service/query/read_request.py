@@ -127,6 +127,7 @@ def selection_of(request: Request) -> Selection:
         sow_keys=tuple(key.encode() for key in request.sow_keys),
         merges=request.merges,
         relays=request.relays,
+        shares=request.shares,
     )
 
 

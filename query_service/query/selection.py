@@ -27,6 +27,8 @@ class Selection:
     """Whether a gateway merges the answer: then it has what to sort by, and the states of groups."""
     relays: bool = False
     """Whether a gateway makes the client's messages: then it has each change whole."""
+    shares: bool = False
+    """Whether a gateway passes the messages on to several clients: then only equal ones are sent as one."""
     hides: bool = False
     """Whether the user may not see some records. Then the counts of records read are hidden too."""
     live: Filter | None = field(default=None, compare=False)

@@ -5,6 +5,7 @@ import contextlib
 
 from fanout.engine.delivery import whole_payload
 from fanout.live.change_message import put_payload
+from fanout.live.progress import ProgressTimer
 from fanout.live.request_checks import GONE
 from query_service.context import ServiceContext
 from query_service.live.subscription import LiveSubscription
@@ -21,7 +22,6 @@ from query_service.subscriptions.bookmark_resolver import (
 )
 from query_service.subscriptions.catch_up import BookmarkExpired, CatchUp
 from query_service.subscriptions.end import Ends, ends_of, known_end
-from query_service.subscriptions.progress import ProgressTimer
 from query_service.subscriptions.replacement import HeldRecords, ReplacementQuery
 from query_service.subscriptions.replay import Replay
 from query_service.subscriptions.subscribed_topics import SubscribedTopics

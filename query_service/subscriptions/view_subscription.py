@@ -9,7 +9,7 @@ from fanout.engine.delivery import whole_payload
 from fanout.engine.shown import ShownRecord, in_order, no_longer_shown
 from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
 from fanout.live.change_message import put_payload
-from fanout.live.progress import put_view_checksum
+from fanout.live.progress import ProgressTimer, put_view_checksum
 from fanout.live.request_checks import GONE, check_endless, check_view_replaced
 from fanout.live.shown_records import records_relayed, records_shown
 from query_service.context import ServiceContext
@@ -29,7 +29,7 @@ from query_service.subscriptions.bookmark_resolver import (
 )
 from query_service.subscriptions.catch_up import BookmarkExpired, changes_since
 from query_service.subscriptions.open_views import OpenViews
-from query_service.subscriptions.progress import ProgressTimer, positions_between
+from query_service.subscriptions.progress import positions_between
 from query_service.topics.state import TopicState
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, PositionsByLog

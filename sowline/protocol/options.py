@@ -164,6 +164,22 @@ def for_nodes(text: str) -> str:
     return ",".join(fastest if option.startswith("rate=") else option for option in options)
 
 
+_NOT_OF_STREAMS = frozenset(
+    {"replace", "pause", "current", "reset", "bookmark_not_found", "rate", "conflation", "conflation_key"}
+)
+_NOT_OF_RELAYED = frozenset({"select", "timestamp", "no_sowkey", "no_empties", "send_keys"})
+
+
+def for_stream(text: str, *, relays: bool) -> str:
+    """Return the options that decide what live messages a subscription to records gets, in one order.
+
+    A gateway follows subscriptions with the same ones as one. If it `relays`, it makes the messages itself, and needs
+    only what decides which changes they are about.
+    """
+    left_out = _NOT_OF_STREAMS | _NOT_OF_RELAYED if relays else _NOT_OF_STREAMS
+    return ",".join(sorted({one for one in _split(text) if one.partition("=")[0] not in left_out}))
+
+
 def _consistent(options: Options) -> Options:
     if bool(options.grouping) is not bool(options.projection):
         raise _invalid("expected grouping=[…] and projection=[…] together, got one of them")

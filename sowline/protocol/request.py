@@ -130,6 +130,8 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     """Whether a gateway asks, which merges the answer with those of other query services."""
     relays: bool = False
     """Whether a gateway asks, which makes the client's messages itself from whole changes."""
+    shares: bool = False
+    """Whether a gateway asks, which passes the messages of the subscription on to several clients."""
 
     @property
     def acks(self) -> frozenset[str]:

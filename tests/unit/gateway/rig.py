@@ -134,6 +134,7 @@ class Rig:
             announcements = Announcements([node.url for node in self.nodes], Credentials())
             topics = {topic.name: topic for topic in self.whole.topics.topics}
             self.node_set = NodeSet(topics, announcements, ConnectionPool(Credentials()))
+            self.context = GatewayContext.of(self.node_set, self.http, self.limits, {})
             stack.push_async_callback(self.node_set.close)
             stack.push_async_callback(self.http.close)
             following = asyncio.create_task(announcements.follow())
@@ -153,6 +154,7 @@ class Rig:
             session.close()
         following.cancel()
         await asyncio.wait([following])
+        await self.context.streams.close()
         await self.node_set.channels.close()
         commands = [task for task in asyncio.all_tasks() if _name(task).startswith("CommandRunner.")]
         if commands:
@@ -177,8 +179,7 @@ class Rig:
         """Return a client of the gateway."""
         login = LoginSession(Identity("", (), rights, ANYBODY.proof))
         outbox = Outbox(1 << 20)
-        context = GatewayContext.of(self.node_set, self.http, self.limits, {})
-        session = Session(GatewayCommands(context, outbox, login), outbox, login)
+        session = Session(GatewayCommands(self.context, outbox, login), outbox, login)
         self.sessions.append(session)
         return RigClient(session)
 

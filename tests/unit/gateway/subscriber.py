@@ -22,7 +22,7 @@ class Subscriber:
         self.held: dict[str, Json] = {}
         self.messages: list[Json] = []
         self.bookmark: dict[str, Any] = {}
-        self._reading: asyncio.Task[None] | None = None
+        self._has_snapshot = False
         self._news = asyncio.Event()
 
     def send(self, command: str, **fields: Any) -> None:
@@ -42,17 +42,7 @@ class Subscriber:
         self.messages.append(message)
         if message["command"] in ("publish", "oof", "progress"):
             assert message["sids"] == ["mine"]
-        if message["command"] == "group_begin" and message.get("reset"):
-            self.held.clear()
-        for record in message["records"] if message["command"] == "sow" else ():
-            self.held[record["sow_key"]] = record["data"]
-        if message["command"] == "publish":
-            if message.get("delta"):
-                self.held[message["sow_key"]] = self.held.get(message["sow_key"], {}) | message["data"]
-            else:
-                self.held[message["sow_key"]] = message["data"]
-        if message["command"] == "oof":
-            del self.held[message["sow_key"]]
+        self._apply(message)
         if message["command"] in ("publish", "oof", "progress", "group_end"):
             for log, positions in parse_bookmark(message["bookmark"]).items():
                 before = self.bookmark.get(log, {})
@@ -61,6 +51,26 @@ class Subscriber:
                     ((number, position),) = positions.items()
                     assert position > before.get(number, position._replace(offset=-2)), "sent twice"
                 self.bookmark.setdefault(log, {}).update(positions)
+
+    def _apply(self, message: Json) -> None:
+        """Change what is held."""
+        if message["command"] == "group_begin":
+            self._has_snapshot = True
+            if message.get("reset"):
+                self.held.clear()
+        for record in message["records"] if message["command"] == "sow" else ():
+            self.held[record["sow_key"]] = record["data"]
+        if message["command"] == "publish":
+            if message.get("delta"):
+                record = self.held.get(message["sow_key"], {}) | message["data"]
+                gone = message.get("removed", ())
+                self.held[message["sow_key"]] = {
+                    name: one for name, one in record.items() if f"/{name}" not in gone
+                }
+            else:
+                self.held[message["sow_key"]] = message["data"]
+        if message["command"] == "oof" and (self._has_snapshot or message["sow_key"] in self.held):
+            del self.held[message["sow_key"]]
 
     async def until(self, condition: Any, what: str = "") -> None:
         """Wait until a condition holds."""

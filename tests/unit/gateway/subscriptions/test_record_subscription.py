@@ -152,10 +152,10 @@ async def test_pause_and_resume_across_a_failover() -> None:
     """A paused subscription stays paused at another node, and continues from where it was."""
     async with rig(["0/1", "0/1"]) as made, subscriber(made, command="sow_and_subscribe") as mine:
         await mine.until(lambda: any(one["command"] == "group_end" for one in mine.messages))
+        node = serving(made, mine)
         mine.send("pause", command_id="p", ack_type="processed")
         await asyncio.sleep(0.1)
         made.put({"id": 1, "v": 1})
-        node = serving(made, mine)
         await node.stop()
         await asyncio.sleep(0.5)
         assert not mine.held
@@ -419,8 +419,10 @@ def completed(mine: Subscriber, count: int) -> bool:
 def serving(made: Rig, mine: Subscriber) -> Node:
     """Return the one node that a subscription is at."""
     commands = cast(Any, mine.client.session.commands)
-    (part,) = commands._subscriptions._entries["mine"].subscription._query.parts
-    return next(node for node in made.nodes if node.url == part.url)
+    subscription = commands._subscriptions._entries["mine"].subscription
+    stream, query = subscription._stream, subscription._query
+    (url,) = [part.url for part in query.parts] if stream is None else stream.urls
+    return next(node for node in made.nodes if node.url == url)
 
 
 @pytest.mark.parametrize("options", ["", "pause"])

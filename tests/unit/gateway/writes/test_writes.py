@@ -69,7 +69,7 @@ def client_of(made: Rig, log: FakeLog, rights: Rights = EVERYTHING) -> RigClient
     context = GatewayContext.of(made.node_set, made.http, made.limits, {})
     writes = WriteService(context.writes.destination, cast(Any, log))
     login, outbox = LoginSession(Identity("", (), rights, ANYBODY.proof)), Outbox(1 << 20)
-    context = GatewayContext(made.node_set, made.http, made.limits, writes)
+    context = GatewayContext(made.node_set, made.http, made.limits, writes, made.context.streams)
     session = Session(GatewayCommands(context, outbox, login), outbox, login)
     made.sessions.append(session)
     return RigClient(session)

@@ -1,0 +1,1 @@
+"""Shared streams: the changes that several clients ask for, followed once at the nodes."""

@@ -1,0 +1,241 @@
+"""A client's subscription within a shared stream: what it is sent, and when it has to leave."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from gateway.nodes.connections import NodeMessage
+from gateway.query.seen import newest
+from sowline.errors import SowlineError
+from sowline.model.bookmark import Positions, PositionsByLog
+from sowline.model.position import Position
+from sowline.serving.outbox.outbox import Outbox
+
+HELD_BYTES_MAX = 1 << 20
+"""Bytes of live messages that may wait for the snapshot of one subscription."""
+
+HELD_BYTES_TOTAL = 256 << 20
+"""Bytes that may wait so for all subscriptions of a gateway."""
+
+
+class HeldBytes:
+    """The bytes of live messages that wait for snapshots, of all subscriptions together."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+
+class LiveMessage:
+    """A live message of a node; it is decoded once for all members of its streams."""
+
+    __slots__ = ("_head", "_tail", "_texts", "change", "log", "number", "position", "received")
+
+    def __init__(self, received: NodeMessage, log: str, number: int, position: Position) -> None:
+        self.received = received
+        self.log = log
+        self.number = number
+        self.position = position
+        self.change: Any = None
+        """What the first sink has made of it, for the others."""
+        self._head = b""
+        self._tail = b""
+        self._texts: dict[bytes, bytes] = {}
+
+    def text_for(self, sids: bytes) -> bytes:
+        """Return the message to the subscriptions of a client with these names, which are a JSON array."""
+        text = self._texts.get(sids)
+        if text is None:
+            if not self._head:
+                raw = self.received.raw
+                # Nothing that a client chose stands before the names.
+                start = raw.index(_SIDS) + len(_SIDS)
+                self._head, self._tail = raw[:start], raw[raw.index(b"]", start) + 1 :]
+            text = self._texts[sids] = b"%b%b%b" % (self._head, sids, self._tail)
+        return text
+
+
+_SIDS = b'"sids":'
+
+
+class Sink(Protocol):
+    """Takes the changes of a member whose messages are made at the gateway."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether more waits for the client than its outbox may hold."""
+
+    def take_now(self, message: LiveMessage) -> None:
+        """Take a change."""
+
+    def note(self, positions: PositionsByLog) -> None:
+        """Note that nodes have sent everything up to these positions."""
+
+
+class Member:
+    """One subscription of one client in a stream. Until `release`, its messages wait."""
+
+    __slots__ = (
+        "_held",
+        "_held_bytes",
+        "_left",
+        "_skipped",
+        "_total",
+        "begun",
+        "error",
+        "is_in",
+        "on_leaving",
+        "outbox",
+        "sids",
+        "sink",
+        "stream_positions",
+        "sub_id",
+        "was_sent",
+    )
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        sub_id: str,
+        sink: Sink | None,
+        stream_positions: PositionsByLog,
+        total: HeldBytes,
+    ) -> None:
+        """Prepare a member; with a `sink`, that takes the changes, otherwise they are passed on."""
+        self.outbox = outbox
+        self.sub_id = sub_id
+        self.sids = msgspec.json.encode([sub_id])
+        self.sink = sink
+        self.stream_positions = stream_positions
+        self.begun: PositionsByLog = {}
+        self.was_sent = False
+        self.is_in = True
+        self.error: SowlineError | None = None
+        self.on_leaving: Callable[[], None] | None = None
+        self._held: list[LiveMessage] | None = []
+        self._held_bytes = 0
+        self._total = total
+        self._skipped: dict[tuple[str, int], Position] = {}
+        """By log and partition, the position up to which the client has everything from elsewhere."""
+        self._left: asyncio.Future[None] | None = None
+
+    @property
+    def sent(self) -> PositionsByLog:
+        """The positions up to which the client was sent everything, or will be by its sink."""
+        if self._held is not None:
+            return self.begun
+        skipped: dict[str, Positions] = {}
+        for (log, number), position in self._skipped.items():
+            skipped.setdefault(log, {})[number] = position
+        return newest(self.stream_positions, skipped)
+
+    def release(self, begun: PositionsByLog) -> None:
+        """Send what has waited, from these positions on, and then each message as it comes."""
+        self.begun = begun
+        held, self._held = self._held or [], None
+        self._drop_held()
+        self._skipped = {
+            (log, number): position for log, of in begun.items() for number, position in of.items()
+        }
+        for message in held:
+            if not self.is_in:
+                break
+            if self.wants(message):
+                if self.sink is None:
+                    put_to_client(message, [self])
+                else:
+                    self.take(message)
+        at = self.stream_positions
+        self._skipped = {
+            (log, number): position
+            for (log, number), position in self._skipped.items()
+            if (held_at := at.get(log, {}).get(number)) is None or held_at < position
+        }
+
+    def wants(self, message: LiveMessage) -> bool:
+        """Whether a message must be sent now; hold it back if the snapshot is not sent yet."""
+        if self._held is not None:
+            self._hold(message)
+            return False
+        if self._skipped:
+            name = message.log, message.number
+            until = self._skipped.get(name)
+            if until is not None:
+                if message.position <= until:
+                    return False
+                del self._skipped[name]
+        return True
+
+    def _hold(self, message: LiveMessage) -> None:
+        size = len(message.received.raw)
+        if self._held_bytes + size > HELD_BYTES_MAX or self._total.total + size > HELD_BYTES_TOTAL:
+            self.leave()
+            return
+        assert self._held is not None
+        self._held.append(message)
+        self._held_bytes += size
+        self._total.total += size
+
+    def _drop_held(self) -> None:
+        self._total.total -= self._held_bytes
+        self._held_bytes = 0
+
+    def take(self, message: LiveMessage) -> None:
+        """Let the sink take a change, or leave if too much waits for the client already."""
+        assert self.sink is not None
+        self.was_sent = True
+        if self.sink.is_large:
+            self.leave()
+        else:
+            self.sink.take_now(message)
+
+    def note(self, positions: PositionsByLog) -> None:
+        """Note that an idle node has sent everything up to these positions."""
+        if self.sink is not None and self._held is None:
+            skipped = self._skipped
+            self.sink.note(
+                {
+                    log: {number: at for number, at in of.items() if not at < skipped.get((log, number), at)}
+                    for log, of in positions.items()
+                }
+            )
+
+    def leave(self, error: SowlineError | None = None) -> None:
+        """Take no more messages: the client is too slow, or pauses, or the stream has ended with an error."""
+        if not self.is_in:
+            return
+        self.is_in = False
+        self.begun, self._held = self.sent, []
+        self._drop_held()
+        self.error = error
+        if self.on_leaving is not None:
+            self.on_leaving()
+        if self._left is not None and not self._left.done():
+            self._left.set_result(None)
+
+    async def left(self) -> None:
+        """Wait until it has left; raise the error with which the stream has ended."""
+        if self.is_in:
+            self._left = asyncio.get_running_loop().create_future()
+            await self._left
+        if self.error is not None:
+            raise self.error
+
+
+def put_to_client(message: LiveMessage, members: Sequence[Member]) -> None:
+    """Pass a message on to subscriptions of one client; they leave if too much waits for the client already."""
+    outbox = members[0].outbox
+    if outbox.full:
+        for member in members:
+            member.leave()
+        return
+    if len(members) == 1:
+        member = members[0]
+        member.was_sent = True
+        outbox.put_behind(message.text_for(member.sids), (member.sub_id,))
+        return
+    names = [member.sub_id for member in members]
+    for member in members:
+        member.was_sent = True
+    outbox.put_behind(message.text_for(msgspec.json.encode(names)), names)

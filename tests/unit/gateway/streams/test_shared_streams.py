@@ -1,0 +1,319 @@
+"""Shared streams: what many clients ask for alike is followed once, and each of them gets exactly its part."""
+
+import asyncio
+import json
+import random
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any, cast
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sowline.filter import compile_filter
+from sowline.model.bookmark import format_position, parse_bookmark
+from sowline.model.key import hash_of
+from sowline.model.position import Position
+from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
+from tests.unit.gateway.rig import Json, Rig, RigClient, rig
+from tests.unit.gateway.subscriber import Subscriber, change, matching, subscriber
+
+
+def followed(made: Rig) -> int:
+    """Return how many subscriptions the nodes have now."""
+    return sum(node.server.dispatcher.live for node in made.nodes)
+
+
+def is_shared(mine: Subscriber) -> bool:
+    """Return whether a client's subscription is a member of a stream now."""
+    commands = cast(Any, mine.client.session.commands)
+    assert "mine" in commands._subscriptions._entries, mine.messages
+    member = commands._subscriptions._entries["mine"].subscription._member
+    return member is not None and member.is_in
+
+
+async def settled(made: Rig, mine: Subscriber, test: Any = lambda record: True) -> None:
+    """Wait until a client holds what it should."""
+    await mine.until(lambda: mine.held == matching(made, test))
+
+
+@pytest.mark.parametrize("options", ["oof", "oof,conflation=20ms"])
+async def test_equal_subscriptions_are_followed_once(options: str) -> None:
+    """At each node there is one for all of them, until the last one ends."""
+    chance = random.Random(options)
+    async with rig(["0/2", "1/2"]) as made, AsyncExitStack() as stack:
+        clients = []
+        for _ in range(8):
+            fields: Json = {"command": "sow_and_subscribe", "filter": "/v < 7", "options": options}
+            clients.append(await stack.enter_async_context(subscriber(made, **fields)))
+            for _ in range(10):
+                change(made, chance)
+                await asyncio.sleep(0)
+        for mine in clients:
+            await settled(made, mine, lambda record: record["v"] < 7)
+        assert len(made.context.streams) == 1
+        assert followed(made) == 2
+        for mine in clients[1:]:
+            mine.send("unsubscribe", command_id="u", ack_type="processed")
+        for _ in range(10):
+            change(made, chance)
+        await settled(made, clients[0], lambda record: record["v"] < 7)
+        clients[0].send("unsubscribe", command_id="u")
+        async with asyncio.timeout(5):
+            while followed(made) or len(made.context.streams):
+                await asyncio.sleep(0.01)
+
+
+UNEQUAL: list[Json] = [
+    {"command": "subscribe"},
+    {"command": "subscribe", "filter": "/v < 7"},
+    {"command": "subscribe", "condition": '{..,"v":lt(7)}'},
+    {"command": "subscribe", "options": "oof"},
+    {"command": "subscribe", "options": "select=[-/,+/id,+/v]"},
+    {"command": "subscribe", "options": "conflation=20ms"},
+    {"command": "delta_subscribe"},
+]
+
+
+async def test_only_equal_subscriptions_are_followed_as_one() -> None:
+    """Another filter, form or user makes another stream; a snapshot or an interval does not."""
+    async with rig(["0/1"]) as made, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(subscriber(made, **fields)) for fields in UNEQUAL]
+        equal: list[Json] = [
+            {"command": "sow_and_subscribe", "order_by": "/v", "ack_type": "processed"},
+            {"command": "sow_and_delta_subscribe", "options": "bookmark_not_found=now"},
+            {"command": "subscribe", "options": "select=[-/,+/id,+/v],conflation=50ms"},
+            {"command": "subscribe", "options": " select=[-/,+/id,+/v],bookmark_not_found=reset"},
+        ]
+        clients += [await stack.enter_async_context(subscriber(made, **fields)) for fields in equal]
+        rights = Rights(to_read(Entitlement("orders", compile_filter("/v < 9"))))
+        clients.append(await stack.enter_async_context(subscriber(made, rights, command="subscribe")))
+        for mine in clients:
+            async with asyncio.timeout(5):
+                while not is_shared(mine):
+                    await asyncio.sleep(0.01)
+        assert len(made.context.streams) == len(UNEQUAL) + 1
+        made.put({"id": 1, "v": 3})
+        for mine in clients:
+            await settled(made, mine)
+
+
+async def test_subscriptions_of_a_client_share_a_message() -> None:
+    """One message names all that it is for, as at one query service; those with another form get their own."""
+    async with rig(["0/1"]) as made:
+        client = made.client()
+        requests: list[Json] = [
+            {"sub_id": "all"},
+            {"sub_id": "some", "filter": "/v > 4"},
+            {"sub_id": "same", "filter": "/v > 4"},
+            {"sub_id": "delta", "command": "delta_subscribe"},
+        ]
+        for request in requests:
+            await client.ask(**{"command": "subscribe", "ack_type": "processed", **request})
+        made.put({"id": 1, "v": 5})
+        made.put({"id": 1, "v": 6})
+        messages = await received(client, 3)
+        assert sorted(messages[0]["sids"]) == ["all", "delta", "same", "some"]
+        assert sorted(sorted(one["sids"]) for one in messages[1:]) == [["all", "same", "some"], ["delta"]]
+
+
+async def received(client: RigClient, count: int) -> list[Json]:
+    """Return the next messages of a client."""
+    found: list[Json] = []
+    async with asyncio.timeout(5):
+        while len(found) < count:
+            found += map(json.loads, await client.session.outbox.take())
+    return found
+
+
+@pytest.mark.parametrize("options", ["oof", "oof,conflation=10ms"])
+@pytest.mark.parametrize("command", ["sow_and_subscribe", "sow_and_delta_subscribe"])
+async def test_a_slow_client_leaves_and_comes_back(command: str, options: str) -> None:
+    """It misses nothing and gets nothing twice; the others do not wait for it."""
+    chance = random.Random(command)
+    fields: Json = {"command": command, "options": options}
+    async with (
+        rig(["0/2", "1/2"], backlog=20_000) as made,
+        subscriber(made, **fields) as other,
+    ):
+        slow = made.client()
+        mine = Subscriber(slow)
+        mine.send(**fields)
+        cast(Any, slow.session.outbox)._bytes_max = 2000
+        async with asyncio.timeout(5):
+            while not is_shared(mine):
+                await asyncio.sleep(0.01)
+        for number in range(400):
+            made.put({"id": number % 40, "v": chance.randrange(10), "text": str(number) * 20})
+            if number % 40 == 0:
+                await asyncio.sleep(0.02)
+        await settled(made, other)
+        assert made.context.streams.fell_behind == 1
+        assert slow.session.outbox.unsent_bytes < 60_000
+        with made.patched():
+            reading = asyncio.create_task(mine.read())
+            for _ in range(100):
+                change(made, chance, 40)
+                await asyncio.sleep(0.002)
+            await settled(made, mine)
+            await settled(made, other)
+            for _ in range(200):
+                change(made, chance, 40)
+                if is_shared(mine):
+                    break
+                await asyncio.sleep(0.02)
+            assert is_shared(mine)
+            change(made, chance, 40)
+            await settled(made, mine)
+        reading.cancel()
+        await asyncio.wait([reading])
+
+
+async def test_a_stream_continues_at_another_node() -> None:
+    """For all its members at once: none of them needs a subscription of its own."""
+    chance = random.Random(4)
+    async with rig(["0/2", "0/2", "1/2", "1/2"]) as made, AsyncExitStack() as stack:
+        fields: Json = {"command": "sow_and_delta_subscribe", "options": "oof"}
+        clients = [await stack.enter_async_context(subscriber(made, **fields)) for _ in range(6)]
+        with made.patched():
+            for turn in range(300):
+                change(made, chance)
+                if turn in (100, 200):
+                    await made.nodes[turn // 100 - 1].stop()
+                if turn == 150:
+                    await made.nodes[0].start()
+                await asyncio.sleep(0.003)
+            for mine in clients:
+                await settled(made, mine)
+                assert is_shared(mine)
+        assert len(made.context.streams) == 1
+
+
+async def test_when_no_node_is_left() -> None:
+    """Each member gets the error, and the stream ends."""
+    async with (
+        rig(["0/2", "1/2"]) as made,
+        subscriber(made, command="subscribe", ack_type="processed") as mine,
+    ):
+        await mine.until(lambda: bool(mine.acks()))
+        await made.nodes[0].stop()
+        await mine.until(lambda: ("processed", "shard unavailable") in mine.acks())
+        assert len(made.context.streams) == 0
+
+
+async def test_messages_that_wait_for_a_snapshot_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit the subscription catches up by itself; it misses nothing."""
+    monkeypatch.setattr("gateway.streams.member.HELD_BYTES_MAX", 300)
+    chance = random.Random(9)
+    async with rig(["0/2", "1/2"], partitions=2) as made:
+        for number in range(2000):
+            made.put({"id": number, "v": 1, "text": "x" * 900})
+        slow = made.client()
+        mine = Subscriber(slow)
+        mine.send("sow_and_subscribe", options="oof")
+        while not slow.session.outbox.unsent_bytes:
+            await asyncio.sleep(0.001)
+        for _ in range(30):
+            change(made, chance)
+            await asyncio.sleep(0.001)
+        with made.patched():
+            reading = asyncio.create_task(mine.read())
+            await settled(made, mine)
+            assert any(one["command"] == "publish" for one in mine.messages)
+        reading.cancel()
+        await asyncio.wait([reading])
+        assert made.context.streams._held_bytes.total == 0
+
+
+Steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("change"), st.integers(1, 6)),
+        st.tuples(
+            st.just("join"), st.sampled_from(["subscribe", "sow_and_subscribe", "sow_and_delta_subscribe"])
+        ),
+        st.tuples(st.sampled_from(["pause", "resume", "leave", "prove", "wait"]), st.integers(0, 5)),
+        st.tuples(st.just("cut"), st.integers(0, 3)),
+    ),
+    max_size=25,
+)
+
+
+@given(steps=Steps, seed=st.integers(0, 1 << 20))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+def test_members_at_any_time(steps: list[tuple[str, Any]], seed: int) -> None:
+    """Whenever they join, pause, resume and leave, and nodes cut connections, members hold what they should."""
+    asyncio.run(run_steps(steps, random.Random(seed)))
+
+
+async def run_steps(steps: list[tuple[str, Any]], chance: random.Random) -> None:
+    """Run steps, then compare the view of each client that has a snapshot, and the messages of all."""
+    async with rig(["0/2", "0/2", "1/2", "1/2"]) as made, AsyncExitStack() as stack:
+        stack.enter_context(made.patched())
+        clients: list[tuple[str, Subscriber]] = []
+        for kind, how in steps:
+            if kind == "join":
+                fields: Json = {"command": how, "options": "oof", "ack_type": "processed"}
+                clients.append((how, await stack.enter_async_context(subscriber(made, **fields))))
+            elif kind in ("change", "wait", "cut"):
+                await disturb(made, chance, kind, how)
+            elif clients:
+                command(clients, kind, how)
+        for _, mine in clients:
+            mine.send("resume", command_id="r")
+        await disturb(made, chance, "change", 5)
+        for how, mine in clients:
+            if how != "subscribe":
+                await settled(made, mine)
+                check_checksums(mine)
+            await mine.until(partial(has_all, made, mine), f"{how}: {mine.acks()}")
+
+
+async def disturb(made: Rig, chance: random.Random, kind: str, how: int) -> None:
+    """Change records, cut the connections of a node, or wait."""
+    if kind == "cut":
+        made.node_set.connections.cut(made.nodes[how].url)
+        return
+    for _ in range(how if kind == "change" else 0):
+        change(made, chance)
+    await asyncio.sleep(0.002 if kind == "change" else how / 50)
+
+
+def command(clients: list[tuple[str, Subscriber]], kind: str, how: int) -> None:
+    """Let a client send a command about its subscription."""
+    number = how % len(clients)
+    sent = {"leave": "unsubscribe", "prove": "heartbeat"}.get(kind, kind)
+    clients[number][1].send(sent, command_id=kind, topic="")
+    if kind == "leave":
+        del clients[number]
+
+
+def check_checksums(mine: Subscriber) -> None:
+    """Compare each checksum with what the client held when it came."""
+    again = Subscriber(mine.client)
+    for message in mine.messages:
+        again._take(message)
+        if "hash" in message and message["command"] == "progress":
+            keys = [key.encode() for key in again.held]
+            assert (message["records"], message["hash"]) == (len(keys), f"{hash_of(keys):016x}")
+
+
+def has_all(made: Rig, mine: Subscriber) -> bool:
+    """Return whether a client was sent each change since its subscription began, once."""
+    return any("bookmark" in one for one in mine.messages) and heard(mine) == due(made, mine)
+
+
+def heard(mine: Subscriber) -> list[str]:
+    """Return the bookmarks of a client's live messages."""
+    return sorted(one["bookmark"] for one in mine.messages if one["command"] in ("publish", "oof"))
+
+
+def due(made: Rig, mine: Subscriber) -> list[str]:
+    """Return the bookmarks of the changes after the position at which a subscription began."""
+    begun = next(one["bookmark"] for one in mine.messages if one.get("ack_type") and "bookmark" in one)
+    of_each = parse_bookmark(begun)["orders"]
+    return sorted(
+        format_position("orders", number, Position(0, offset))
+        for number, last in enumerate(made.whole.last)
+        for offset in range(of_each[number].offset + 1, last.offset + 1)
+    )
