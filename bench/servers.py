@@ -33,7 +33,9 @@ from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.protocol.change import Change
 from sowline.runtime.health import ServiceHealth
+from sowline.runtime.http_server import HttpProtocol
 from sowline.runtime.process import spare_the_collector
+from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.cooperative import StepSize
 
 TOPICS = "topics: [{name: orders, key: /order}]"
@@ -149,10 +151,9 @@ class BenchQueryService:
             server_of(settings, ServiceContext(self._state, self._dispatcher, {}), Ready()).app,
             host=HOST,
             port=port,
-            ws="websockets-sansio",
+            http=HttpProtocol,
+            ws=Handshake,
             ws_max_size=settings.frame_bytes_max,
-            ws_per_message_deflate=False,
-            ws_ping_timeout=None,
             log_level="error",
             access_log=False,
         )
