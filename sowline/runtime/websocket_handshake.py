@@ -39,9 +39,13 @@ class Handshake(asyncio.Protocol):
         self._counted: Connection | None = None
         self._early = b""
         """What the client has sent before the answer."""
-        self._has_begun = False
+        self._is_asked = False
+        """Whether the application knows of the request."""
+        self._is_answered = False
+        """Whether there is an answer."""
         self._lost = asyncio.Event()
         self._accepted: WebSocketConnection | None = None
+        """A WebSocket that was accepted only to be closed."""
 
     def begin(self, scope: dict[str, Any], early: bytes) -> None:
         """Ask the application; `scope` is that of the HTTP request, and `early` what came behind the request."""
@@ -72,17 +76,18 @@ class Handshake(asyncio.Protocol):
             await self._config.loaded_app(cast(Any, scope), cast(Any, self._receive), cast(Any, self._send))
         except Exception:
             log.exception("Exception in ASGI application\n")
-        if not self._has_begun:
+        if not self._is_answered:
             self._refuse(_RULES.reject(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal Server Error"))
+        elif self._accepted is not None:
+            self._accepted.close()
 
     # what the application does
 
     def accept(self, connection: WebSocketConnection, headers: _Pairs = ()) -> None:
         """Accept the WebSocket; from now on it is this connection's."""
         assert self._answer is not None
-        assert not self._has_begun
-        self._has_begun = True
-        self._answer.headers.update(_decoded((*self._server_state.default_headers, *headers)))
+        assert not self._is_answered
+        self._is_answered = True
         connections = cast(set[Any], self._server_state.connections)
         connections.discard(self)
         connection.begin(self.transport, self._config.ws_max_size, connections, self._counted)
@@ -90,14 +95,17 @@ class Handshake(asyncio.Protocol):
             connection.connection_lost(None)
             return
         self.transport.set_protocol(connection)
-        self.transport.write(self._answer.serialize())
+        more = (*self._server_state.default_headers, *headers)
+        lines = b"".join(b"%b: %b\r\n" % (name, text) for name, text in more)
+        self.transport.write(self._answer.serialize()[:-2] + lines + b"\r\n")
         if self._early:
             self.transport.resume_reading()
             connection.data_received(self._early)
 
     async def _receive(self) -> dict[str, Any]:
         """Return an ASGI event: the request, and then that the client has gone."""
-        if not self._has_begun and not self._lost.is_set():
+        if not self._is_asked:
+            self._is_asked = True
             return {"type": "websocket.connect"}
         await self._lost.wait()
         return {"type": "websocket.disconnect", "code": 1006}
@@ -124,7 +132,7 @@ class Handshake(asyncio.Protocol):
             raise RuntimeError(f"expected the answer to a handshake, got {kind!r}")
 
     def _refuse(self, answer: Response) -> None:
-        self._has_begun = True
+        self._is_answered = True
         answer.headers.setdefault("Connection", "close")
         for name, text in _decoded(self._server_state.default_headers):
             answer.headers.setdefault(name, text)

@@ -23,13 +23,13 @@ class Backlogs:
     """The memory limit of all outboxes together, shared equally among the connected clients."""
 
     def __init__(self, bytes_max: int) -> None:
-        self.outboxes = 0
         self._bytes_max = bytes_max
-
-    @property
-    def share(self) -> int:
+        self.share = max(BACKLOG_BYTES_MIN, bytes_max)
         """Bytes that one outbox may hold."""
-        return max(BACKLOG_BYTES_MIN, self._bytes_max // max(1, self.outboxes))
+
+    def divide(self, outboxes: int) -> None:
+        """Share the memory among so many outboxes."""
+        self.share = max(BACKLOG_BYTES_MIN, self._bytes_max // max(1, outboxes))
 
 
 class Outbox:
@@ -153,11 +153,12 @@ class Outbox:
 
     def take_now(self) -> list[bytes]:
         """Return the messages for the next frame; none if none wait."""
-        taken = self._order.take(FRAME_MESSAGES_MAX, FRAME_BYTES)
+        order = self._order
+        taken = order.take(FRAME_MESSAGES_MAX, FRAME_BYTES)
         self.sent += len(taken)
-        if self._order.ready is None:
+        if order.ready is None:
             self._filled.clear()
-        if self._order.ready_bytes <= self.bytes_max // 2:
+        if not self._drained.is_set() and order.ready_bytes <= self.bytes_max // 2:
             self._drained.set()
         return taken
 

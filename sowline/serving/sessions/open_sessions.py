@@ -83,12 +83,12 @@ class OpenSessions:
     def count(self, connection: Closable) -> None:
         """Count a connection as open."""
         self._open.add(connection)
-        self._backlogs.outboxes = len(self._open)
+        self._backlogs.divide(len(self._open))
 
     def discard(self, connection: Closable) -> None:
         """Stop counting a connection as open."""
         self._open.discard(connection)
-        self._backlogs.outboxes = len(self._open)
+        self._backlogs.divide(len(self._open))
 
     def list_client(self, client: HTTPConnection, session: Session, connection: Closable) -> int:
         """List the client of a session, send it progress from now on, and return its number in the list."""
