@@ -30,10 +30,10 @@ class WebSocketConnection(asyncio.Protocol):
         "_aborting",
         "_connections",
         "_counted",
-        "_is_ended",
         "_is_lost",
         "_reader",
         "can_write",
+        "is_ended",
         "transport",
     )
 
@@ -55,7 +55,9 @@ class WebSocketConnection(asyncio.Protocol):
         self._reader = FrameReader(bytes_max)
         self._connections = connections
         self._counted = counted
-        self._is_ended = self._is_lost = False
+        self._is_lost = False
+        self.is_ended = False
+        """Whether `ended` was called: either side has begun to close the connection, or it is lost."""
         self._aborting: asyncio.TimerHandle | None = None
         self.can_write = True
         """Whether the client reads what is sent; a subclass sends nothing while it does not."""
@@ -80,12 +82,12 @@ class WebSocketConnection(asyncio.Protocol):
 
     def ping(self) -> None:
         """Show the client, and proxies on the way, that the connection lives."""
-        if self.can_write and not self._is_ended:
+        if self.can_write and not self.is_ended:
             self.transport.write(PING)
 
     def close(self, code: int = CloseCode.NORMAL_CLOSURE, reason: str = "") -> None:
         """Close the connection, after what was sent; abort it if the client does not read that for long."""
-        if not self._is_ended:
+        if not self.is_ended:
             self._end()
             self.transport.write(close_frame(code, reason))
             self.transport.resume_reading()  # the client's reply may be behind messages that were not read yet
@@ -96,7 +98,7 @@ class WebSocketConnection(asyncio.Protocol):
         self.transport.close()
 
     def _end(self) -> None:
-        self._is_ended = True
+        self.is_ended = True
         if not self._is_lost:
             loop = asyncio.get_running_loop()
             self._aborting = loop.call_later(LINGER_SECONDS, self.transport.abort)
@@ -113,12 +115,12 @@ class WebSocketConnection(asyncio.Protocol):
                 if frame.opcode is Opcode.PING:
                     self.transport.write(reply_to(frame))
                 elif frame.opcode is Opcode.CLOSE:
-                    if not self._is_ended:
+                    if not self.is_ended:
                         self._end()
                         self.transport.write(reply_to(frame))
                     self.transport.close()
                     return
-                elif frame.opcode is not Opcode.PONG and not self._is_ended:
+                elif frame.opcode is not Opcode.PONG and not self.is_ended:
                     self.received(bytes(frame.data))
         except BrokenFrame as broken:
             self.close(broken.code, broken.reason)
@@ -131,7 +133,7 @@ class WebSocketConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Send again."""
         self.can_write = True
-        if not self._is_ended:
+        if not self.is_ended:
             self.resumed()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -143,5 +145,5 @@ class WebSocketConnection(asyncio.Protocol):
         self._connections.discard(self)
         if self._counted is not None:
             self._counted.closed()
-        if not self._is_ended:
+        if not self.is_ended:
             self._end()

@@ -108,26 +108,32 @@ class ClientSocket(WebSocketConnection):
 
     def _has_read(self, task: asyncio.Task[None]) -> None:
         self._reading = None
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
             log.error("session failed", exc_info=error)
+        if self.is_ended:
+            self._opened.end()
+        elif error is not None:
             self.close(CloseCode.INTERNAL_ERROR)
 
     def send_away(self, why: SowlineError) -> None:
-        """Close the connection with a reason."""
+        """Close the connection with a reason; its commands that have not been handled yet are dropped."""
+        if self._reading is not None:
+            self._reading.cancel()
         self.close(CloseCode.POLICY_VIOLATION, close_reason(why))
 
     def ended(self) -> None:
-        """End the session."""
-        self._frames = None
-        if self._reading is not None:
-            self._reading.cancel()
-        self._opened.session.outbox.written_by(_nothing)
-        self._opened.end()
+        """End the session, once the commands have been handled that the client sent before it left."""
         self._api.pings.discard(self)
+        # A command may wait until the outbox has drained (test_commands_before_the_end_are_handled).
+        self._opened.session.outbox.written_by(self._drop)
+        self._drop()
+        if self._reading is None:
+            self._opened.end()
 
-
-def _nothing() -> None:
-    """Send nothing: the session has ended."""
+    def _drop(self) -> None:
+        while self._opened.session.outbox.take_now():
+            pass
 
 
 async def _ping(connection: ClientSocket) -> None:

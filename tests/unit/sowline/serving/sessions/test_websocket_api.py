@@ -14,6 +14,7 @@ import pytest
 import uvicorn
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame, Opcode
 
 from query_service.context import ServiceContext
 from query_service.server.server import server_of
@@ -118,6 +119,34 @@ async def test_commands_are_handled_in_order(monkeypatch: pytest.MonkeyPatch) ->
                 if one["command"] == "ack"
             ]
         assert answered == list(range(30))
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+async def test_commands_before_the_end_are_handled(monkeypatch: pytest.MonkeyPatch, is_cut: bool) -> None:
+    """Even if the client has read none of its answers when it leaves; then the session ends."""
+    handled: list[bytes] = []
+    receive = Session.receive
+
+    async def slowly(self: Session, frame: bytes) -> int:
+        await asyncio.sleep(0.001)
+        handled.append(frame)
+        self.outbox.put(b"x" * 100_000)
+        return await receive(self, frame)
+
+    monkeypatch.setattr(Session, "receive", slowly)
+    frames = [Frame(Opcode.TEXT, heartbeat(number).encode()) for number in range(100)]
+    if not is_cut:
+        frames.append(Frame(Opcode.CLOSE, b""))
+    async with serving(backlog_bytes_max=200_000) as served:
+        reader, writer = await asyncio.open_connection(HOST, served.port)
+        writer.write(HANDSHAKE + b"".join(frame.serialize(mask=True) for frame in frames))
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close() if is_cut else writer.write_eof()
+        while len(served.web.sessions):
+            await asyncio.sleep(0.001)
+        writer.close()
+        assert len(handled) == 100
+        await served.all_gone()
 
 
 async def test_a_mistake_of_the_service_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
