@@ -5,11 +5,11 @@ Middleware and routing are done by then: what a session needs of them would take
 """
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, cast
 
+import structlog
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 from websockets.datastructures import Headers
@@ -19,7 +19,7 @@ from websockets.server import ServerProtocol
 from sowline.runtime.connections import Connection
 from sowline.runtime.websocket_connection import WebSocketConnection
 
-log = logging.getLogger("uvicorn.error")
+log = structlog.get_logger()
 
 _RULES = ServerProtocol()
 """Checks handshakes; it offers no extensions and no subprotocols. It has no state that one of them could leave."""
@@ -75,7 +75,7 @@ class Handshake(asyncio.Protocol):
         try:
             await self._config.loaded_app(cast(Any, scope), cast(Any, self._receive), cast(Any, self._send))
         except Exception:
-            log.exception("Exception in ASGI application\n")
+            log.exception("handshake failed")
         if not self._is_answered:
             self._refuse(_RULES.reject(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal Server Error"))
         elif self._accepted is not None:
@@ -161,10 +161,14 @@ class Handshake(asyncio.Protocol):
 def _answer_to(scope: dict[str, Any]) -> Response:
     """Return the answer to a handshake that the application may accept, or the refusal of one that is invalid."""
     headers = scope["headers"]
+    # h11 has read the request, so the library does not check these.
+    if scope["method"] != "GET":
+        return _RULES.reject(HTTPStatus.METHOD_NOT_ALLOWED, "expected GET for a WebSocket\n")
+    if scope["http_version"] != "1.1":
+        return _RULES.reject(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "expected HTTP/1.1 for a WebSocket\n")
     if _all_of(headers, b"transfer-encoding") or set(_all_of(headers, b"content-length")) - {"0"}:
         return _RULES.reject(HTTPStatus.BAD_REQUEST, "expected no body with a WebSocket handshake\n")
-    request = Request("", Headers(_decoded(headers)), scope["method"], f"HTTP/{scope['http_version']}")
-    answer = _RULES.accept(request)
+    answer = _RULES.accept(Request("", Headers(_decoded(headers))))
     del answer.headers["Date"]  # the server adds its own to every answer
     return answer
 

@@ -56,4 +56,4 @@ class Rounds(Generic[T]):
         try:
             await self._take_turn(member)
         except Exception:
-            log.exception("a connection's turn failed")
+            log.exception("progress or ping failed")

@@ -296,19 +296,21 @@ async def test_accepted_only_to_be_closed(reason: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "status"),
+    ("request_line", "more", "status"),
     [
-        (b"Content-Length: 5\r\n", b"400"),
-        (b"Transfer-Encoding: chunked\r\n", b"400"),
-        (b"Sec-WebSocket-Key: BBBBBBBBBBBBBBBBBBBBBB==\r\n", b"400"),
-        (b"Content-Length: 0\r\n", b"101"),
+        (b"GET / HTTP/1.1", b"Content-Length: 5\r\n", b"400"),
+        (b"GET / HTTP/1.1", b"Transfer-Encoding: chunked\r\n", b"400"),
+        (b"GET / HTTP/1.1", b"Sec-WebSocket-Key: BBBBBBBBBBBBBBBBBBBBBB==\r\n", b"400"),
+        (b"GET / HTTP/1.1", b"Content-Length: 0\r\n", b"101"),
+        (b"POST / HTTP/1.1", b"Content-Length: 0\r\n", b"405"),
+        (b"GET / HTTP/1.0", b"", b"505"),
     ],
 )
-async def test_a_handshake_has_no_body(more: bytes, status: bytes) -> None:
-    """And one key."""
+async def test_a_handshake_is_a_plain_request(request_line: bytes, more: bytes, status: bytes) -> None:
+    """Without a body, and with one key."""
     async with site() as server:
         reader, writer = await asyncio.open_connection(HOST, server.port)
-        writer.write(REQUEST + more + b"\r\n")
+        writer.write(request_line + REQUEST[14:] + more + b"\r\n")
         assert (await reader.readline())[9:12] == status
         writer.close()
         await server.all_gone()
