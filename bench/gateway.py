@@ -42,6 +42,8 @@ from sowline.config.shard import WHOLE, Shard
 from sowline.config.topics import parse_topics
 from sowline.model.key import key_text, partition_of, sow_key
 from sowline.model.position import Position
+from sowline.runtime.http_server import HttpProtocol
+from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.app import Server
 from sowline.serving.result import QueryLimits
 
@@ -197,8 +199,8 @@ async def _run(app: ASGIApp, port: int, ready: Connection) -> None:
     config = uvicorn.Config(
         app,
         port=port,
-        ws="websockets-sansio",
-        ws_per_message_deflate=False,
+        http=HttpProtocol,
+        ws=Handshake,
         log_level="error",
     )
     server = uvicorn.Server(config)

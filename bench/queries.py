@@ -37,6 +37,8 @@ from sowline.filter import compile_filter
 from sowline.model.key import key_text, sow_key
 from sowline.model.position import Position
 from sowline.protocol.change import Change
+from sowline.runtime.http_server import HttpProtocol
+from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import QueryLimits
 
@@ -190,7 +192,11 @@ def _serve(port: int, bodies: list[bytes], ready: Connection) -> None:
     gc.freeze()
     app = server_of(Settings(), ServiceContext(state, Dispatcher(), {}), Ready()).app
     config = uvicorn.Config(
-        app, port=port, ws="websockets-sansio", ws_per_message_deflate=False, log_level="error"
+        app,
+        port=port,
+        http=HttpProtocol,
+        ws=Handshake,
+        log_level="error",
     )
     ready.send(True)
     uvicorn.Server(config).run()

@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -32,8 +33,11 @@ from sowline.config.topics import parse_topics
 from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.protocol.change import Change
+from sowline.runtime.connections import Connections
 from sowline.runtime.health import ServiceHealth
+from sowline.runtime.http_server import HttpProtocol
 from sowline.runtime.process import spare_the_collector
+from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.cooperative import StepSize
 
 TOPICS = "topics: [{name: orders, key: /order}]"
@@ -145,14 +149,15 @@ class BenchQueryService:
     async def listening(self, port: int) -> Any:
         """Accept connections."""
         settings = Settings()
+        connections = Connections()
+        context = ServiceContext(self._state, self._dispatcher, {})
         config = uvicorn.Config(
-            server_of(settings, ServiceContext(self._state, self._dispatcher, {}), Ready()).app,
+            server_of(settings, context, Ready(), connections=connections).app,
             host=HOST,
             port=port,
-            ws="websockets-sansio",
+            http=partial(HttpProtocol, connections=connections),  # type: ignore[arg-type]
+            ws=Handshake,
             ws_max_size=settings.frame_bytes_max,
-            ws_per_message_deflate=False,
-            ws_ping_timeout=None,
             log_level="error",
             access_log=False,
         )

@@ -53,8 +53,18 @@ class Socket(Protocol):
         """Shut the connection down, so that the event loop closes it."""
 
 
+def _always() -> bool:
+    return True
+
+
+def _never() -> bool:
+    return False
+
+
 class Connection:
     """One accepted connection. Its protocol, created after the TLS handshake, sets `waits`."""
+
+    __slots__ = ("_all", "_is_closing", "_socket", "number", "since", "time_out", "waits")
 
     def __init__(self, held_by: "Connections", socket: Socket, since: float) -> None:
         self._all = held_by
@@ -62,9 +72,9 @@ class Connection:
         self._is_closing = False
         self.number = socket.fileno()
         self.since = since
-        self.waits: Callable[[], bool] = lambda: True
-        self.time_out: Callable[[], None] = self.close
-        """Called if a request does not arrive in time."""
+        self.waits: Callable[[], bool] = _always
+        self.time_out: Callable[[], None] | None = None
+        """Called if a request does not arrive in time; None to close the connection."""
 
     @property
     def is_waiting(self) -> bool:
@@ -90,6 +100,10 @@ class Connection:
     def end_work(self) -> None:
         """Note that the request was answered."""
         self._all.end_work(self)
+
+    def stay(self) -> None:
+        """Do not wait from now on, and have no deadline: a WebSocket begins."""
+        self.waits, self.time_out = _never, None
 
     def become_session(self) -> None:
         """Count the connection as a session from now on."""
@@ -200,4 +214,4 @@ class Connections:
         """Time out the connections that have waited for more than `seconds_max`."""
         for one in list(self._held.values()):
             if one.is_waiting and now - one.since > seconds_max:
-                one.time_out()
+                (one.time_out or one.close)()

@@ -14,22 +14,20 @@ import h11
 import uvicorn
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
 from sowline.errors import SowlineError
 from sowline.runtime.connections import Connection, Connections
 from sowline.runtime.descriptors import Spares
 from sowline.runtime.process import BACKLOG, listener
+from sowline.runtime.websocket_connection import LINGER_SECONDS
+from sowline.runtime.websocket_handshake import Handshake
 
 REQUEST_SECONDS_MAX = 30.0
 """The default limit, in seconds, for a request to arrive, and for a TLS handshake."""
 
 ACCEPTED_A_TURN = 1
 """Connections accepted per turn of the event loop. A thousand at once would block the loop for too long."""
-
-LINGER_SECONDS = 10.0
-"""Seconds for a client to read the last bytes before its connection is aborted."""
 
 SPARES = 2
 LOOK_TICKS = 10
@@ -91,7 +89,7 @@ class HttpProtocol(H11Protocol):
         connection = self._connection = self._connections.of(transport.get_extra_info("socket"))
         connection.waits = self._waits
         connection.time_out = self._time_out
-        self.app_state = {**self.app_state, "connection": connection, "cut": self._cut_later}
+        self.app_state = {**self.app_state, "connection": connection}
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
@@ -113,10 +111,13 @@ class HttpProtocol(H11Protocol):
         super().on_response_complete()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """Pass the connection to the WebSocket protocol."""
+        """Pass the connection to a handshake."""
         if self._connection is not None:
-            self._connection.waits = _never
-        super().handle_websocket_upgrade(event)
+            self._connection.stay()
+        self.connections.discard(self)
+        handshake = Handshake(self.config, self.server_state, self.transport)
+        self.transport.set_protocol(handshake)
+        handshake.begin(dict(self.scope), bytes(self.conn.trailing_data[0]))
 
     def _time_out(self) -> None:
         """End a connection whose request did not arrive in time."""
@@ -150,21 +151,6 @@ class HttpProtocol(H11Protocol):
             for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
-
-
-def _never() -> bool:
-    return False
-
-
-class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """One connection after its upgrade."""
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
-        connection = self.app_state.get("connection")
-        if connection is not None:
-            connection.closed()
-        super().connection_lost(exc)
 
 
 class Listener(socket.socket):

@@ -14,7 +14,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from sowline.config.settings import Settings
 from sowline.runtime import descriptors
 from sowline.runtime.connections import Connections
-from sowline.runtime.http_server import ACCEPTED_A_TURN, HttpServer, WebSocketProtocol, listening
+from sowline.runtime.http_server import ACCEPTED_A_TURN, HttpServer, listening
+from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.access.proxies import read_proxies
 from sowline.serving.access.tls import Certified, tls_of
 from sowline.serving.app import Server
@@ -46,11 +47,9 @@ class ClientPort:
             server.app,
             backlog=ACCEPTED_A_TURN,
             http=partial(Certified, connections=self.connections),  # type: ignore[arg-type]
-            ws=WebSocketProtocol,
+            ws=Handshake,
             ssl_context_factory=None if self._tls is None else self._secured,
             ws_max_size=settings.frame_bytes_max,
-            ws_per_message_deflate=False,
-            ws_ping_timeout=None,  # a client that reads slowly answers late; one that is gone, TCP tells
             log_config=None,
             log_level="warning",
             access_log=False,
@@ -70,7 +69,7 @@ class ClientPort:
             await asyncio.sleep(LOOK_SECONDS)
         for task in watching:
             task.cancel()
-        await server.sessions.close_all()
+        server.sessions.close_all()
         http.should_exit = True
         await serving
 

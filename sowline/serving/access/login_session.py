@@ -1,10 +1,9 @@
 """One client's login session: its user, when the logon expires, and when the client must disconnect."""
 
 import asyncio
-import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from sowline.errors import SowlineError
 from sowline.serving.access.authenticator import Authenticator, PresentedCredentials
@@ -14,8 +13,23 @@ STRANGERS_MAX = 1000
 """Limit of connections without a logon, so that they do not keep out users who log on."""
 
 
+Leave = Callable[[SowlineError], None]
+
+
 class LoginSession:
     """A connection and its user. `identity` is None until a user has logged on, if required."""
+
+    __slots__ = (
+        "_begun",
+        "_credentials",
+        "_has_asked",
+        "_identity",
+        "_leave",
+        "_leaving",
+        "_logins",
+        "_logon_seconds_max",
+        "_timer",
+    )
 
     def __init__(
         self,
@@ -28,7 +42,9 @@ class LoginSession:
         self._credentials = credentials
         self._has_asked = False
         self._leaving: SowlineError | None = None
-        self._changed = asyncio.Event()
+        self._leave: Leave | None = None
+        self._begun = self._logon_seconds_max = 0.0
+        self._timer: asyncio.Handle | None = None
 
     @property
     def identity(self) -> Identity:
@@ -75,7 +91,7 @@ class LoginSession:
             )
         self._credentials = given
         self._identity = found.acting_with(None if before is None else before.delegated)
-        self._changed.set()
+        self._look()
         return found
 
     def reconsider(self) -> None:
@@ -87,26 +103,57 @@ class LoginSession:
             self._leaving = SowlineError(
                 "rights changed", "this user's rights have changed; open a new connection"
             )
-            self._changed.set()
+            self._look()
         else:
             self._identity = now.acting_with(self._identity.delegated)
 
-    async def ended(self, logon_seconds_max: float) -> SowlineError:
-        """Wait until the client must disconnect; return the reason."""
-        deadline = time.monotonic() + logon_seconds_max
-        while self._leaving is None:
-            self._changed.clear()
-            left = self.expires_in if self._identity is not None else deadline - time.monotonic()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._changed.wait()
-                continue
-            if self._identity is None:
-                return SowlineError("logon required", f"no user has logged on within {logon_seconds_max:g} s")
-            return SowlineError(
-                "logon expired", "the token or certificate of the logon has expired; log on again"
+    def watch(self, logon_seconds_max: float, leave: Leave) -> None:
+        """Call `leave` with the reason, once, when the client must disconnect; not after `close`."""
+        self._leave = leave
+        self._begun, self._logon_seconds_max = time.monotonic(), logon_seconds_max
+        self._look()
+
+    def _look(self) -> None:
+        """Set a timer for the moment at which the client must disconnect, as far as that is known now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._leave is not None and (left := self._seconds_left()) is not None:
+            self._timer = asyncio.get_running_loop().call_later(left, self._end)
+
+    def _seconds_left(self) -> float | None:
+        if self._leaving is not None:
+            return 0.0
+        if self._identity is not None:
+            return self.expires_in
+        return max(0.0, self._begun + self._logon_seconds_max - time.monotonic())
+
+    def _end(self) -> None:
+        """Let the client leave, unless its time is not over yet: the clock of a logon is not that of the timer."""
+        leave = self._leave
+        if leave is None or self._seconds_left() != 0.0:
+            self._look()
+            return
+        self._leave = None
+        if self._leaving is not None:
+            leave(self._leaving)
+        elif self._identity is None:
+            leave(
+                SowlineError("logon required", f"no user has logged on within {self._logon_seconds_max:g} s")
             )
-        return self._leaving
+        else:
+            leave(
+                SowlineError(
+                    "logon expired", "the token or certificate of the logon has expired; log on again"
+                )
+            )
+
+    def close(self) -> None:
+        """End the login session: its connection ends."""
+        self._leave = None
+        self._look()
+        if self._logins is not None:
+            self._logins.forget(self)
 
 
 class LoginSessions:
@@ -120,18 +167,22 @@ class LoginSessions:
         self.strangers: set[LoginSession] = set()
         """Connections on which no user has logged on yet."""
 
-    @contextlib.contextmanager
-    def enter(self, identity: Identity | None, credentials: PresentedCredentials) -> Iterator[LoginSession]:
-        """Open the login session of a connection; raise `busy` if the user has too many, or too many have no user."""
+    def open(self, identity: Identity | None, credentials: PresentedCredentials) -> LoginSession:
+        """Return the login session of a new connection, which the caller closes.
+
+        Raise `busy` if the user has too many, or too many have no user.
+        """
         login = LoginSession(identity, self, credentials)
         self.move(None, identity)
         if identity is None:
             self._add_stranger(login)
         self._logins.add(login)
         login.reconsider()
-        try:
-            yield login
-        finally:
+        return login
+
+    def forget(self, login: LoginSession) -> None:
+        """Note that a connection has ended."""
+        if login in self._logins:
             self._logins.discard(login)
             self.strangers.discard(login)
             self._leave(login.user)

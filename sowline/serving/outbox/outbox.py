@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
+from sowline.serving.flag import Flag
 from sowline.serving.outbox.frame_batching import FrameBatching
 from sowline.serving.outbox.message_order import MessageOrder
 
@@ -22,13 +23,13 @@ class Backlogs:
     """The memory limit of all outboxes together, shared equally among the connected clients."""
 
     def __init__(self, bytes_max: int) -> None:
-        self.outboxes = 0
         self._bytes_max = bytes_max
-
-    @property
-    def share(self) -> int:
+        self.share = max(BACKLOG_BYTES_MIN, bytes_max)
         """Bytes that one outbox may hold."""
-        return max(BACKLOG_BYTES_MIN, self._bytes_max // max(1, self.outboxes))
+
+    def divide(self, outboxes: int) -> None:
+        """Share the memory among so many outboxes."""
+        self.share = max(BACKLOG_BYTES_MIN, self._bytes_max // max(1, outboxes))
 
 
 class Outbox:
@@ -38,6 +39,19 @@ class Outbox:
     Only one group is open at a time; until it ends, only acknowledgements and heartbeats are sent in between.
     """
 
+    __slots__ = (
+        "_backlogs",
+        "_between_groups",
+        "_bytes_max",
+        "_drained",
+        "_filled",
+        "_frame_batching",
+        "_group",
+        "_order",
+        "_write",
+        "sent",
+    )
+
     def __init__(
         self, bytes_max: int, frame_batching: FrameBatching | None = None, backlogs: Backlogs | None = None
     ) -> None:
@@ -45,16 +59,25 @@ class Outbox:
         self._backlogs = backlogs
         self._frame_batching = FrameBatching() if frame_batching is None else frame_batching
         self._order = MessageOrder()
-        self._messages = self._order.ready
-        self._filled = asyncio.Event()
-        self._drained = asyncio.Event()
-        self._drained.set()
+        self._filled = Flag()
+        self._write = self._filled.set
+        self._drained = Flag(is_set=True)
         self._group = asyncio.Lock()
         """Held by the group that is being sent."""
         self.sent = 0
         """Messages taken for frames so far."""
-        self._between_groups = asyncio.Event()
-        self._between_groups.set()
+        self._between_groups = Flag(is_set=True)
+
+    def written_by(self, write: Callable[[], None]) -> None:
+        """Call `write` whenever messages wait in an outbox that was empty; it takes them with `take_now`.
+
+        Without this, messages are taken with `take`.
+        """
+        self._write = write
+
+    @property
+    def _messages(self) -> Sequence[bytes]:
+        return self._order.ready or ()
 
     @property
     def unsent_bytes(self) -> int:
@@ -76,19 +99,19 @@ class Outbox:
 
         It does not wait for the end of an open group, unless another message of these waits.
         """
-        was_empty = not self._messages
+        was_empty = self._order.ready is None
         self._order.put(message, of)
         self._note(was_empty=was_empty)
 
     def put_behind(self, message: bytes, of: Iterable[str]) -> None:
         """Put a message of these subscriptions, or an answer to these queries, after a group that is open."""
-        was_empty = not self._messages
+        was_empty = self._order.ready is None
         self._order.put_behind(message, of)
         self._note(was_empty=was_empty)
 
     def put_in_group(self, message: bytes) -> None:
         """Put a message of the group that is being sent."""
-        was_empty = not self._messages
+        was_empty = self._order.ready is None
         self._order.put_in_group(message)
         self._between_groups.clear()
         self._note(was_empty=was_empty)
@@ -110,7 +133,7 @@ class Outbox:
         self._end_group()
 
     def _end_group(self) -> None:
-        was_empty = not self._messages
+        was_empty = self._order.ready is None
         self._order.end_group()
         self._note(was_empty=was_empty)
         self._between_groups.set()
@@ -118,23 +141,24 @@ class Outbox:
 
     def _note(self, *, was_empty: bool) -> None:
         """Wake the writer after the first message, and note whether the outbox is filled."""
-        if was_empty and self._messages:
-            self._frame_batching.add(self._filled.set)
+        if was_empty and self._order.ready is not None:
+            self._frame_batching.add(self._write)
         if self._order.ready_bytes > self.bytes_max:
             self._drained.clear()
 
     async def take(self) -> list[bytes]:
         """Wait for messages, and return those for the next frame."""
         await self._filled.wait()
-        taken: list[bytes] = []
-        size = 0
-        while self._messages and len(taken) < FRAME_MESSAGES_MAX and size < FRAME_BYTES:
-            taken.append(self._order.pop())
-            size += len(taken[-1])
+        return self.take_now()
+
+    def take_now(self) -> list[bytes]:
+        """Return the messages for the next frame; none if none wait."""
+        order = self._order
+        taken = order.take(FRAME_MESSAGES_MAX, FRAME_BYTES)
         self.sent += len(taken)
-        if not self._messages:
+        if order.ready is None:
             self._filled.clear()
-        if self._order.ready_bytes <= self.bytes_max // 2:
+        if not self._drained.is_set() and order.ready_bytes <= self.bytes_max // 2:
             self._drained.set()
         return taken
 

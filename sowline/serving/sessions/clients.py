@@ -3,8 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -28,7 +27,7 @@ class Connected:
     address: str
     agent: str
     session: Session
-    close: Callable[[], Awaitable[None]]
+    close: Callable[[], None]
     since: float = field(default_factory=time.time)
     """When it connected, in seconds since 1970."""
 
@@ -40,28 +39,25 @@ class Clients:
         self._connected: dict[int, Connected] = {}
         self._numbers = itertools.count(1)
 
-    @contextmanager
-    def with_(
-        self, address: str, agent: str, session: Session, close: Callable[[], Awaitable[None]]
-    ) -> Iterator[None]:
-        """List a client for the time of the block.
+    def add(self, address: str, agent: str, session: Session, close: Callable[[], None]) -> int:
+        """List a client, and return its number.
 
         `agent` is the name that its program sends; `close` ends its connection.
         """
         number = next(self._numbers)
         self._connected[number] = Connected(number, address, agent[:TEXT_CHARS_MAX], session, close)
-        try:
-            yield
-        finally:
-            del self._connected[number]
+        return number
 
-    async def disconnect(self, number: int) -> bool:
+    def remove(self, number: int) -> None:
+        """List a client no more."""
+        self._connected.pop(number, None)
+
+    def disconnect(self, number: int) -> bool:
         """Close the connection of a client by its number; return whether it was connected."""
         client = self._connected.get(number)
-        if client is None:
-            return False
-        await client.close()
-        return True
+        if client is not None:
+            client.close()
+        return client is not None
 
     async def listed(self) -> dict[str, Any]:
         """Return the number of clients, and the details of the oldest; other tasks run in between."""

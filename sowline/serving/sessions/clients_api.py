@@ -37,7 +37,7 @@ class ClientsApi:
         try:
             require_admin(request)
             number = request.path_params["id"]
-            if not await self._clients.disconnect(number):
+            if not self._clients.disconnect(number):
                 raise SowlineError("no client", f"expected the id of a connected client, got {number}")
         except SowlineError as error:
             return refused(error)

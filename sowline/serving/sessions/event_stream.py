@@ -19,6 +19,7 @@ from sowline.errors import SowlineError
 from sowline.model.bookmark_range import range_text, split_range
 from sowline.protocol.options import parse_options
 from sowline.protocol.request import Request, read_request
+from sowline.serving.flag import Flag
 from sowline.serving.refusal import refused
 from sowline.serving.sessions.events import END, Events, failure_of
 from sowline.serving.sessions.open_sessions import OpenSessions, login_headers
@@ -103,10 +104,16 @@ class EventStream:
         self._command = command
         self._events = events_of(read_request(command))
         self._first: list[bytes] = []
-        self._closing = asyncio.Event()
+        self._closing = Flag()
+        self._why: SowlineError | None = None
 
-    async def close(self, code: int = 0, reason: str = "") -> None:
+    def close(self, code: int = 0, reason: str = "") -> None:
         """End the stream; its client reconnects to this service or another."""
+        self._closing.set()
+
+    def send_away(self, why: SowlineError) -> None:
+        """End the stream with an error."""
+        self._why = why
         self._closing.set()
 
     async def begin(self) -> None:
@@ -117,30 +124,21 @@ class EventStream:
         if (refusal := failure_of(self._first[0])) is not None:
             raise refusal
 
-    async def send(
-        self,
-        receive: Receive,
-        send: Send,
-        headers: Mapping[str, str],
-        ended: "asyncio.Task[SowlineError] | None",
-    ) -> None:
-        """Send events until the subscription ends, the client leaves, or its login ends, which `ended` reports."""
+    async def send(self, receive: Receive, send: Send, headers: Mapping[str, str]) -> None:
+        """Send events until the subscription ends, the client leaves, or the stream is closed."""
         await send(_start(headers))
         loop = asyncio.get_running_loop()
         sending = loop.create_task(self._send_all(send))
         leaving = [loop.create_task(_disconnected(receive)), loop.create_task(self._closing.wait())]
-        others = [*leaving, *([] if ended is None else [ended])]
         try:
-            await asyncio.wait((sending, *others), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sending, *leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (sending, *leaving):
                 task.cancel()
         if sending.done():
             sending.result()
-        elif ended is not None and ended.done():
-            await _say(send, self._events.failure(ended.result()))
         elif self._closing.is_set():
-            await _say(send, b"")
+            await _say(send, b"" if self._why is None else self._events.failure(self._why))
 
     async def _send_all(self, send: Send) -> None:
         begin = b"retry: %d\n\n" % RETRY_MS
@@ -225,20 +223,16 @@ class EventStreamApi:
         if self._sessions.is_full:
             raise self._sessions.refusal()
         command = command_of(request.path_params["topic"], request.query_params, last)
-        with contextlib.ExitStack() as stack:
-            state = request.state
-            login = stack.enter_context(self._sessions.logins.enter(state.identity, state.credentials))
-            session = self._sessions.new_session(login)
-            stack.callback(session.close)
-            stream = EventStream(session, command)
-            stack.callback(self._sessions.discard, stream)
-            self._sessions.add(stream)
+        state = request.state
+        opened = self._sessions.open(state.identity, state.credentials)
+        try:
+            stream = EventStream(opened.session, command)
+            opened.count(stream)
             await stream.begin()
             if (connection := getattr(state, "connection", None)) is not None:
                 connection.become_session()
-            stack.enter_context(self._sessions.served(request, session, stream))
-            ended = None
-            if not self._sessions.authenticator.is_open:
-                ended = asyncio.get_running_loop().create_task(self._sessions.login_ended(login))
-                stack.callback(ended.cancel)
-            await stream.send(receive, send, login_headers(login), ended)
+            opened.list_client(request)
+            opened.watch_login(stream.send_away)
+            await stream.send(receive, send, login_headers(opened.login))
+        finally:
+            opened.end()

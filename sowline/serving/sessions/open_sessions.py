@@ -1,35 +1,32 @@
 """The open sessions, over WebSocket and as event streams: their limit, and their shared parts."""
 
-import asyncio
-import contextlib
-from collections.abc import Iterator
 from functools import partial
 from typing import Protocol
 
 from starlette.requests import HTTPConnection
-from starlette.websockets import WebSocketDisconnect
 
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
 from sowline.runtime.connections import Connections
-from sowline.serving.access.authenticator import Authenticator
-from sowline.serving.access.login_session import LoginSession, LoginSessions
+from sowline.serving.access.authenticator import Authenticator, PresentedCredentials
+from sowline.serving.access.login_session import Leave, LoginSession, LoginSessions
+from sowline.serving.authorization.identity import Identity
 from sowline.serving.outbox.frame_batching import FrameBatching
 from sowline.serving.outbox.outbox import Backlogs, Outbox
 from sowline.serving.sessions.clients import Clients
+from sowline.serving.sessions.rounds import Rounds
 from sowline.serving.sessions.session import NewCommands, Session
 from sowline.serving.sessions.status import TICKS
 from sowline.version import __version__
 
 GOING_AWAY = 1001
-CLOSE_SECONDS_MAX = 1.0
 
 
 class Closable(Protocol):
     """The connection of a session, as a WebSocket or as an event stream."""
 
-    async def close(self, code: int = ..., reason: str = ...) -> None:
-        """Close the connection."""
+    def close(self, code: int = ..., reason: str = ...) -> None:
+        """Close the connection, without waiting for its client."""
 
 
 class OpenSessions:
@@ -51,6 +48,7 @@ class OpenSessions:
         self.authenticator = authenticator
         self.logins = LoginSessions(authenticator, settings.sessions_per_user_max)
         self.clients = Clients()
+        self._progress = Rounds(settings.progress_seconds / TICKS, _send_progress)
         self.refused = 0
         """Connections that exceeded the limit."""
 
@@ -76,58 +74,89 @@ class OpenSessions:
             " or use another query service",
         )
 
-    def add(self, connection: Closable) -> None:
+    def open(self, identity: Identity | None, credentials: PresentedCredentials) -> "OpenSession":
+        """Return a new session with a new outbox, which the caller ends; raise `busy`."""
+        login = self.logins.open(identity, credentials)
+        outbox = Outbox(self._settings.backlog_bytes_max, self._frame_batching, self._backlogs)
+        return OpenSession(self, login, Session(self._new_commands(outbox, login), outbox, login))
+
+    def count(self, connection: Closable) -> None:
         """Count a connection as open."""
         self._open.add(connection)
-        self._backlogs.outboxes = len(self._open)
+        self._backlogs.divide(len(self._open))
 
     def discard(self, connection: Closable) -> None:
         """Stop counting a connection as open."""
         self._open.discard(connection)
-        self._backlogs.outboxes = len(self._open)
+        self._backlogs.divide(len(self._open))
 
-    def new_session(self, login: LoginSession) -> Session:
-        """Return a new session with a new outbox; the caller closes it."""
-        outbox = Outbox(self._settings.backlog_bytes_max, self._frame_batching, self._backlogs)
-        return Session(self._new_commands(outbox, login), outbox, login)
+    def list_client(self, client: HTTPConnection, session: Session, connection: Closable) -> int:
+        """List the client of a session, send it progress from now on, and return its number in the list."""
+        agent = client.headers.get("user-agent", "")
+        address = "" if client.client is None else f"{client.client.host}:{client.client.port}"
+        self._progress.add(session)
+        return self.clients.add(address, agent, session, partial(_send_away, connection))
 
-    @contextlib.contextmanager
-    def served(self, connection: HTTPConnection, session: Session, closable: Closable) -> Iterator[None]:
-        """For the time of the block, list the session's client and send it progress messages.
+    def unlist_client(self, number: int, session: Session) -> None:
+        """List the client of a session no more, and send it no progress."""
+        self._progress.discard(session)
+        self.clients.remove(number)
 
-        `closable` is the client's connection, which an administrator may close.
-        """
-        client, agent = connection.client, connection.headers.get("user-agent", "")
-        address = "" if client is None else f"{client.host}:{client.port}"
-        sending = asyncio.get_running_loop().create_task(self._send_progress(session))
-        try:
-            with self.clients.with_(address, agent, session, partial(_send_away, closable)):
-                yield
-        finally:
-            sending.cancel()
+    def watch_login(self, login: LoginSession, leave: Leave) -> None:
+        """Call `leave` with the reason, once, when the client must disconnect."""
+        if not self.authenticator.is_open:
+            login.watch(self._settings.logon_seconds_max, leave)
 
-    async def _send_progress(self, session: Session) -> None:
-        """Send progress for subscriptions that were sent no message for about `progress_seconds`."""
-        while True:
-            await asyncio.sleep(self._settings.progress_seconds / TICKS)
-            await session.commands.send_progress()
-
-    async def login_ended(self, login: LoginSession) -> SowlineError:
-        """Wait until the client has to leave, and return why."""
-        return await login.ended(self._settings.logon_seconds_max)
-
-    async def close_all(self) -> None:
+    def close_all(self) -> None:
         """Tell every client that this server stops; they reconnect elsewhere with their bookmarks."""
-        for connection in list(self._open):
-            with contextlib.suppress(RuntimeError, WebSocketDisconnect):
-                await connection.close(GOING_AWAY, "the server is stopping")
+        for connection in [*self._open]:
+            connection.close(GOING_AWAY, "the server is stopping")
 
 
-async def _send_away(connection: Closable) -> None:
-    """Close a connection; do not wait for a client that does not read."""
-    with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
-        async with asyncio.timeout(CLOSE_SECONDS_MAX):
-            await connection.close(GOING_AWAY, "an administrator has closed this connection")
+class OpenSession:
+    """What there is of one client, over whatever it is connected. `end` undoes all."""
+
+    __slots__ = ("_connection", "_number", "_sessions", "login", "session")
+
+    def __init__(self, sessions: OpenSessions, login: LoginSession, session: Session) -> None:
+        self._sessions = sessions
+        self.login = login
+        self.session = session
+        self._connection: Closable | None = None
+        self._number = 0
+
+    def count(self, connection: Closable) -> None:
+        """Count the session's connection as open."""
+        self._connection = connection
+        self._sessions.count(connection)
+
+    def list_client(self, client: HTTPConnection) -> None:
+        """List the client, and send it progress messages; its connection, which is counted, may be closed."""
+        assert self._connection is not None
+        self._number = self._sessions.list_client(client, self.session, self._connection)
+
+    def watch_login(self, leave: Leave) -> None:
+        """Call `leave` with the reason, once, when the client must disconnect."""
+        self._sessions.watch_login(self.login, leave)
+
+    def end(self) -> None:
+        """End the session and its login."""
+        self.session.close()
+        if self._number:
+            self._sessions.unlist_client(self._number, self.session)
+        if self._connection is not None:
+            self._sessions.discard(self._connection)
+            self._connection = None
+        self.login.close()
+
+
+async def _send_progress(session: Session) -> None:
+    """Send progress for subscriptions that were sent no message for about `progress_seconds`."""
+    await session.commands.send_progress()
+
+
+def _send_away(connection: Closable) -> None:
+    connection.close(GOING_AWAY, "an administrator has closed this connection")
 
 
 def login_headers(login: LoginSession) -> dict[str, str]:

@@ -1,24 +1,27 @@
 """The WebSocket API: one endpoint, `/v1`."""
 
 import asyncio
-import contextlib
 import time
+from collections import deque
 
-from starlette.websockets import WebSocket, WebSocketDisconnect
+import structlog
+from starlette.websockets import WebSocket
+from websockets.frames import CloseCode
 
 from sowline.errors import SowlineError
 from sowline.protocol.server_message import join_frame
-from sowline.runtime.health import nothing
-from sowline.serving.access.login_session import LoginSession
+from sowline.runtime.websocket_connection import WebSocketConnection
+from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.access.middleware import close_reason, refuse_handshake
 from sowline.serving.access.rate_limits import Rates
-from sowline.serving.outbox.outbox import Outbox
-from sowline.serving.sessions.open_sessions import OpenSessions, login_headers
-from sowline.serving.sessions.session import Session
+from sowline.serving.sessions.open_sessions import OpenSession, OpenSessions, login_headers
+from sowline.serving.sessions.rounds import Rounds
 
-POLICY = 1008
+log = structlog.get_logger()
 
-GOODBYE_SECONDS_MAX = 1.0
+PING_SECONDS = 20.0
+"""Seconds between pings, which show proxies that a quiet connection lives. A client need not answer them in time:
+one that reads slowly answers late, and one that is gone, TCP tells."""
 
 
 class WebSocketApi:
@@ -26,87 +29,112 @@ class WebSocketApi:
 
     def __init__(self, sessions: OpenSessions, rates: Rates) -> None:
         self._sessions = sessions
-        self._rates = rates
+        self.rates = rates
+        self.pings = Rounds(PING_SECONDS, _ping)
 
     async def endpoint(self, socket: WebSocket) -> None:
-        """Serve a client until it leaves or must disconnect."""
+        """Accept a client, and leave it to a connection that lasts until it leaves or must disconnect."""
         if self._sessions.is_full:
             await refuse_handshake(socket, self._sessions.refusal(), 503)
             return
-        if (connection := getattr(socket.state, "connection", None)) is not None:
-            connection.become_session()
-        self._sessions.add(socket)
+        state = socket.state
         try:
-            with contextlib.ExitStack() as stack:
-                entering = self._sessions.logins.enter(socket.state.identity, socket.state.credentials)
-                try:
-                    login = stack.enter_context(entering)
-                except SowlineError as error:
-                    await refuse_handshake(socket, error)
-                    return
-                headers = [(name.encode(), text.encode()) for name, text in login_headers(login).items()]
-                await socket.accept(headers=headers)
-                await self._serve(socket, login)
-        finally:
-            self._sessions.discard(socket)
-            getattr(socket.state, "cut", nothing)()
-
-    async def _serve(self, socket: WebSocket, login: LoginSession) -> None:
-        session = self._sessions.new_session(login)
-        writer = asyncio.get_running_loop().create_task(_write(socket, session.outbox))
-        try:
-            with self._sessions.served(socket, session, socket):
-                why = await self._read_until_the_end(socket, session, login)
-        finally:
-            session.close()
-            writer.cancel()
-        if why is not None:
-            await _send_away(socket, why)
-
-    async def _read_until_the_end(
-        self, socket: WebSocket, session: Session, login: LoginSession
-    ) -> SowlineError | None:
-        """Read commands until the client leaves; return the reason if it must disconnect."""
-        if self._sessions.authenticator.is_open:
-            await self._read(socket, session)
-            return None
-        reading = asyncio.create_task(self._read(socket, session))
-        ending = asyncio.create_task(self._sessions.login_ended(login))
-        try:
-            await asyncio.wait((reading, ending), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            reading.cancel()
-            ending.cancel()
-        if reading.done():
-            reading.result()
-            return None
-        return ending.result()
-
-    async def _read(self, socket: WebSocket, session: Session) -> None:
-        """Read commands, no faster than the rate limit allows and the client reads its messages."""
-        without_user = f"\0{id(session)}"
-        with contextlib.suppress(WebSocketDisconnect):
-            while True:
-                received = await socket.receive()
-                if received["type"] == "websocket.disconnect":
-                    return
-                frame = received.get("bytes") or (received.get("text") or "").encode()
-                commands = await session.receive(frame)
-                owed = self._rates.take(session.user or without_user, commands, time.monotonic())
-                if owed:
-                    await asyncio.sleep(owed)
-                await session.outbox.wait_room()
+            opened = self._sessions.open(state.identity, state.credentials)
+        except SowlineError as error:
+            await refuse_handshake(socket, error)
+            return
+        if (counted := getattr(state, "connection", None)) is not None:
+            counted.become_session()
+        handshake: Handshake = state.handshake
+        headers = [(name.encode(), text.encode()) for name, text in login_headers(opened.login).items()]
+        connection = ClientSocket(self, opened)
+        opened.count(connection)
+        opened.list_client(socket)
+        opened.watch_login(connection.send_away)
+        handshake.accept(connection, headers)
 
 
-async def _write(socket: WebSocket, outbox: Outbox) -> None:
-    """Send the messages of the outbox, many in a frame, as fast as the client reads."""
-    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
-        while True:
-            await socket.send_text(join_frame(await outbox.take()).decode())
+class ClientSocket(WebSocketConnection):
+    """The WebSocket of one session: passes its messages to the session, and sends those of its outbox.
+
+    While a command runs, the next ones wait. While the client does not read, its messages wait in the outbox.
+    """
+
+    __slots__ = ("_api", "_frames", "_opened", "_reading")
+
+    def __init__(self, api: WebSocketApi, opened: OpenSession) -> None:
+        self._api = api
+        self._opened = opened
+        self._frames: deque[bytes] | None = None
+        """Messages of the client behind the one that is being handled."""
+        self._reading: asyncio.Task[None] | None = None
+        opened.session.outbox.written_by(self.resumed)
+        api.pings.add(self)
+
+    def resumed(self) -> None:
+        """Send what waits in the outbox, many messages in a frame, as long as the client reads."""
+        outbox = self._opened.session.outbox
+        while self.can_write and (messages := outbox.take_now()):
+            self.send(join_frame(messages))
+
+    def received(self, message: bytes) -> None:
+        """Handle the commands of a message, after those of the messages before it."""
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(self._read(message))
+            self._reading.add_done_callback(self._has_read)
+            return
+        if self._frames is None:
+            self._frames = deque()
+            self.transport.pause_reading()
+        self._frames.append(message)
+
+    async def _read(self, message: bytes) -> None:
+        """Handle commands, no faster than the rate limit allows and the client reads its messages."""
+        await self._handle(message)
+        while self._frames is not None:
+            message = self._frames.popleft()
+            if not self._frames:
+                self._frames = None
+                self.transport.resume_reading()
+            await self._handle(message)
+
+    async def _handle(self, message: bytes) -> None:
+        session = self._opened.session
+        commands = await session.receive(message)
+        payer = session.user or f"\0{id(session)}"
+        if owed := self._api.rates.take(payer, commands, time.monotonic()):
+            await asyncio.sleep(owed)
+        await session.outbox.wait_room()
+
+    def _has_read(self, task: asyncio.Task[None]) -> None:
+        self._reading = None
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("session failed", exc_info=error)
+        if self.is_ended:
+            self._opened.end()
+        elif error is not None:
+            self.close(CloseCode.INTERNAL_ERROR)
+
+    def send_away(self, why: SowlineError) -> None:
+        """Close the connection with a reason; its commands that have not been handled yet are dropped."""
+        if self._reading is not None:
+            self._reading.cancel()
+        self.close(CloseCode.POLICY_VIOLATION, close_reason(why))
+
+    def ended(self) -> None:
+        """End the session, once the commands have been handled that the client sent before it left."""
+        self._api.pings.discard(self)
+        # A command may wait until the outbox has drained (test_commands_before_the_end_are_handled).
+        self._opened.session.outbox.written_by(self._drop)
+        self._drop()
+        if self._reading is None:
+            self._opened.end()
+
+    def _drop(self) -> None:
+        while self._opened.session.outbox.take_now():
+            pass
 
 
-async def _send_away(socket: WebSocket, why: SowlineError) -> None:
-    """Close a connection with a reason; do not wait for a client that does not read."""
-    with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
-        async with asyncio.timeout(GOODBYE_SECONDS_MAX):
-            await socket.close(POLICY, close_reason(why))
+async def _ping(connection: ClientSocket) -> None:
+    connection.ping()

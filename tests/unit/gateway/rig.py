@@ -29,6 +29,8 @@ from sowline.config.settings import Settings
 from sowline.config.shard import Shard
 from sowline.model.key import partition_of
 from sowline.protocol.change import Event
+from sowline.runtime.http_server import HttpProtocol
+from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.authorization.entitlements import EVERYTHING, Rights
 from sowline.serving.authorization.identity import ANYBODY, Identity
@@ -66,8 +68,8 @@ class Node:
             server_of(settings, self.context, health).app,
             host=HOST,
             port=self.port,
-            ws="websockets-sansio",
-            ws_per_message_deflate=False,
+            http=HttpProtocol,
+            ws=Handshake,
             log_level="critical",
             access_log=False,
             timeout_graceful_shutdown=1,

@@ -5,7 +5,7 @@ import contextlib
 import time
 from hashlib import sha256
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import jwt
 import pytest
@@ -80,6 +80,18 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
+def entered(house: House, *given: Any) -> contextlib.closing[LoginSession]:
+    """Lend the login session of a new connection."""
+    return contextlib.closing(house.logins.open(*given))
+
+
+async def leaving(login: LoginSession, seconds: float) -> SowlineError:
+    """Wait until a client must disconnect, and return why."""
+    left: asyncio.Future[SowlineError] = asyncio.get_running_loop().create_future()
+    login.watch(seconds, left.set_result)
+    return await left
+
+
 async def refusal(house: House, token: str | None) -> str:
     """Return why somebody is not let in."""
     with pytest.raises(SowlineError) as error:
@@ -133,7 +145,7 @@ async def test_a_logon_by_the_first_command(house: House) -> None:
     """Nothing else is done before it; afterwards it renews."""
     server = Server().loaded()
     client = server.connect()
-    with house.logins.enter(None, PresentedCredentials()) as login:
+    with entered(house, None, PresentedCredentials()) as login:
         context = ServiceContext(server.state, server.dispatcher, {})
         client.session = session_of(context, client.outbox, login)
         client.ask("sow", command_id="1")
@@ -148,7 +160,7 @@ async def test_a_logon_by_the_first_command(house: House) -> None:
 
 async def test_a_connection_stays_that_of_its_user(house: House) -> None:
     """Another token of the same user will do; another user, or other rights, has to come again."""
-    with house.logins.enter(None, PresentedCredentials()) as login:
+    with entered(house, None, PresentedCredentials()) as login:
         await login.log_on("ada")
         login.ask()
         await login.log_on("second")
@@ -164,9 +176,9 @@ async def test_who_came_in_without_a_token_may_bring_one_first(house: House) -> 
     house.write(more="anonymous: [desk]")
     house.changed()
     anonymous = await house.authenticator.identify(PresentedCredentials())
-    with house.logins.enter(anonymous, PresentedCredentials()) as login:
+    with entered(house, anonymous, PresentedCredentials()) as login:
         assert (await login.log_on("ada")).user == "ada"
-    with house.logins.enter(anonymous, PresentedCredentials()) as login:
+    with entered(house, anonymous, PresentedCredentials()) as login:
         login.ask()
         with pytest.raises(SowlineError) as error:
             await login.log_on("ada")
@@ -178,8 +190,8 @@ async def test_a_change_between_connection_and_logon_counts(house: House) -> Non
     ada = await house.authenticator.identify(PresentedCredentials("ada"))
     house.write(topics="offers")
     house.changed()
-    with house.logins.enter(ada, PresentedCredentials("ada")) as login:
-        assert (await login.ended(60)).reason == "rights changed"
+    with entered(house, ada, PresentedCredentials("ada")) as login:
+        assert (await leaving(login, 60)).reason == "rights changed"
 
 
 async def test_a_token_that_was_good_is_looked_at_again(
@@ -222,9 +234,9 @@ async def test_a_token_of_a_key_that_was_withdrawn(house: House, monkeypatch: py
 
 async def test_the_end_of_a_token_ends_the_connection(house: House) -> None:
     """Unless it is renewed before that."""
-    with house.logins.enter(None, PresentedCredentials()) as login:
+    with entered(house, None, PresentedCredentials()) as login:
         await login.log_on(house.token(30))
-        ending = asyncio.create_task(login.ended(60))
+        ending = asyncio.create_task(leaving(login, 60))
         await login.log_on(house.token(3600))
         assert login.expires_in is not None
         assert login.expires_in > 3000
@@ -232,14 +244,14 @@ async def test_the_end_of_a_token_ends_the_connection(house: House) -> None:
         assert not ending.done()
         ending.cancel()
     soon = house.file.access.identity(Proof("jwt", "ada", ("desk",), "issuer", time.time() + 0.02))
-    with house.logins.enter(soon, PresentedCredentials("a token")) as login:
-        assert (await login.ended(60)).reason == "logon expired"
+    with entered(house, soon, PresentedCredentials("a token")) as login:
+        assert (await leaving(login, 60)).reason == "logon expired"
 
 
 async def test_who_does_not_log_on_has_to_leave(house: House) -> None:
     """After some seconds."""
-    with house.logins.enter(None, PresentedCredentials()) as login:
-        assert (await login.ended(0.01)).reason == "logon required"
+    with entered(house, None, PresentedCredentials()) as login:
+        assert (await leaving(login, 0.01)).reason == "logon required"
 
 
 @pytest.mark.parametrize(
@@ -248,10 +260,10 @@ async def test_who_does_not_log_on_has_to_leave(house: House) -> None:
 )
 async def test_whose_rights_change_has_to_leave(house: House, topics: str, more: str, leaves: bool) -> None:
     """And nobody else."""
-    with house.logins.enter(
-        await house.authenticator.identify(PresentedCredentials("ada")), PresentedCredentials("ada")
+    with entered(
+        house, await house.authenticator.identify(PresentedCredentials("ada")), PresentedCredentials("ada")
     ) as login:
-        ending = asyncio.create_task(login.ended(60))
+        ending = asyncio.create_task(leaving(login, 60))
         await asyncio.sleep(0)
         house.write(topics, more)
         house.changed()
@@ -265,17 +277,17 @@ async def test_whose_rights_change_has_to_leave(house: House, topics: str, more:
 async def test_so_many_connections_of_a_user(house: House) -> None:
     """A further one is refused until one of them ends; those of others count for themselves."""
     ada, bob = [await house.authenticator.identify(PresentedCredentials(name)) for name in ("ada", "bob")]
-    with house.logins.enter(ada, PresentedCredentials()), house.logins.enter(bob, PresentedCredentials()):
-        with house.logins.enter(ada, PresentedCredentials()):
-            with pytest.raises(SowlineError) as error, house.logins.enter(ada, PresentedCredentials()):
+    with entered(house, ada, PresentedCredentials()), entered(house, bob, PresentedCredentials()):
+        with entered(house, ada, PresentedCredentials()):
+            with pytest.raises(SowlineError) as error, entered(house, ada, PresentedCredentials()):
                 pass
             assert error.value.reason == "busy"
-            with house.logins.enter(None, PresentedCredentials()) as late:
+            with entered(house, None, PresentedCredentials()) as late:
                 with pytest.raises(SowlineError) as error:
                     await late.log_on("ada")
                 assert error.value.reason == "busy"
                 await late.log_on("bob")
-        with house.logins.enter(ada, PresentedCredentials()):
+        with entered(house, ada, PresentedCredentials()):
             pass
 
 
@@ -283,15 +295,15 @@ async def test_so_many_connections_of_strangers(house: House, monkeypatch: pytes
     """Those who have logged on do not count, and come in all the same."""
     monkeypatch.setattr("sowline.serving.access.login_session.STRANGERS_MAX", 1)
     ada = await house.authenticator.identify(PresentedCredentials("ada"))
-    with house.logins.enter(None, PresentedCredentials()) as first:
-        with pytest.raises(SowlineError) as error, house.logins.enter(None, PresentedCredentials()):
+    with entered(house, None, PresentedCredentials()) as first:
+        with pytest.raises(SowlineError) as error, entered(house, None, PresentedCredentials()):
             pass
         assert error.value.reason == "busy"
-        with house.logins.enter(ada, PresentedCredentials("ada")):
+        with entered(house, ada, PresentedCredentials("ada")):
             await first.log_on("bob")
-        with house.logins.enter(None, PresentedCredentials()):
+        with entered(house, None, PresentedCredentials()):
             pass
-        with house.logins.enter(None, PresentedCredentials()):
+        with entered(house, None, PresentedCredentials()):
             pass
 
 

@@ -74,7 +74,8 @@ async def test_many_outboxes_share_what_there_is() -> None:
     backlogs = Backlogs(100 * FRAME_BYTES)
     outbox = Outbox(20 * FRAME_BYTES, backlogs=backlogs)
     limits = []
-    for backlogs.outboxes in (0, 1, 5, 10, 100, 10_000):
+    for outboxes in (0, 1, 5, 10, 100, 10_000):
+        backlogs.divide(outboxes)
         limits.append(outbox.bytes_max)
     assert limits == [20 * FRAME_BYTES] * 3 + [10 * FRAME_BYTES, FRAME_BYTES, BACKLOG_BYTES_MIN]
     outbox.put(b"x" * (FRAME_BYTES + 1))

@@ -1,6 +1,8 @@
 """Who is connected, and how each subscription stands."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sowline.serving.sessions import clients
@@ -8,8 +10,16 @@ from sowline.serving.sessions.clients import Clients
 from tests.unit.query_service.sessions import Server
 
 
-async def nothing_closes() -> None:
+def nothing_closes() -> None:
     """The connection of a client without one."""
+
+
+@contextmanager
+def listed(clients: Clients, *given: Any) -> Iterator[None]:
+    """List a client for the time of the block."""
+    number = clients.add(*given)
+    yield
+    clients.remove(number)
 
 
 async def test_a_client_is_disconnected_by_its_number() -> None:
@@ -17,13 +27,13 @@ async def test_a_client_is_disconnected_by_its_number() -> None:
     server, connected = Server().loaded(), Clients()
     closed: list[str] = []
 
-    async def close() -> None:
+    def close() -> None:
         closed.append("closed")
 
-    with connected.with_("", "", server.connect().session, close):
-        assert not await connected.disconnect(2)
-        assert (await connected.disconnect(1), closed) == (True, ["closed"])
-    assert not await connected.disconnect(1)
+    with listed(connected, "", "", server.connect().session, close):
+        assert not connected.disconnect(2)
+        assert (connected.disconnect(1), closed) == (True, ["closed"])
+    assert not connected.disconnect(1)
 
 
 async def test_a_client_is_listed_while_it_is_there() -> None:
@@ -33,10 +43,10 @@ async def test_a_client_is_listed_while_it_is_there() -> None:
     server.put({"id": 1})
     client.ask("sow_and_subscribe", sub_id="s", filter="/id > 0", options="oof", ack_type="processed")
     await client.read()
-    with connected.with_("10.0.0.1:5000", "Firefox/140", client.session, nothing_closes):
-        listed = await connected.listed()
-        (one,) = listed["clients"]
-        assert listed["connected"] == 1
+    with listed(connected, "10.0.0.1:5000", "Firefox/140", client.session, nothing_closes):
+        found = await connected.listed()
+        (one,) = found["clients"]
+        assert found["connected"] == 1
         assert (one["id"], one["address"], one["agent"]) == (1, "10.0.0.1:5000", "Firefox/140")
         assert one["user"] == ""
         assert one["since"].endswith("+00:00")
@@ -64,7 +74,7 @@ async def subscription_status(server: Server, **fields: Any) -> dict[str, Any]:
     await client.read()
     for number in range(3):
         server.put({"id": number})
-    with connected.with_("", "", client.session, nothing_closes):
+    with listed(connected, "", "", client.session, nothing_closes):
         (one,) = (await connected.listed())["clients"]
     found: dict[str, Any] = one["subscriptions"][0]
     return found
@@ -92,7 +102,7 @@ async def test_a_page_that_is_paused_is_behind() -> None:
     await client.read()
     client.ask("pause", sub_id="s")
     server.put({"id": 1})
-    with connected.with_("", "", client.session, nothing_closes):
+    with listed(connected, "", "", client.session, nothing_closes):
         (one,) = (await connected.listed())["clients"]
     found = one["subscriptions"][0]
     assert (found["state"], found["behind_positions"]) == ("paused", 1)
@@ -104,7 +114,7 @@ async def test_running_queries() -> None:
     server.put({"id": 1})
     client = server.connect()
     client.ask("sow", query_id="q", filter="/id = 1", ack_type="completed")
-    with connected.with_("", "", client.session, nothing_closes):
+    with listed(connected, "", "", client.session, nothing_closes):
         (one,) = (await connected.listed())["clients"]
         await client.read()
         (later,) = (await connected.listed())["clients"]
@@ -123,11 +133,11 @@ async def test_what_is_cut_is_counted(monkeypatch: Any) -> None:
         one.ask("subscribe", sub_id=f"s{number}", filter="/id > 0 AND /id > 1")
     await asyncio.sleep(0)
     with (
-        connected.with_("a", "", one.session, nothing_closes),
-        connected.with_("b", "", other.session, nothing_closes),
+        listed(connected, "a", "", one.session, nothing_closes),
+        listed(connected, "b", "", other.session, nothing_closes),
     ):
-        listed = await connected.listed()
-    assert (listed["connected"], [client["address"] for client in listed["clients"]]) == (2, ["a"])
-    (client,) = listed["clients"]
+        found = await connected.listed()
+    assert (found["connected"], [client["address"] for client in found["clients"]]) == (2, ["a"])
+    (client,) = found["clients"]
     assert (client["subscriptions_count"], len(client["subscriptions"])) == (3, 2)
     assert client["subscriptions"][0]["filter"] == "/id > 0 A…"
