@@ -18,6 +18,7 @@ BENCHMARKS = (
     "deltas",
     "history",
     "gateway",
+    "connections",
     "shards",
     "subscribers",
     "overload",

@@ -73,11 +73,12 @@ class Cost(NamedTuple):
 class BenchService:
     """A server, for those who measure it."""
 
-    def __init__(self, port: int, orders: Connection) -> None:
+    def __init__(self, port: int, pid: int, orders: Connection) -> None:
         self.port = port
+        self.pid = pid
         self._orders = orders
 
-    def push(self, load: Load | list[bytes]) -> None:
+    def push(self, load: object) -> None:
         """Let it send: the changes of a load, or ready-made frames."""
         self._orders.send(load)
 
@@ -110,7 +111,8 @@ def opened(kind: "type[_Pusher]") -> Iterator[BenchService]:
     process.start()
     here.recv()
     try:
-        yield BenchService(port, here)
+        assert process.pid is not None
+        yield BenchService(port, process.pid, here)
     finally:
         process.kill()
         process.join()

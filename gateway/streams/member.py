@@ -66,6 +66,9 @@ class Sink(Protocol):
     def is_large(self) -> bool:
         """Whether more waits for the client than its outbox may hold."""
 
+    def flush(self) -> None:
+        """Send what waits."""
+
     def take_now(self, message: LiveMessage) -> None:
         """Take a change."""
 
@@ -85,6 +88,7 @@ class Member:
         "begun",
         "error",
         "is_in",
+        "is_too_slow",
         "on_leaving",
         "outbox",
         "sids",
@@ -111,6 +115,7 @@ class Member:
         self.begun: PositionsByLog = {}
         self.was_sent = False
         self.is_in = True
+        self.is_too_slow = False
         self.error: SowlineError | None = None
         self.on_leaving: Callable[[], None] | None = None
         self._held: list[LiveMessage] | None = []
@@ -119,6 +124,11 @@ class Member:
         self._skipped: dict[tuple[str, int], Position] = {}
         """By log and partition, the position up to which the client has everything from elsewhere."""
         self._left: asyncio.Future[None] | None = None
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the stream sends it messages."""
+        return self.is_in and self._held is None
 
     @property
     def sent(self) -> PositionsByLog:
@@ -133,6 +143,8 @@ class Member:
     def release(self, begun: PositionsByLog) -> None:
         """Send what has waited, from these positions on, and then each message as it comes."""
         self.begun = begun
+        if not self.is_in:
+            return  # what has waited was dropped
         held, self._held = self._held or [], None
         self._drop_held()
         self._skipped = {
@@ -170,7 +182,7 @@ class Member:
     def _hold(self, message: LiveMessage) -> None:
         size = len(message.received.raw)
         if self._held_bytes + size > HELD_BYTES_MAX or self._total.total + size > HELD_BYTES_TOTAL:
-            self.leave()
+            self.fall_behind()
             return
         assert self._held is not None
         self._held.append(message)
@@ -186,9 +198,11 @@ class Member:
         assert self.sink is not None
         self.was_sent = True
         if self.sink.is_large:
-            self.leave()
-        else:
-            self.sink.take_now(message)
+            if self.outbox.full:
+                self.fall_behind()
+                return
+            self.sink.flush()
+        self.sink.take_now(message)
 
     def note(self, positions: PositionsByLog) -> None:
         """Note that an idle node has sent everything up to these positions."""
@@ -201,8 +215,13 @@ class Member:
                 }
             )
 
+    def fall_behind(self) -> None:
+        """Leave: the client is too slow."""
+        self.is_too_slow = True
+        self.leave()
+
     def leave(self, error: SowlineError | None = None) -> None:
-        """Take no more messages: the client is too slow, or pauses, or the stream has ended with an error."""
+        """Take no more messages; `error` is that with which the stream has ended."""
         if not self.is_in:
             return
         self.is_in = False
@@ -228,7 +247,7 @@ def put_to_client(message: LiveMessage, members: Sequence[Member]) -> None:
     outbox = members[0].outbox
     if outbox.full:
         for member in members:
-            member.leave()
+            member.fall_behind()
         return
     if len(members) == 1:
         member = members[0]

@@ -15,11 +15,11 @@ import contextlib
 import itertools
 import time
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
-from fanout.live.progress import ProgressTimer, put_view_checksum
+from fanout.live.progress import put_view_checksum
 from gateway.context import GatewayContext
 from gateway.nodes.connections import COMMAND_ID, SUB_ID, NodeLost, NodeMessage
 from gateway.nodes.failover import AGAIN_SECONDS, FAILOVER_SECONDS
@@ -27,10 +27,9 @@ from gateway.nodes.routing import UNAVAILABLE
 from gateway.query.part import Part
 from gateway.query.seen import SeenPositions, newest
 from gateway.query.sharded_query import ShardedQuery
-from gateway.streams.member import Member
-from gateway.streams.stream import SharedStream
 from gateway.subscriptions.checksum import NodeChecksums
 from gateway.subscriptions.outlets import ConflatingOutlet, PassingOutlet, outlet_of
+from gateway.subscriptions.stream_membership import StreamMembership
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, parse_bookmark
 from sowline.model.bookmark_range import range_text, split_range
@@ -39,6 +38,7 @@ from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.cooperative import running
+from sowline.serving.flag import Flag
 from sowline.serving.outbox.group import (
     Mark,
     acknowledge,
@@ -49,9 +49,6 @@ from sowline.serving.outbox.group import (
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
-
-JOIN_AGAIN_SECONDS = 1.0
-"""The time between two attempts to follow a stream, for a subscription that is served without it meanwhile."""
 
 LATER_ID = "later"
 """The id of a command about that subscription."""
@@ -95,7 +92,7 @@ class ForwardedSubscription:
         self._snapshot_slots = snapshot_slots
         self._sub_id = request.id_of_subscription
         self._query: ShardedQuery | None = None
-        self._going = asyncio.Event()
+        self._going = Flag()
         if not request.parsed_options.pause:
             self._going.set()
         definitions = {name: context.nodes.topics[name] for name in topics}
@@ -104,19 +101,15 @@ class ForwardedSubscription:
         """The bookmark of the end, if it is known."""
         self._nodes_are_paused = False
         """Whether the nodes of the query began paused."""
-        self._progress_timer = ProgressTimer()
-        is_endless = isinstance(self._outlet, PassingOutlet | ConflatingOutlet)
-        self._sharing = cast("PassingOutlet | ConflatingOutlet", self._outlet) if is_endless else None
-        """The outlet, if it can take the messages of a shared stream."""
-        self._streams = context.streams
-        self._stream: SharedStream | None = None
-        self._member: Member | None = None
-        """What it is in the stream; None while it has a subscription of its own at the nodes."""
-        self._joined = asyncio.Event()
-        """Whether it has become a member, or can't become one of this stream."""
-        self._caught_up = asyncio.Event()
+        self._membership: StreamMembership | None = None
+        """None if it has an end or a rate: such subscriptions share nothing."""
+        if isinstance(self._outlet, PassingOutlet | ConflatingOutlet):
+            self._membership = StreamMembership(
+                context.streams, outbox, request, topics, rights, self._outlet, seen
+            )
+        self._caught_up = Flag()
         """Whether the nodes have sent everything from before its own subscription began."""
-        self._at_nodes = asyncio.Event()
+        self._at_nodes = Flag()
         """Whether it has a subscription of its own at all nodes."""
         self._taking = 0
         """Messages that wait for the client now."""
@@ -145,14 +138,14 @@ class ForwardedSubscription:
         try:
             if self._joins_at_once:
                 await self._begin_in_stream(mark)
-                request, mark = await self._leave_stream(), None
+                request, mark = await self._serve_as_member(), None
             while True:
                 began = time.monotonic()
                 try:
                     await self._begin(request, mark)
                     if await self._send_all():
                         return self._completed()
-                    request, mark = await self._leave_stream(), None
+                    request, mark = await self._serve_as_member(), None
                     continue
                 except NodeLost:
                     # Continue where the client is, at the nodes that hold the partitions now.
@@ -163,37 +156,48 @@ class ForwardedSubscription:
                 await asyncio.sleep(max(0.0, began + AGAIN_SECONDS - time.monotonic()))
         finally:
             self._fail_checksum()
-            self._detach()
+            if self._membership is not None:
+                self._membership.end()
             if self._query is not None:
                 await self._query.close()
 
     # as a member of a shared stream
 
     @property
+    def _is_member(self) -> bool:
+        return self._membership is not None and self._membership.is_member
+
+    @property
     def _joins_at_once(self) -> bool:
         """Whether it can begin in a shared stream. One that comes back has to catch up first, by itself."""
         request = self._request
-        return (
-            self._sharing is not None
-            and request.bookmark_range.begins_now
-            and (request.has_snapshot or not request.demands_fresh)
-        )
+        if self._membership is None or not request.bookmark_range.begins_now:
+            return False
+        if request.has_snapshot:
+            return all(self._context.nodes.topics[name].has_sow for name in self._topics)
+        return not request.demands_fresh
+
+    async def _serve_as_member(self) -> Request:
+        """Be served by the stream, until the client has to leave it; return the request to go on with."""
+        assert self._membership is not None
+        await self._membership.left()
+        await self._turn()
+        return self._continued()
 
     async def _begin_in_stream(self, mark: Mark) -> None:
         """Join the stream, and send the snapshot, if there is one, of positions at which the stream is or will be."""
-        assert self._sharing is not None
-        request, outlet = self._request, self._sharing
-        stream = await self._streams.use(request, self._topics, self._rights, relays=outlet.relays)
-        member = self._attach(stream)
+        assert self._membership is not None
+        request = self._request
+        stream = await self._membership.join()
         # Not before the stream's positions: what it has sent until now never comes again.
         floor = newest(self._seen.floor(self._logs, request.at_least), stream.positions)
         if request.has_snapshot:
             self.is_querying = True
             async with self._snapshot_slots:
-                floor = await self._send_snapshot(mark, floor)
+                await self._send_snapshot(mark, floor)
             self.is_querying = False
         else:
-            self._acknowledge_begun(floor)
+            self._note_begun(floor)
             if self._owes_completed:
                 self._owes_completed = False
                 self._outbox.put(self._completed(), (self._sub_id,))
@@ -201,121 +205,47 @@ class ForwardedSubscription:
                 self._owes_stats = False
                 result = Result(lag_seconds=stream.lag_seconds())
                 self._outbox.put(ack("stats", request.command_id, **result.stats), (self._sub_id,))
-        self._release(member)
+        if self._is_stopped or not self._going.is_set():
+            self._membership.leave()
+        self._membership.release()
 
-    async def _send_snapshot(self, mark: Mark, floor: PositionsByLog) -> PositionsByLog:
-        """Send the records as a group, with the acknowledgements; return their positions."""
+    async def _send_snapshot(self, mark: Mark, floor: PositionsByLog) -> None:
+        """Send the records as a group, with the acknowledgements."""
         request, context = msgspec.structs.replace(self._request, bookmark=""), self._context
         query = ShardedQuery(context.nodes, request, self._topics, self._rights, context.limits, floor)
         try:
             await query.begin()
-            self._acknowledge_begun(query.positions)
+            self._note_begun(query.positions)
             await send_group(self._outbox, request, query, mark)
-            acknowledge(
-                self._outbox,
-                request,
-                query.bookmark,
-                query.result if self._owes_stats else None,
-                is_completed=self._owes_completed,
-            )
+            result = query.result if self._owes_stats else None
+            acknowledge(self._outbox, request, query.bookmark, result, is_completed=self._owes_completed)
             self._owes_stats = self._owes_completed = False
-            return query.positions
         finally:
             await query.close()
 
-    def _acknowledge_begun(self, positions: PositionsByLog) -> None:
+    def _note_begun(self, positions: PositionsByLog) -> None:
+        """Note at which positions it begins in the stream, and acknowledge that."""
         self.has_begun = True
         self._outlet.begin((), positions)
         self._seen.note(positions)
         bookmark = format_bookmark(positions)
         acknowledge_processed(self._outbox, self._request, bookmark=bookmark, sub_id=self._sub_id)
 
-    def _attach(self, stream: SharedStream) -> Member:
-        """Become a member of a stream, whose messages wait until `_release`."""
-        assert self._sharing is not None
-        sink = self._sharing if isinstance(self._sharing, ConflatingOutlet) else None
-        self._stream, self._member = stream, stream.join(self._outbox, self._sub_id, sink)
-        return self._member
-
-    def _release(self, member: Member) -> None:
-        """Let the stream send to the client from now on, from where it is."""
-        assert self._sharing is not None
-        member.release(self._sharing.received)
-        if self._is_stopped or not self._going.is_set():
-            member.leave()
-        if member.is_in:
-            self._seen.follow(member.stream_positions)
-            member.on_leaving = self._note_leaving
-
-    def _note_leaving(self) -> None:
-        """Count the client's positions as they are now, not as the stream goes on."""
-        assert self._member is not None
-        self._seen.unfollow(self._member.stream_positions)
-
-    async def _leave_stream(self) -> Request:
-        """Wait until the client has to leave the stream and has room again; return the request to go on with."""
-        assert self._member is not None
-        async with running([self._outlet.run()] if self._outlet.relays else []):
-            await self._member.left()
-        if self._outbox.full:
-            self._context.streams.fell_behind += 1
-        self._detach()
-        await self._turn()
-        return self._continued()
-
-    def _detach(self) -> None:
-        """Leave the stream, if it is a member of one; keep where the client is."""
-        member, stream = self._member, self._stream
-        self._member = self._stream = None
-        if stream is None:
-            return
-        if member is not None:
-            member.leave()
-            stream.drop(member)
-            if member.sink is None and self._sharing is not None:
-                self._sharing.note(member.begun)
-        self._streams.end_use(stream)
-
-    async def _join_when_level(self) -> None:
+    async def _join_when_level(self, membership: StreamMembership) -> None:
         """Join the stream once the client was sent as much as its members."""
-        assert self._sharing is not None
         await self._caught_up.wait()
-        while True:
-            try:
-                stream = await self._streams.use(
-                    self._request, self._topics, self._rights, relays=self._sharing.relays
-                )
-            except SowlineError:
-                # Its own subscription goes on; a stream of the same nodes may begin later.
-                await asyncio.sleep(JOIN_AGAIN_SECONDS)
-                continue
-            self._stream = stream
+        while not membership.is_member:
+            await membership.wait_for_stream()
             self._join_if_level()
-            await self._joined.wait()
-            if self._member is not None:
-                return
-            self._joined.clear()
-            self._detach()
+            await membership.settled.wait()
+            if not membership.is_member:
+                membership.end()
 
     def _join_if_level(self) -> None:
-        """Become a member of the stream if the client was sent all that the members were."""
-        stream = self._stream
-        assert stream is not None
-        assert self._sharing is not None
-        if stream.is_over:
-            self._joined.set()
-            return
-        # A change that waits for the client would be sent by the stream, too.
-        if self._taking or self._is_proving or self._is_stopped or not self._going.is_set():
-            return
-        received = self._sharing.received
-        for log, of in stream.positions.items():
-            mine = received.get(log, {})
-            if any(number not in mine or mine[number] < position for number, position in of.items()):
-                return
-        self._release(self._attach(stream))
-        self._at_nodes.clear()
-        self._joined.set()
+        # A change that waits for the client now would be sent by the stream, too.
+        is_free = not (self._taking or self._is_proving or self._is_stopped) and self._going.is_set()
+        if self._membership is not None and is_free and self._membership.join_if_level():
+            self._at_nodes.clear()
 
     def _continued(self) -> Request:
         """Return the request of a client that comes back with its bookmark."""
@@ -350,7 +280,6 @@ class ForwardedSubscription:
     async def _begin(self, request: Request, mark: Mark) -> None:
         """Begin at all nodes; send the group, if there is one, and the acknowledgements that are due."""
         self._at_nodes.clear()
-        self._joined.clear()
         self._caught_up.clear()
         before, self._query = self._query, None
         if before is not None:
@@ -445,21 +374,21 @@ class ForwardedSubscription:
         Return whether the requested end is reached. If not, the subscription is a member of a stream.
         """
         assert self._query is not None
-        steps = [self._take_from(part) for part in self._query.parts]
-        if self._sharing is not None:
-            steps.append(self._join_when_level())
-        sending = [asyncio.ensure_future(self._outlet.run()), asyncio.ensure_future(self._joined.wait())]
+        over = asyncio.ensure_future(self._outlet.run())
+        waits = [over]
+        if self._membership is not None:
+            waits.append(asyncio.ensure_future(self._join_when_level(self._membership)))
         try:
-            async with running(steps):
-                await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
+            async with running(self._take_from(part) for part in self._query.parts):
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         except (NodeLost, FreshGroup):
-            if self._member is None:
+            if not self._is_member:
                 raise
         finally:
-            for one in sending:
+            for one in waits:
                 one.cancel()
-        if self._member is None:
-            await sending[0]
+        if not self._is_member:
+            await over
             return True
         query, self._query = self._query, None
         await query.close()
@@ -495,7 +424,7 @@ class ForwardedSubscription:
                     raise FreshGroup("reset" if received.reset else None)
 
     async def _take(self, received: NodeMessage, part: Part) -> None:
-        if self._member is not None:
+        if self._is_member:
             return  # the stream sends it
         self._taking += 1
         try:
@@ -506,8 +435,7 @@ class ForwardedSubscription:
         self._seen.note(positions)
         by_topic = {self._names[log]: held for log, held in positions.items()}
         self._context.nodes.announcements.note(part.url, by_topic)
-        if self._stream is not None:
-            self._join_if_level()
+        self._join_if_level()
 
     async def _note_ack(self, part: Part, received: NodeMessage) -> None:
         assert self._query is not None
@@ -533,8 +461,8 @@ class ForwardedSubscription:
 
     def _leave(self) -> None:
         """Leave the stream; its messages that wait for the snapshot are read again by the subscription itself."""
-        if self._member is not None:
-            self._member.leave()
+        if self._membership is not None:
+            self._membership.leave()
 
     def pause(self) -> None:
         """Send nothing more until `resume`."""
@@ -552,12 +480,7 @@ class ForwardedSubscription:
 
         Otherwise return None: the nodes send the bookmarks of idle subscriptions, and these are passed on.
         """
-        member = self._member
-        if member is None or not member.is_in or self._sharing is None or self.is_querying:
-            return None
-        was_sent, member.was_sent = member.was_sent, False
-        sent = member.sent if member.sink is None else self._sharing.sent
-        return sent if self._progress_timer.look(was_sent, sent) else None
+        return None if self._membership is None else self._membership.quiet_position()
 
     def subscription_status(self) -> SubscriptionStatus:
         """Return whether it is live; how far it is behind is known to the nodes only."""
@@ -581,7 +504,7 @@ class ForwardedSubscription:
     async def prove(self, request: Request) -> None:
         """Send a checksum of the records that the client should hold; raise if there can't be one."""
         async with self._checking:
-            if self._query is None and self._member is None:
+            if self._query is None and not self._is_member:
                 raise _not_ready()
             if not self._going.is_set() or self._is_paced:
                 raise SowlineError(
@@ -592,11 +515,10 @@ class ForwardedSubscription:
                 await self._prove_at_nodes(request)
             finally:
                 self._is_proving = False
-                if self._stream is not None and self._member is None:
-                    self._join_if_level()
+                self._join_if_level()
 
     async def _prove_at_nodes(self, request: Request) -> None:
-        if self._member is not None:
+        if self._is_member:
             # The nodes make checksums in order with the messages of one client.
             self._leave()
             with contextlib.suppress(TimeoutError):

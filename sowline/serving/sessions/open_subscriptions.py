@@ -119,7 +119,9 @@ class OpenSubscriptions:
         if not sub_id:
             raise SowlineError("invalid subid", "expected a sub_id or a command_id to name the subscription")
         replaced = self._entries.get(sub_id)
-        if replaced is None and len(self._entries) >= SUBSCRIPTIONS_MAX:
+        # A gateway limits its own clients; its connection has the subscriptions of all of them.
+        is_full = len(self._entries) >= SUBSCRIPTIONS_MAX and not self._runner.is_of_gateway
+        if replaced is None and is_full:
             raise SowlineError(
                 "too many subscriptions",
                 f"expected at most {SUBSCRIPTIONS_MAX} subscriptions on one connection",

@@ -29,8 +29,8 @@ def is_shared(mine: Subscriber) -> bool:
     """Return whether a client's subscription is a member of a stream now."""
     commands = cast(Any, mine.client.session.commands)
     assert "mine" in commands._subscriptions._entries, mine.messages
-    member = commands._subscriptions._entries["mine"].subscription._member
-    return member is not None and member.is_in
+    member = commands._subscriptions._entries["mine"].subscription._membership._member
+    return member is not None and member.is_released
 
 
 async def settled(made: Rig, mine: Subscriber, test: Any = lambda record: True) -> None:

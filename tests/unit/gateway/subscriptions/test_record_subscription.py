@@ -420,7 +420,7 @@ def serving(made: Rig, mine: Subscriber) -> Node:
     """Return the one node that a subscription is at."""
     commands = cast(Any, mine.client.session.commands)
     subscription = commands._subscriptions._entries["mine"].subscription
-    stream, query = subscription._stream, subscription._query
+    stream, query = subscription._membership.stream, subscription._query
     (url,) = [part.url for part in query.parts] if stream is None else stream.urls
     return next(node for node in made.nodes if node.url == url)
 
