@@ -1,10 +1,12 @@
 """What all sessions of a gateway share."""
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from typing import Self
 
 from gateway.nodes.http import NodeHttp
 from gateway.nodes.node_set import NodeSet
+from gateway.streams.catch_up_slot import GATEWAY_MAX
 from gateway.streams.shared_streams import SharedStreams
 from gateway.writes.destination import NodesDestination
 from sowline.config.kafka_options import KafkaConfig
@@ -22,6 +24,7 @@ class GatewayContext:
     limits: QueryLimits
     writes: WriteService
     streams: SharedStreams
+    catch_up_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(GATEWAY_MAX))
 
     @classmethod
     def of(cls, nodes: NodeSet, http: NodeHttp, limits: QueryLimits, kafka: KafkaConfig) -> Self:

@@ -18,6 +18,9 @@ from sowline.serving.authorization.entitlements import EVERYTHING, Rights
 
 log = structlog.get_logger()
 
+UNUSED_SECONDS = 1.0
+"""How long a new channel may be without a user."""
+
 
 class Follower(Protocol):
     """One subscription at a node."""
@@ -168,7 +171,7 @@ class NodeChannels:
         self._connections = connections
         self._deliver = deliver
         self._open: dict[tuple[str, str], NodeChannel] = {}
-        self._opening: dict[tuple[str, str], asyncio.Lock] = {}
+        self._opening: dict[tuple[str, str], asyncio.Task[NodeChannel]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     async def to(self, url: str, rights: Rights = EVERYTHING) -> NodeChannel:
@@ -177,25 +180,39 @@ class NodeChannels:
         It stays open until `end_use` was called as often.
         """
         name = url, rights.digest
-        opening = self._opening.setdefault(name, asyncio.Lock())
-        try:
-            async with opening:
-                channel = self._open.get(name)
-                if channel is None or channel.is_lost:
-                    if channel is not None:
-                        self._close(channel)
-                    stack = AsyncExitStack()
-                    connection = await stack.enter_async_context(self._connections.lease(url, rights))
-                    channel = self._open[name] = NodeChannel(name, connection, stack, self._deliver)
-                channel.users += 1
-                return channel
-        finally:
-            if not opening.locked():
-                self._opening.pop(name, None)
+        channel = self._open.get(name)
+        while channel is None or channel.is_lost or channel.is_closing:
+            opening = self._opening.get(name)
+            if opening is None:
+                opening = asyncio.get_running_loop().create_task(self._opened(name, url, rights))
+                self._opening[name] = opening
+                opening.add_done_callback(lambda done: self._note_opened(name, done))
+            # One attempt for all that wait: a node that does not answer is not waited for by one after the other.
+            channel = await asyncio.shield(opening)
+        channel.users += 1
+        return channel
+
+    async def _opened(self, name: tuple[str, str], url: str, rights: Rights) -> NodeChannel:
+        stack = AsyncExitStack()
+        connection = await stack.enter_async_context(self._connections.lease(url, rights))
+        if (lost := self._open.get(name)) is not None:
+            self._close(lost)
+        channel = self._open[name] = NodeChannel(name, connection, stack, self._deliver)
+        # All that waited for it may have given up.
+        asyncio.get_running_loop().call_later(UNUSED_SECONDS, self._close_if_unused, channel)
+        return channel
+
+    def _note_opened(self, name: tuple[str, str], done: asyncio.Task[NodeChannel]) -> None:
+        del self._opening[name]
+        if not done.cancelled():
+            done.exception()  # each that waits gets it; there may be none
 
     def end_use(self, channel: NodeChannel) -> None:
         """Note that a user of a channel has ended; close the channel after the last one."""
         channel.users -= 1
+        self._close_if_unused(channel)
+
+    def _close_if_unused(self, channel: NodeChannel) -> None:
         if not channel.users:
             self._close(channel)
 
@@ -210,6 +227,10 @@ class NodeChannels:
 
     async def close(self) -> None:
         """End all channels."""
+        for opening in self._opening.values():
+            opening.cancel()
+        if self._opening:
+            await asyncio.wait(list(self._opening.values()))
         for channel in list(self._open.values()):
             self._close(channel)
         while self._closing:

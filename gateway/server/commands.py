@@ -12,14 +12,22 @@ from gateway.query.record_read import read_from_holder
 from gateway.query.seen import SeenPositions
 from gateway.query.sharded_query import ShardedQuery
 from gateway.query.timeline import timeline_of, timeline_path
+from gateway.streams.catch_up_slot import CLIENT_MAX, CatchUpSlot
 from gateway.subscriptions.record_subscription import ForwardedSubscription
 from gateway.subscriptions.view_subscription import ViewOverNodes
 from sowline.errors import SowlineError
+from sowline.filter import ALL
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import failure, message
 from sowline.serving.access.login_session import LoginSession
-from sowline.serving.authorization.entitlements import Rights, chosen_topic, chosen_topics
+from sowline.serving.authorization.entitlements import (
+    Rights,
+    check_fields,
+    chosen_topic,
+    chosen_topics,
+    together,
+)
 from sowline.serving.outbox.group import (
     acknowledge,
     acknowledge_completed,
@@ -49,6 +57,7 @@ class GatewayCommands(SessionCommands):
         self._nodes = context.nodes
         self._seen = SeenPositions()
         self._snapshot_slots = asyncio.Semaphore(SNAPSHOTS_MAX)
+        self._catch_up_slots = asyncio.Semaphore(CLIENT_MAX)
         subscriptions = self._subscriptions
         self._writes = writes = WriteCommands(context.writes, self._runner, self._seen.note)
         self._handlers: dict[str, Callable[[Request], Waiting]] = {
@@ -195,6 +204,9 @@ class GatewayCommands(SessionCommands):
             rights, view = self._runner.rights, cast("ViewOverNodes | None", replaced)
             return ViewOverNodes(self._context, self._outbox, request, topic, rights, self._seen, view)
         check_pace(request, options, is_view=False)
+        # The nodes do not check what they don't get: the gateway conflates, and orders the snapshot only.
+        readable = together(self._runner.rights.read, topics)
+        check_fields(readable, ALL, (*request.order.paths, *options.conflation_key))
         check_replaced(replaced, ForwardedSubscription, bookmark_range)
         return ForwardedSubscription(
             self._context,
@@ -204,6 +216,7 @@ class GatewayCommands(SessionCommands):
             self._runner.rights,
             self._seen,
             self._snapshot_slots,
+            CatchUpSlot(self._catch_up_slots, self._context.catch_up_slots),
             cast("ForwardedSubscription | None", replaced),
         )
 

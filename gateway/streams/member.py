@@ -142,42 +142,50 @@ class Member:
 
     def release(self, begun: PositionsByLog) -> None:
         """Send what has waited, from these positions on, and then each message as it comes."""
-        self.begun = begun
+        self.begun = {log: dict(of) for log, of in begun.items()}
         if not self.is_in:
             return  # what has waited was dropped
-        held, self._held = self._held or [], None
-        self._drop_held()
-        self._skipped = {
-            (log, number): position for log, of in begun.items() for number, position in of.items()
-        }
-        for message in held:
+        # Until all that waited is sent, `begun` is where the client is: it may have to leave in between
+        # (test_what_waited_does_not_fit).
+        for message in self._held or ():
+            mine = self.begun.setdefault(message.log, {})
+            if message.number in mine and message.position <= mine[message.number]:
+                continue
+            self._send(message)
             if not self.is_in:
-                break
-            if self.wants(message):
-                if self.sink is None:
-                    put_to_client(message, [self])
-                else:
-                    self.take(message)
+                return
+            mine[message.number] = message.position
+        self._held = None
+        self._drop_held()
         at = self.stream_positions
         self._skipped = {
             (log, number): position
-            for (log, number), position in self._skipped.items()
+            for log, of in self.begun.items()
+            for number, position in of.items()
             if (held_at := at.get(log, {}).get(number)) is None or held_at < position
         }
+
+    def _send(self, message: LiveMessage) -> None:
+        if self.sink is None:
+            put_to_client(message, [self])
+        else:
+            self.take(message)
 
     def wants(self, message: LiveMessage) -> bool:
         """Whether a message must be sent now; hold it back if the snapshot is not sent yet."""
         if self._held is not None:
             self._hold(message)
             return False
+        if not self._skipped:
+            return True
+        until = self._skipped.get((message.log, message.number))
+        return until is None or message.position > until
+
+    def note_sent(self, message: LiveMessage) -> None:
+        """Note that the client was sent a message: what it had from elsewhere is behind it."""
+        self.was_sent = True
         if self._skipped:
-            name = message.log, message.number
-            until = self._skipped.get(name)
-            if until is not None:
-                if message.position <= until:
-                    return False
-                del self._skipped[name]
-        return True
+            self._skipped.pop((message.log, message.number), None)
 
     def _hold(self, message: LiveMessage) -> None:
         size = len(message.received.raw)
@@ -196,17 +204,17 @@ class Member:
     def take(self, message: LiveMessage) -> None:
         """Let the sink take a change, or leave if too much waits for the client already."""
         assert self.sink is not None
-        self.was_sent = True
         if self.sink.is_large:
             if self.outbox.full:
                 self.fall_behind()
                 return
             self.sink.flush()
         self.sink.take_now(message)
+        self.note_sent(message)
 
     def note(self, positions: PositionsByLog) -> None:
         """Note that an idle node has sent everything up to these positions."""
-        if self.sink is not None and self._held is None:
+        if self.sink is not None and self.is_released:
             skipped = self._skipped
             self.sink.note(
                 {
@@ -251,10 +259,10 @@ def put_to_client(message: LiveMessage, members: Sequence[Member]) -> None:
         return
     if len(members) == 1:
         member = members[0]
-        member.was_sent = True
+        member.note_sent(message)
         outbox.put_behind(message.text_for(member.sids), (member.sub_id,))
         return
     names = [member.sub_id for member in members]
     for member in members:
-        member.was_sent = True
+        member.note_sent(message)
     outbox.put_behind(message.text_for(msgspec.json.encode(names)), names)

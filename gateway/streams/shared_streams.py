@@ -38,6 +38,8 @@ class SharedStreams:
                 stream = self._streams[name] = SharedStream(
                     name, request.topic, self._nodes, self._channels, rights, self._held_bytes, self._ended
                 )
+            else:
+                stream.leave_stuck_nodes()
             stream.users += 1
             try:
                 await stream.begun()

@@ -5,8 +5,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import structlog
+
 from gateway.nodes.channel import NodeChannel, NodeChannels
-from gateway.nodes.connections import NodeLost, NodeMessage
+from gateway.nodes.connections import NodeMessage
 from gateway.nodes.failover import (
     AGAIN_SECONDS,
     NodesFailed,
@@ -24,6 +26,11 @@ from sowline.protocol.options import for_stream
 from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.outbox.outbox import Outbox
+
+log = structlog.get_logger()
+
+STUCK_SECONDS = 5.0
+"""A node that is so much further behind than another one is left, when a client joins."""
 
 
 class StreamName(NamedTuple):
@@ -92,7 +99,7 @@ class StreamPart:
         """Note that no more messages follow."""
         if self.has_begun:
             self.has_begun = False
-            self.stream.note_lost(self, why)
+            self.stream.note_lost()
 
     def end(self, channels: NodeChannels) -> None:
         """End it; the node's messages are ignored from now on."""
@@ -130,6 +137,8 @@ class SharedStream:
         self._logs = {nodes.topics[one].log: one for one in name.topics}
         self._parts: list[StreamPart] = []
         self._work: asyncio.Task[None] | None = None
+        self._has_begun = False
+        """Whether it has begun at all nodes, once."""
         self.is_over = False
 
     @property
@@ -162,6 +171,7 @@ class SharedStream:
         while not all(part.has_begun for part in self._parts):
             await asyncio.sleep(AGAIN_SECONDS)
             await with_failover(self._nodes, self._begin_parts)
+        self._has_begun = True
 
     async def _begin_parts(self, avoid: Collection[str]) -> None:
         """Begin at the nodes that are not followed yet, from the positions that the members have."""
@@ -169,13 +179,16 @@ class SharedStream:
         dropped, self._parts = replaced(self._parts, wanted, lambda route: StreamPart(self, route))
         for part in dropped:
             part.end(self._channels)
+        await begin_each(self._begin_part(part) for part in self._parts if not part.has_begun)
+
+    async def _begin_part(self, part: StreamPart) -> None:
         request = self.name.request(self._topic)
-        if self.positions:
+        # Before all nodes have begun there are no members: a node that replaces another begins where it is now. With
+        # a bookmark that lacks its partitions it would send all changes from the start
+        # (test_a_node_fails_while_a_stream_begins).
+        if self._has_begun:
             options = ",".join(filter(None, [self.name.options, "bookmark_not_found=fail"]))
             request |= {"bookmark": format_bookmark(self.positions), "options": options}
-        await begin_each(self._begin_part(part, request) for part in self._parts if not part.has_begun)
-
-    async def _begin_part(self, part: StreamPart, request: Mapping[str, Any]) -> None:
         try:
             async with replaceable(self._nodes, part.url, part.share):
                 await part.begin(self._channels, self._rights, request)
@@ -195,10 +208,8 @@ class SharedStream:
         held = {(self._logs.get(log, ""), number) for log, of in positions.items() for number in of}
         if held != part.share:
             return False
-        for log, of in positions.items():
-            mine = self.positions.setdefault(log, {})
-            for number, position in of.items():
-                mine.setdefault(number, position)
+        if not self._has_begun:
+            self.note(positions)
         return True
 
     def note(self, positions: PositionsByLog) -> None:
@@ -229,10 +240,9 @@ class SharedStream:
 
     # when nodes fail
 
-    def note_lost(self, part: StreamPart, why: Exception) -> None:
-        """Follow another node instead."""
-        if isinstance(why, NodeLost):
-            self._nodes.lost(part.url)
+    def note_lost(self) -> None:
+        """Follow another node instead, or the same one again."""
+        # Only the connection has ended, perhaps in good order: it is the next attempt that shows if the node is gone.
         if not self.is_over and (self._work is None or self._work.done()):
             self._start(self._resume())
 
@@ -243,6 +253,27 @@ class SharedStream:
             await self._follow_all()
         except SowlineError as error:
             self.end(error)
+        except Exception:
+            log.exception("a shared stream has failed", topics=self.name.topics)
+            self.end()
+
+    def leave_stuck_nodes(self) -> None:
+        """Follow other nodes if those that are followed are far behind them."""
+        mine = self.lag_seconds()
+        if not self._has_begun or self.is_over or (mine is not None and mine < STUCK_SECONDS):
+            return
+        try:
+            wanted = self._nodes.routes(self.name.topics, self._by_topic())
+        except SowlineError:
+            return
+        theirs = {route.share: route.node for route in wanted}
+        for part in self._parts:
+            node = theirs.get(part.share)
+            lag = self._nodes.lag_seconds([part.url], self.name.topics)
+            other = None if node is None else self._nodes.lag_seconds([node.url], self.name.topics)
+            if other is not None and (lag is None or lag > other + STUCK_SECONDS):
+                part.end(self._channels)
+                self.note_lost()
 
     def end(self, error: SowlineError | None = None) -> None:
         """Follow the nodes no more; the members leave, and go on by themselves unless all nodes are missing."""
@@ -295,5 +326,14 @@ def _due(live: LiveMessage, streams: Sequence[SharedStream]) -> Iterable[list[Me
             if member.sink is None:
                 due[member.outbox].append(member)
             else:
-                member.take(live)
+                _take(member, live)
     return due.values()
+
+
+def _take(member: Member, live: LiveMessage) -> None:
+    try:
+        member.take(live)
+    except Exception:
+        # The others are not to blame: this one goes on by itself, and reports what is wrong.
+        log.exception("a subscription can't take a message of its stream", sub_id=member.sub_id)
+        member.leave()

@@ -224,7 +224,10 @@ class ConflatingOutlet:
 
     def _add(self, change: "_Change") -> None:
         each = [(change.sow_key, change.delivery, change.deltas)]
-        self._conflated[change.topic.name].take(change.number, change.after, change.time, each)
+        # The snapshot may be of another node, which was further than this one before the change.
+        received = self._received.positions.get(change.log, {}).get(change.number, change.after)
+        after = max(change.after, received)
+        self._conflated[change.topic.name].take(change.number, after, change.time, each)
         self._received.note({change.log: {change.number: change.position}})
 
     @property

@@ -27,6 +27,8 @@ from gateway.nodes.routing import UNAVAILABLE
 from gateway.query.part import Part
 from gateway.query.seen import SeenPositions, newest
 from gateway.query.sharded_query import ShardedQuery
+from gateway.streams.catch_up_slot import CatchUpSlot
+from gateway.streams.stream import SharedStream
 from gateway.subscriptions.checksum import NodeChecksums
 from gateway.subscriptions.outlets import ConflatingOutlet, PassingOutlet, outlet_of
 from gateway.subscriptions.stream_membership import StreamMembership
@@ -49,6 +51,9 @@ from sowline.serving.outbox.group import (
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
+
+PATIENCE_SECONDS = 5.0
+"""How long a subscription keeps connections of its own to the nodes while its client reads nothing."""
 
 LATER_ID = "later"
 """The id of a command about that subscription."""
@@ -77,6 +82,7 @@ class ForwardedSubscription:
         rights: Rights,
         seen: SeenPositions,
         snapshot_slots: asyncio.Semaphore,
+        slot: CatchUpSlot,
         replaced: "ForwardedSubscription | None" = None,
     ) -> None:
         """Prepare a subscription; stop the one that it replaces, whose records a new group replaces, too."""
@@ -101,12 +107,19 @@ class ForwardedSubscription:
         """The bookmark of the end, if it is known."""
         self._nodes_are_paused = False
         """Whether the nodes of the query began paused."""
+        self._sharing: PassingOutlet | ConflatingOutlet | None = None
+        """The outlet, if it can take messages of a stream; None if it has an end or a rate."""
         self._membership: StreamMembership | None = None
-        """None if it has an end or a rate: such subscriptions share nothing."""
         if isinstance(self._outlet, PassingOutlet | ConflatingOutlet):
+            self._sharing = self._outlet
             self._membership = StreamMembership(
                 context.streams, outbox, request, topics, rights, self._outlet, seen
             )
+        self._slot = slot
+        self._is_sending = False
+        """Whether changes of subscriptions of its own at the nodes are being sent."""
+        self._interrupted = Flag()
+        """Whether it must give up its subscriptions at the nodes: the client has paused it, or reads nothing."""
         self._caught_up = Flag()
         """Whether the nodes have sent everything from before its own subscription began."""
         self._at_nodes = Flag()
@@ -138,20 +151,22 @@ class ForwardedSubscription:
         try:
             if self._joins_at_once:
                 await self._begin_in_stream(mark)
-                request, mark = await self._serve_as_member(), None
+                request, mark = await self._returned(), None
             while True:
                 began = time.monotonic()
                 try:
                     await self._begin(request, mark)
                     if await self._send_all():
                         return self._completed()
-                    request, mark = await self._serve_as_member(), None
+                    request, mark = await self._returned(), None
                     continue
                 except NodeLost:
                     # Continue where the client is, at the nodes that hold the partitions now.
                     request, mark = self._continued(), None
                 except FreshGroup as fresh:
                     request, mark = self._afresh(), fresh.mark
+                finally:
+                    self._slot.free()
                 self._fail_checksum()
                 await asyncio.sleep(max(0.0, began + AGAIN_SECONDS - time.monotonic()))
         finally:
@@ -177,10 +192,11 @@ class ForwardedSubscription:
             return all(self._context.nodes.topics[name].has_sow for name in self._topics)
         return not request.demands_fresh
 
-    async def _serve_as_member(self) -> Request:
-        """Be served by the stream, until the client has to leave it; return the request to go on with."""
+    async def _returned(self) -> Request:
+        """Wait until a member has to leave the stream, and until the client has room; return the request to go on."""
         assert self._membership is not None
-        await self._membership.left()
+        if self._membership.is_member:
+            await self._membership.left()
         await self._turn()
         return self._continued()
 
@@ -188,16 +204,15 @@ class ForwardedSubscription:
         """Join the stream, and send the snapshot, if there is one, of positions at which the stream is or will be."""
         assert self._membership is not None
         request = self._request
-        stream = await self._membership.join()
-        # Not before the stream's positions: what it has sent until now never comes again.
-        floor = newest(self._seen.floor(self._logs, request.at_least), stream.positions)
         if request.has_snapshot:
             self.is_querying = True
             async with self._snapshot_slots:
-                await self._send_snapshot(mark, floor)
+                stream = await self._membership.join()
+                await self._send_snapshot(mark, self._floor_in(stream))
             self.is_querying = False
         else:
-            self._note_begun(floor)
+            stream = await self._membership.join()
+            self._note_begun(self._floor_in(stream))
             if self._owes_completed:
                 self._owes_completed = False
                 self._outbox.put(self._completed(), (self._sub_id,))
@@ -208,6 +223,10 @@ class ForwardedSubscription:
         if self._is_stopped or not self._going.is_set():
             self._membership.leave()
         self._membership.release()
+
+    def _floor_in(self, stream: SharedStream) -> PositionsByLog:
+        """Return where it begins at the earliest: what the stream has sent until now never comes again."""
+        return newest(self._seen.floor(self._logs, self._request.at_least), stream.positions)
 
     async def _send_snapshot(self, mark: Mark, floor: PositionsByLog) -> None:
         """Send the records as a group, with the acknowledgements."""
@@ -233,9 +252,10 @@ class ForwardedSubscription:
 
     async def _join_when_level(self, membership: StreamMembership) -> None:
         """Join the stream once the client was sent as much as its members."""
-        await self._caught_up.wait()
         while not membership.is_member:
+            # First the stream: so it begins at a position that the client is about to reach.
             await membership.wait_for_stream()
+            await self._caught_up.wait()
             self._join_if_level()
             await membership.settled.wait()
             if not membership.is_member:
@@ -243,7 +263,8 @@ class ForwardedSubscription:
 
     def _join_if_level(self) -> None:
         # A change that waits for the client now would be sent by the stream, too.
-        is_free = not (self._taking or self._is_proving or self._is_stopped) and self._going.is_set()
+        is_held = self._taking or self._is_proving or self._is_stopped or not self._going.is_set()
+        is_free = self._is_sending and self._caught_up.is_set() and not is_held
         if self._membership is not None and is_free and self._membership.join_if_level():
             self._at_nodes.clear()
 
@@ -281,6 +302,7 @@ class ForwardedSubscription:
         """Begin at all nodes; send the group, if there is one, and the acknowledgements that are due."""
         self._at_nodes.clear()
         self._caught_up.clear()
+        self._interrupted.clear()
         before, self._query = self._query, None
         if before is not None:
             await before.close()
@@ -296,12 +318,18 @@ class ForwardedSubscription:
                     raise
             self.is_querying = False
         else:
+            if self._membership is not None:
+                await self._slot.take()
             query = await self._begun(request, has_group=False)
         self._query = query
         self._acknowledge(query, has_group=has_group)
+        self._look_whether_caught_up(query)
         # The client may have paused or resumed while there was no query to tell
         # (test_pause_and_resume_while_the_snapshot_is_sent).
-        if self._nodes_are_paused == self._going.is_set():
+        if self._membership is not None:
+            if not self._going.is_set():
+                self._interrupted.set()
+        elif self._nodes_are_paused == self._going.is_set():
             await self._tell(query, "resume" if self._nodes_are_paused else "pause")
         self._at_nodes.set()
 
@@ -371,13 +399,16 @@ class ForwardedSubscription:
     async def _send_all(self) -> bool:
         """Send the changes of all nodes; raise when one is lost or begins with a new group.
 
-        Return whether the requested end is reached. If not, the subscription is a member of a stream.
+        Return whether the requested end is reached. If not, the subscription is a member of a stream, or its client
+        has paused it or reads nothing.
         """
         assert self._query is not None
         over = asyncio.ensure_future(self._outlet.run())
         waits = [over]
         if self._membership is not None:
             waits.append(asyncio.ensure_future(self._join_when_level(self._membership)))
+            waits.append(asyncio.ensure_future(self._interrupted.wait()))
+        self._is_sending = True
         try:
             async with running(self._take_from(part) for part in self._query.parts):
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -385,10 +416,11 @@ class ForwardedSubscription:
             if not self._is_member:
                 raise
         finally:
+            self._is_sending = False
             for one in waits:
                 one.cancel()
-        if not self._is_member:
-            await over
+        if over.done() and not over.cancelled():
+            over.result()
             return True
         query, self._query = self._query, None
         await query.close()
@@ -428,7 +460,12 @@ class ForwardedSubscription:
             return  # the stream sends it
         self._taking += 1
         try:
-            await self._outlet.take(part, received)
+            # One whose client reads nothing gives up its connections: there may be many of these.
+            async with asyncio.timeout(None if self._membership is None else PATIENCE_SECONDS):
+                await self._outlet.take(part, received)
+        except TimeoutError:
+            self._interrupted.set()
+            await asyncio.get_running_loop().create_future()
         finally:
             self._taking -= 1
         positions = parse_bookmark(received.bookmark)
@@ -436,6 +473,11 @@ class ForwardedSubscription:
         by_topic = {self._names[log]: held for log, held in positions.items()}
         self._context.nodes.announcements.note(part.url, by_topic)
         self._join_if_level()
+
+    def _look_whether_caught_up(self, query: ShardedQuery) -> None:
+        if all(part.is_completed for part in query.parts):
+            self._caught_up.set()
+            self._slot.free()
 
     async def _note_ack(self, part: Part, received: NodeMessage) -> None:
         assert self._query is not None
@@ -446,11 +488,12 @@ class ForwardedSubscription:
                 checksum.fail(SowlineError(received.reason, received.message))
             return
         if received.ack_type == "completed":
+            if self._sharing is not None:
+                self._sharing.note(parse_bookmark(received.bookmark))
             await self._outlet.complete(part, received)
         part.note_ack(received)
         self._acknowledge(self._query)
-        if all(one.is_completed for one in self._query.parts):
-            self._caught_up.set()
+        self._look_whether_caught_up(self._query)
 
     # the interface of a session
 
@@ -468,12 +511,16 @@ class ForwardedSubscription:
         """Send nothing more until `resume`."""
         self._going.clear()
         self._leave()
-        self._tell_soon("pause")
+        if self._membership is None:
+            self._tell_soon("pause")
+        else:
+            self._interrupted.set()
 
     def resume(self) -> None:
         """Continue from the position at which it was paused."""
         self._going.set()
-        self._tell_soon("resume")
+        if self._membership is None:
+            self._tell_soon("resume")
 
     def quiet_position(self) -> PositionsByLog | None:
         """Return its bookmark if the client should be sent that now: if it is idle in a stream.

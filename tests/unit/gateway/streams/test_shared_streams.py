@@ -11,10 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sowline.filter import compile_filter
+from gateway.nodes.connections import NodeLost
+from gateway.streams.catch_up_slot import CLIENT_MAX
+from sowline.filter import ALL, compile_filter
 from sowline.model.bookmark import format_position, parse_bookmark
 from sowline.model.key import hash_of
 from sowline.model.position import Position
+from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
 from tests.unit.gateway.rig import Json, Rig, RigClient, rig
 from tests.unit.gateway.subscriber import Subscriber, change, matching, subscriber
@@ -317,3 +320,133 @@ def due(made: Rig, mine: Subscriber) -> list[str]:
         for number, last in enumerate(made.whole.last)
         for offset in range(of_each[number].offset + 1, last.offset + 1)
     )
+
+
+async def test_what_waited_does_not_fit() -> None:
+    """A client whose outbox is full before all that waited for its snapshot is sent gets the rest later."""
+    async with rig(["0/2", "1/2"], partitions=2) as made:
+        for number in range(100):
+            made.put({"id": number, "v": 1, "text": "x" * 900})
+        client = made.client()
+        mine = Subscriber(client)
+        mine.send("sow_and_subscribe", options="oof")
+        while not client.session.outbox.unsent_bytes:
+            await asyncio.sleep(0.001)
+        cast(Any, client.session.outbox)._bytes_max = 1000
+        for number in range(100):
+            made.put({"id": number, "v": 2, "text": "x" * 100})
+        await asyncio.sleep(0.1)
+        with made.patched():
+            reading = asyncio.create_task(mine.read())
+            await settled(made, mine)
+        reading.cancel()
+        await asyncio.wait([reading])
+
+
+async def test_a_node_fails_while_a_stream_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one begins at its instant: the client gets no change from before."""
+    async with rig(["0/2", "0/2", "1/2", "1/2"]) as made:
+        for number in range(20):
+            made.put({"id": number, "v": 1})
+        channels = cast(Any, made.context.streams)._channels
+        failed: list[str] = []
+        to = channels.to
+
+        async def to_failing(url: str, *given: Any) -> Any:
+            if url in (made.nodes[2].url, made.nodes[3].url) and not failed:
+                failed.append(url)
+                await asyncio.sleep(0.05)
+                raise NodeLost(url)
+            return await to(url, *given)
+
+        monkeypatch.setattr(channels, "to", to_failing)
+        with made.patched():
+            async with subscriber(made, command="subscribe", ack_type="processed") as mine:
+                await mine.until(lambda: bool(mine.acks()))
+                made.put({"id": 3, "v": 2})
+                await mine.until(lambda: has_all(made, mine))
+                assert len(heard(mine)) == 1
+        assert failed
+
+
+async def test_a_connection_that_ends_in_good_order_is_opened_again() -> None:
+    """Its node is not taken for lost: other clients may ask it all the time."""
+    chance = random.Random(3)
+    async with rig(["0/1"]) as made, AsyncExitStack() as stack:
+        fields: list[Json] = [
+            {"command": "sow_and_subscribe", "filter": f"/v < {number}"} for number in range(1, 9)
+        ]
+        clients = [await stack.enter_async_context(subscriber(made, **one, options="oof")) for one in fields]
+        for mine in clients:
+            await mine.until(lambda mine=mine: is_shared(mine))
+        with made.patched():
+            for channel in list(cast(Any, made.context.streams)._channels._open.values()):
+                await channel._connection.close()
+            for _ in range(50):
+                change(made, chance)
+                await asyncio.sleep(0.005)
+            for number, mine in enumerate(clients, 1):
+                await settled(made, mine, lambda record, number=number: record["v"] < number)
+                assert is_shared(mine)
+        assert made.node_set.announcements.lost == 0
+
+
+async def test_many_that_resume_take_turns() -> None:
+    """Few of one client's subscriptions have connections of their own at a time, and all catch up."""
+    async with rig(["0/1"]) as made:
+        client = made.client()
+        for number in range(60):
+            filter = f"/id = {number}"
+            await client.ask("sow_and_subscribe", sub_id=f"s{number}", filter=filter, ack_type="completed")
+        client.session.receive_one(b'{"command":"pause","command_id":"p","sub_id":"all"}')
+        for number in range(60):
+            made.put({"id": number, "v": 1})
+        await asyncio.sleep(0.1)
+        client.session.receive_one(b'{"command":"resume","command_id":"r","sub_id":"all"}')
+        found: list[Json] = []
+        most = 0
+        with made.patched():
+            async with asyncio.timeout(20):
+                while len(found) < 60:
+                    waiting = asyncio.create_task(client.session.outbox.take())
+                    while not waiting.done():
+                        most = max(most, len(made.node_set.connections._leased))
+                        await asyncio.sleep(0)
+                    found += [one for one in map(json.loads, waiting.result()) if one["command"] == "publish"]
+        assert sorted(one["data"]["id"] for one in found) == list(range(60))
+        # One connection is that of the streams.
+        assert most <= CLIENT_MAX + 2
+
+
+async def test_a_client_that_reads_nothing_gives_up_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may need them. Once it reads, it gets everything."""
+    monkeypatch.setattr("gateway.subscriptions.record_subscription.PATIENCE_SECONDS", 0.1)
+    async with rig(["0/1"]) as made:
+        client = made.client()
+        mine = Subscriber(client)
+        mine.send("sow_and_subscribe")
+        await asyncio.sleep(0.1)
+        cast(Any, client.session.outbox)._bytes_max = 500
+        with made.patched():
+            for number in range(200):
+                made.put({"id": number % 10, "v": number})
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.5)
+            # That of the streams has ended with its last member.
+            assert len(made.node_set.connections._leased) == 0
+            reading = asyncio.create_task(mine.read())
+            await settled(made, mine)
+        reading.cancel()
+        await asyncio.wait([reading])
+
+
+async def test_a_conflation_key_that_may_not_be_read() -> None:
+    """It is refused, as at one query service: records with the same hidden value would be merged."""
+    select = parse_select("[-/,+/id]")
+    rights = Rights(to_read(Entitlement("orders", ALL, select)))
+    async with rig(["0/1"]) as made:
+        for fields in ({"options": "conflation=1s,conflation_key=[/v]"}, {"order_by": "/v"}):
+            (answer,) = await made.client(rights).ask("subscribe", ack_type="processed", **fields)
+            assert answer["reason"] == "not entitled"
+            (whole,) = await made.whole_client(rights).ask("subscribe", ack_type="processed", **fields)
+            assert whole["reason"] == "not entitled"

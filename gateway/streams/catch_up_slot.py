@@ -1,0 +1,35 @@
+"""Limits how many subscriptions catch up at a time: meanwhile each has connections of its own to the nodes."""
+
+import asyncio
+
+CLIENT_MAX = 8
+"""Subscriptions of one client that catch up at a time."""
+
+GATEWAY_MAX = 256
+"""Subscriptions of all clients that catch up at a time."""
+
+
+class CatchUpSlot:
+    """The permission of one subscription to catch up. Take it again after `free`."""
+
+    def __init__(self, of_client: asyncio.Semaphore, of_all: asyncio.Semaphore) -> None:
+        self._of_client = of_client
+        self._of_all = of_all
+        self._is_taken = False
+
+    async def take(self) -> None:
+        """Wait until the subscription may catch up."""
+        await self._of_client.acquire()
+        try:
+            await self._of_all.acquire()
+        except BaseException:
+            self._of_client.release()
+            raise
+        self._is_taken = True
+
+    def free(self) -> None:
+        """Let another subscription catch up; do nothing if it was not taken."""
+        if self._is_taken:
+            self._is_taken = False
+            self._of_all.release()
+            self._of_client.release()
