@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.nodes.connections import COMMAND_ID, ConnectionPool, NodeConnection, NodeLost, NodeMessage
 from gateway.nodes.routing import Route, Share
-from sowline.model.bookmark import Positions, parse_bookmark
+from sowline.model.bookmark import EPOCH, Positions, parse_bookmark
 from sowline.serving.authorization.entitlements import Rights
 
 
@@ -66,7 +66,8 @@ class Part:
         async for message in self._messages:
             if message.command == "ack" and message.command_id == COMMAND_ID:
                 self.topic_matches = message.topic_matches
-                self.positions_by_log = parse_bookmark(message.bookmark)
+                # Started again as another shard, it may hold no partition of these topics.
+                self.positions_by_log = {} if message.bookmark == EPOCH else parse_bookmark(message.bookmark)
                 self.up_to = message.up_to
                 if not self.has_group:
                     self.has_begun = True
