@@ -429,7 +429,9 @@ class ViewOverNodes:
             at_least="",
             order_by="" if self._options.projection else request.order_by,
         )
-        floor = newest(self._seen.floor([self._log], at_least), self._positions)
+        # A client that comes back holds its view at a bookmark that this connection has not shown yet.
+        held = newest(self._positions, self._sent)
+        floor = newest(self._seen.floor([self._log], at_least), held)
         query = ShardedQuery(
             nodes, asked, [self._topic.name], self._rights, self._context.limits, floor, subscription
         )
