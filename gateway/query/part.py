@@ -59,6 +59,15 @@ class Part:
         """The node's URL."""
         return self.route.node.url
 
+    @property
+    def source(self) -> Share:
+        """What tells its groups from those of other parts.
+
+        Its URL may be that of another part, too: of a node that has begun, was started again as another shard, and
+        then was asked for that (test_groups_of_a_node_that_became_another_shard).
+        """
+        return self.route.share
+
     async def begin(self, pool: ConnectionPool, rights: Rights, request: dict[str, Any]) -> None:
         """Ask the node, and wait for its instant; raise the node's error, or `NodeLost`."""
         self.connection = await self._stack.enter_async_context(pool.lease(self.url, rights))
