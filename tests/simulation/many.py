@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import Synchronized
 
+from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
 from tests.simulation.mutations import FAULTS_OF, FOUND_BY, mistaken
 from tests.simulation.run import STEPS, simulate
 
@@ -56,7 +57,7 @@ def finds(mistake: str, seeds: Sequence[int]) -> bool:
         for number, seed in enumerate(in_turn, 1):
             # Mistakes are made in Python.
             error = simulate(
-                seed, STEPS, FAULTS_OF.get(mistake), ["python"], False
+                seed, STEPS, FAULTS_OF.get(mistake), ["python"], mistake in GATEWAY_MISTAKES
             ).error
             if isinstance(error, TypeError):
                 raise error
