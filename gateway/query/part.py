@@ -7,8 +7,14 @@ from typing import Any
 
 from gateway.nodes.connections import COMMAND_ID, ConnectionPool, NodeConnection, NodeLost, NodeMessage
 from gateway.nodes.routing import Route, Share
-from sowline.model.bookmark import Positions, parse_bookmark
+from sowline.model.bookmark import EPOCH, Positions, PositionsByLog, parse_bookmark
 from sowline.serving.authorization.entitlements import Rights
+
+
+def begun_at(message: NodeMessage) -> PositionsByLog:
+    """Return the positions at which a node has begun, from its acknowledgement."""
+    # Started again as another shard, it may hold no partition of these topics.
+    return {} if message.bookmark == EPOCH else parse_bookmark(message.bookmark)
 
 
 @dataclass(slots=True)
@@ -61,7 +67,11 @@ class Part:
 
     @property
     def share(self) -> Share:
-        """The partitions that the node answers for."""
+        """The partitions that the node answers for. They tell its groups from those of other parts.
+
+        Its URL may be that of another part, too: of a node that has begun, was started again as another shard, and
+        then was asked for that (test_groups_of_a_node_that_became_another_shard).
+        """
         return self.route.share
 
     async def begin(self, pool: ConnectionPool, rights: Rights, request: dict[str, Any]) -> None:
@@ -71,7 +81,7 @@ class Part:
         async for message in self._messages:
             if message.command == "ack" and message.command_id == COMMAND_ID:
                 self.topic_matches = message.topic_matches
-                self.positions_by_log = parse_bookmark(message.bookmark)
+                self.positions_by_log = begun_at(message)
                 self.up_to = message.up_to
                 if not self.has_group:
                     self.has_begun = True

@@ -233,7 +233,7 @@ class ShardedQuery:
         groups = MergedGroups(topic, options.grouping, projection, groups_max=self._limits.groups_max)
         async with aclosing(self.batches()) as batches:
             async for part, batch in batches:
-                await in_turns(map(partial(groups.put, part.url), batch.records))
+                await in_turns(map(partial(groups.put, part.share), batch.records))
         found = await in_turns(groups.records())
         if order.terms:
             keyed = await in_turns((order.key(orjson.loads(body), key), (key, body)) for key, body in found)

@@ -19,6 +19,7 @@ from gateway.nodes.failover import (
 )
 from gateway.nodes.node_set import NodeSet
 from gateway.nodes.routing import UNAVAILABLE, Route, Share, unavailable
+from gateway.query.part import begun_at
 from gateway.streams.member import HeldBytes, LiveMessage, Member, Sink, put_to_client
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark, parse_bookmark
@@ -92,7 +93,7 @@ class StreamPart:
 
     def note_begun(self, message: NodeMessage) -> None:
         """Note where it has begun."""
-        if self.stream.note_begun(self, parse_bookmark(message.bookmark)):
+        if self.stream.note_begun(self, begun_at(message)):
             self.has_begun = True
 
     def note_lost(self, why: Exception) -> None:

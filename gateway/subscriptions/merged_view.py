@@ -5,7 +5,7 @@ changes. The first records of all partitions together are among those.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 import orjson
 
@@ -18,14 +18,14 @@ from sowline.protocol.change import DELETED
 
 
 class MergedView(ABC):
-    """What the nodes show. `source` names the node that shows it."""
+    """What the nodes show. `source` tells the parts of the nodes from each other."""
 
     @abstractmethod
-    def put(self, source: str, sow_key: bytes, body: bytes, relayed: bytes) -> None:
+    def put(self, source: Hashable, sow_key: bytes, body: bytes, relayed: bytes) -> None:
         """Take a record, or the state of a group, that a node shows now."""
 
     @abstractmethod
-    def remove(self, source: str, sow_key: bytes, gone: Delivery | None) -> None:
+    def remove(self, source: Hashable, sow_key: bytes, gone: Delivery | None) -> None:
         """Drop what a node shows no longer; `gone` is its `oof`, if the client holds what it is about."""
 
     @abstractmethod
@@ -55,12 +55,12 @@ class MergedPage(MergedView):
         self._gone: dict[bytes, Delivery] = {}
         """Why records are no longer shown by their nodes; a client that is behind may hold them."""
 
-    def put(self, source: str, sow_key: bytes, body: bytes, relayed: bytes) -> None:
+    def put(self, source: Hashable, sow_key: bytes, body: bytes, relayed: bytes) -> None:
         """Take a record that a node shows now."""
         self._gone.pop(sow_key, None)
         self._set.put(_key_of(self._order, sow_key, body), ShownRecord.read(body, relayed))
 
-    def remove(self, source: str, sow_key: bytes, gone: Delivery | None) -> None:
+    def remove(self, source: Hashable, sow_key: bytes, gone: Delivery | None) -> None:
         """Drop a record that a node shows no longer."""
         if gone is not None:
             self._gone[sow_key] = gone
@@ -91,11 +91,11 @@ class MergedGroupsView(MergedView):
     def __init__(self, groups: MergedGroups) -> None:
         self._groups = groups
 
-    def put(self, source: str, sow_key: bytes, body: bytes, relayed: bytes) -> None:
+    def put(self, source: Hashable, sow_key: bytes, body: bytes, relayed: bytes) -> None:
         """Take the state of a group at a node; raise `too many groups`."""
         self._groups.put(source, body)
 
-    def remove(self, source: str, sow_key: bytes, gone: Delivery | None) -> None:
+    def remove(self, source: Hashable, sow_key: bytes, gone: Delivery | None) -> None:
         """Drop the state of a group at a node that has no records of it any more."""
         self._groups.remove(source, sow_key)
 
@@ -125,11 +125,11 @@ class MergedGroupPage(MergedGroupsView):
         self._window = window
         self._set: SortedSet[ShownRecord] = SortedSet()
 
-    def put(self, source: str, sow_key: bytes, body: bytes, relayed: bytes) -> None:
+    def put(self, source: Hashable, sow_key: bytes, body: bytes, relayed: bytes) -> None:
         """Take the state of a group at a node; raise `too many groups`."""
         self._update(self._groups.put(source, body))
 
-    def remove(self, source: str, sow_key: bytes, gone: Delivery | None) -> None:
+    def remove(self, source: Hashable, sow_key: bytes, gone: Delivery | None) -> None:
         """Drop the state of a group at a node that has no records of it any more."""
         super().remove(source, sow_key, gone)
         self._update(sow_key)

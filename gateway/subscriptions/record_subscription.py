@@ -343,8 +343,7 @@ class ForwardedSubscription:
             "options": with_pause(for_nodes(request.options), self._nodes_are_paused),
             "relays": self._outlet.relays,
         }
-        begins_now = request.bookmark_range.begins_now
-        seen = self._seen if begins_now else SeenPositions()
+        seen = self._seen if request.bookmark_range.begins_now else SeenPositions()
         context, topics, floor = self._context, self._topics, seen.floor(self._logs, request.at_least)
         query = ShardedQuery(
             context.nodes,
@@ -359,8 +358,8 @@ class ForwardedSubscription:
         try:
             await query.begin()
             self._outlet.begin(query.parts, query.positions)
-            if begins_now:
-                self._seen.note(query.positions)
+            # Also those of a bookmark: the client has seen them.
+            self._seen.note(query.positions)
             if not self.has_begun:
                 self.has_begun = True
                 self._up_to = _end_of(query.parts)
@@ -581,6 +580,9 @@ class ForwardedSubscription:
             # The client compares at the bookmark of the checksum, and needs what was held back.
             self._outlet.flush()
             put_view_checksum(self._outbox, request, checksum.bookmark, checksum.records, checksum.hash)
+            self._seen.note(checksum.positions)
+            if self._sharing is not None:
+                self._sharing.note(checksum.positions)
         except NodeLost:
             raise _lost() from None
         finally:

@@ -429,7 +429,9 @@ class ViewOverNodes:
             at_least="",
             order_by="" if self._options.projection else request.order_by,
         )
-        floor = newest(self._seen.floor([self._log], at_least), self._positions)
+        # A client that comes back holds its view at a bookmark that this connection has not shown yet.
+        held = newest(self._positions, self._sent)
+        floor = newest(self._seen.floor([self._log], at_least), held)
         query = ShardedQuery(
             nodes, asked, [self._topic.name], self._rights, self._context.limits, floor, subscription
         )
@@ -439,7 +441,7 @@ class ViewOverNodes:
             async for part, batch in query.batches():
                 for record in batch.records:
                     found = read_record(record)
-                    view.put(part.url, found.sow_key.encode(), bytes(found.data), bytes(found.relayed))
+                    view.put(part.share, found.sow_key.encode(), bytes(found.data), bytes(found.relayed))
             query.count()
         except BaseException:
             await query.close()
@@ -500,9 +502,9 @@ class ViewOverNodes:
                 known = ShownRecord.read(b"", bytes(received.relayed)).known
                 body = bytes(received.data)
                 gone = Delivery(OOF, body, received.reason, body, known)
-                view.remove(part.url, key, gone if key in self._held else None)
+                view.remove(part.share, key, gone if key in self._held else None)
             else:
-                view.put(part.url, key, bytes(received.data), bytes(received.relayed))
+                view.put(part.share, key, bytes(received.data), bytes(received.relayed))
         self._note_positions(part, step[-1].bookmark)
         when = ms_of(step[-1].timestamp) if self.form.timestamp and step[-1].timestamp else None
         if self._touched is not None:

@@ -147,7 +147,7 @@ class Stream:
                 yield message if select is None else _selected(message, select)
 
     def _receive_ack(self, ack: Received) -> None:
-        part = ack.command_id.partition(".")[2]
+        part = _part_of(ack)
         if part == PROOF and self.wants_proof:
             self.wants_proof = False
             self._waiting.append(Message("progress", reason=ack.reason, hash=""))
@@ -213,6 +213,8 @@ class Stream:
 
     def is_to_ask_again(self, received: Received) -> bool:
         """Return whether a refusal is temporary: the service is loading or behind our bookmark, or lacks a shard."""
+        if _part_of(received) in (PROOF, PAUSE, RESUME):
+            return False  # the subscription goes on all the same
         passing = ("not ready", "behind") if self._whole else ("not ready",)
         if self._ask.command != "sow":
             # Unlike a query, a subscription continues from what it has received.
@@ -392,6 +394,11 @@ class Stream:
             self._groups_of_before -= 1
         else:
             self._become_whole()
+
+
+def _part_of(ack: Received) -> str:
+    """Return what a command of a stream was about: a checksum, a pause or its end; empty for the stream itself."""
+    return ack.command_id.partition(".")[2]
 
 
 def stream_id(command_id: str) -> str:

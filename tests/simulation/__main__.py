@@ -19,15 +19,18 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=0, help="how many to run, on all cores")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
     parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument(
+        "--gateways", action="store_const", const=True, help="shards and gateways in every seed, not in some"
+    )
     given = parser.parse_args()
     failed, began = 0, time.perf_counter()
     seeds = [*given.seed, *range(given.first, given.first + given.seeds)]
     if len(seeds) <= PORTION:
-        failed += _say(failures(seeds, given.steps))
+        failed += _say(failures(seeds, given.steps, given.gateways))
     else:
         portions = [seeds[start : start + PORTION] for start in range(0, len(seeds), PORTION)]
         with pool() as processes:
-            runs = [processes.submit(failures, portion, given.steps) for portion in portions]
+            runs = [processes.submit(failures, portion, given.steps, given.gateways) for portion in portions]
             failed += sum(_say(run.result()) for run in as_completed(runs))
     seconds = time.perf_counter() - began
     print(f"{len(seeds)} seeds in {seconds:.1f} s, {failed} failed")

@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import Synchronized
 
+from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
 from tests.simulation.mutations import FAULTS_OF, FOUND_BY, mistaken
 from tests.simulation.run import STEPS, simulate
 
@@ -32,13 +33,14 @@ def _begin(begun: "Synchronized[int]") -> None:
     gc.disable()
 
 
-def failures(seeds: Sequence[int], steps: int = STEPS) -> list[str]:
+def failures(seeds: Sequence[int], steps: int = STEPS, has_gateways: bool | None = None) -> list[str]:
     """Run seeds, one after the other, and return what the failed ones say."""
     found = []
     for number, seed in enumerate(seeds, 1):
-        outcome = simulate(seed, steps)
+        outcome = simulate(seed, steps, has_gateways=has_gateways)
         if outcome.error is not None:
-            found.append(f"python -m tests.simulation {seed}\n{outcome}")
+            given = " --gateways" if has_gateways else ""
+            found.append(f"python -m tests.simulation {seed}{given}\n{outcome}")
         if number % RUNS_A_COLLECTION == 0:
             gc.collect()
     return found
@@ -54,7 +56,9 @@ def finds(mistake: str, seeds: Sequence[int]) -> bool:
     with mistaken(mistake):
         for number, seed in enumerate(in_turn, 1):
             # Mistakes are made in Python.
-            error = simulate(seed, STEPS, FAULTS_OF.get(mistake), ["python"]).error
+            error = simulate(
+                seed, STEPS, FAULTS_OF.get(mistake), ["python"], mistake in GATEWAY_MISTAKES
+            ).error
             if isinstance(error, TypeError):
                 raise error
             if error is not None:

@@ -1,7 +1,7 @@
 """Small mistakes, as somebody might make them in the services: a simulation is worth what it finds of these."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -38,9 +38,8 @@ from sowline.emodb.fold import fold
 from sowline.kafka.admin import Cluster, ClusterAnswer
 from sowline.protocol.change import Progress
 from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, Wholeness, verdict
-
-Mistake = Callable[[], list[Any]]
-"""Returns the patches that make a mistake."""
+from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
+from tests.simulation.mistake import Mistake, mistakes_in
 
 _on_change = Subscription.on_change
 _after = Ring.after
@@ -475,13 +474,7 @@ def _gap_behind_a_snapshot_taken() -> list[Any]:
     ]
 
 
-MISTAKES: dict[str, Mistake] = {
-    name.strip("_").replace("_", " "): made
-    for name, made in globals().copy().items()
-    if name.startswith("_")
-    and callable(made)
-    and getattr(made, "__annotations__", {}).get("return") == list[Any]
-}
+MISTAKES: dict[str, Mistake] = mistakes_in(globals()) | GATEWAY_MISTAKES
 """Each mistake, by what it is."""
 
 FOUND_BY: dict[str, int] = {
@@ -502,6 +495,12 @@ FOUND_BY: dict[str, int] = {
     "fanout loads during a refill": 41,
     "fanout commits before it writes": 68,
     "gap behind a snapshot taken": 33,
+    "other shard not seen": 1,
+    "floor ignored": 12,
+    "step lost at failover": 1,
+    "step twice at failover": 1,
+    "view comes back before its bookmark": 29,
+    "parts told apart by their urls": 4,
 }
 """The seed that found a mistake that few of them find: it is tried first. Once the services differ, another may."""
 
@@ -534,6 +533,10 @@ FAULTS_OF: dict[str, frozenset[str]] = {
     "gap behind a snapshot taken": frozenset({"service crash", "compaction", "idle"}),
     "full disk taken for written": frozenset({"full disk"}),
     "long load not read on": frozenset({"compaction", "idle", "service crash"}),
+    "other shard not seen": frozenset({"reshard", "late announcements"}),
+    "floor ignored": frozenset({"lag", "cut connections", "freeze"}),
+    "view comes back before its bookmark": frozenset({"lag", "gateway crash", "vanish", "restart"}),
+    "parts told apart by their urls": frozenset({"reshard", "gateway crash", "late announcements"}),
 }
 """What has to go wrong for a mistake to matter; of the others, whatever a seed brings."""
 

@@ -25,10 +25,11 @@ from tests.simulation import clients, strands
 from tests.simulation.broker import Broker, Group, Written
 from tests.simulation.disk import Disks
 from tests.simulation.fanouts import FILTER, Fanouts
+from tests.simulation.gateways import GATEWAY_FAULTS, SHARE, Gateways, Layout
 from tests.simulation.process import Process
 from tests.simulation.publishers import DocumentPublishers, Publishers
 from tests.simulation.services import QueryService, Worker
-from tests.simulation.subscriber import Subscriber, Wish
+from tests.simulation.subscriber import Served, Subscriber, Wish
 from tests.simulation.truth import Truth, Untrue, hold
 
 BEGIN_MS = 1_700_000_000_000
@@ -132,6 +133,7 @@ class Simulation:
         loop: Loop,
         faults: frozenset[str] | None = None,
         cores: Sequence[Core] = CORES,
+        has_gateways: bool | None = None,
     ) -> None:
         self.seed = seed
         self._cores = cores
@@ -139,12 +141,15 @@ class Simulation:
         self.loop = loop
         self.chance = self._chance("world")
         some = frozenset(fault for fault in FAULTS if self._chance("faults " + fault).random() < 0.4)
-        self.faults = some if faults is None else faults
+        self.faults = some if faults is None else faults - frozenset(GATEWAY_FAULTS)
         self._lines: deque[tuple[Any, ...]] = deque(maxlen=TRACE_LINES * 4)
         self.step = 0
         self._creep = 0.0
         self._slow = self._chance("slow")
-        partitions = self.chance.choice((1, 1, 2, 3))
+        if has_gateways is None:
+            has_gateways = self._chance("has gateways").random() < SHARE
+        layout = Layout.of(self._chance("layout")) if has_gateways else None
+        partitions = self.chance.choice((1, 1, 2, 3)) if layout is None else layout.partitions
         window = self.chance.choice(("5s", "7d"))
         has_documents = self._chance("documents").random() < DOCUMENTS_SHARE
         is_supplied = self._chance("keys").random() < SUPPLIED_SHARE
@@ -171,9 +176,16 @@ class Simulation:
         self.group = Group(self._chance("group"), partition_ids)
         self.processes: dict[str, Process] = {}
         self.disks = Disks(self.processes, self._on_commit)
-        self.workers = [self._worker(number) for number in range(self.chance.choice((1, 1, 2, 3)))]
-        self.services = [self._service(number) for number in range(self.chance.choice((1, 2)))]
-        self.subscribers = [self._subscriber(number) for number in range(self.chance.randint(1, 4))]
+        workers = self.chance.choice((1, 1, 2, 3))
+        # Seeds with gateways have less of the rest, which takes most of the time of a run.
+        workers = workers if layout is None else min(2, workers)
+        self.workers = [self._worker(number) for number in range(workers)]
+        self.gateways = None if layout is None else Gateways(self, layout, faults)
+        if self.gateways is None:
+            self.services = [self._service(number) for number in range(self.chance.choice((1, 2)))]
+            self.subscribers = [self._subscriber(number) for number in range(self.chance.randint(1, 4))]
+        else:
+            self.services, self.subscribers = self.gateways.nodes, self.gateways.new_clients()
         self.fanouts = Fanouts(self)
         self.ring = self.chance.choice((3, 8, 1000))
         publishers = DocumentPublishers if has_documents else Publishers
@@ -212,7 +224,10 @@ class Simulation:
         self.processes[name] = service
         return service
 
-    def _subscriber(self, number: int) -> Subscriber:
+    def _subscriber(
+        self, number: int, kind: type[Subscriber] = Subscriber, like: Subscriber | None = None
+    ) -> Subscriber:
+        """Return a subscriber; it may ask for the same as another one."""
         chance = self._chance(f"client-{number}")
         filter = chance.choice(("1=1", "/q > 5", "/q IN (1,2,3)", "/r = 'n' AND NOT /q < 4"))
         oof, delta, conflation, reset = (chance.random() < share for share in (0.7, 0.4, 0.2, 0.5))
@@ -221,7 +236,13 @@ class Simulation:
             condition = chance.choice(list(CONDITIONS))
             no_redundant, intrinsics = (chance.random() < share for share in (0.3, 0.3))
             wish = wish._replace(condition=condition, no_redundant=no_redundant, intrinsics=intrinsics)
-        return Subscriber(f"client-{number}", wish, self.truth, chance, self.trace, self.definition.name)
+        wish = wish if like is None else like.wish
+        return kind(f"client-{number}", wish, self.truth, chance, self.trace, self.definition.name)
+
+    @property
+    def all_faults(self) -> frozenset[str]:
+        """What can go wrong, with the gateways too."""
+        return self.faults if self.gateways is None else self.faults | self.gateways.faults
 
     # time, and what is written down
 
@@ -278,7 +299,10 @@ class Simulation:
                 worker.start(self.topics)
             for service in self.services:
                 self._start_service(service)
-            self.fanouts.start()
+            if self.gateways is None:
+                self.fanouts.start()
+            else:
+                self.gateways.start()
             for step in range(self.steps):
                 self.step = step
                 await self._step()
@@ -286,6 +310,8 @@ class Simulation:
         finally:
             for subscriber in self.subscribers:
                 subscriber.disconnect()
+            if self.gateways is not None:
+                self.gateways.stop()
             for process in self.processes.values():
                 process.kill()
 
@@ -302,7 +328,10 @@ class Simulation:
             await self._go_wrong(chance.choice(sorted(self.faults)))
         self._recover()
         await self._take_turns(chance.randint(1, 4))
-        self.fanouts.take_turns()
+        if self.gateways is None:
+            self.fanouts.take_turns()
+        else:
+            await self.gateways.take_turns()
         await self.loop.tick(chance.choice((1, 10, 50, 200, 1000)))
         self._check_background()
 
@@ -332,6 +361,8 @@ class Simulation:
                 await asyncio.sleep(0)
 
     async def _serve(self, service: QueryService) -> None:
+        if service.is_stalled:
+            return
         for _ in range(self.chance.choice((1, 1, 2, 4))):
             service.turn()
             await self._pass_some()
@@ -351,7 +382,7 @@ class Simulation:
 
     async def _use(self, subscriber: Subscriber) -> None:
         if not subscriber.is_connected:
-            alive = [service for service in self.services if not service.is_dead]
+            alive = self._entrances()
             if alive:
                 subscriber.connect(self.chance.choice(alive))
         await self._pass_some()
@@ -359,6 +390,12 @@ class Simulation:
         await subscriber.receive(0 if slow else self.chance.choice((1, 2, 10)))
         subscriber.ask_again()
         await subscriber.read(self.chance.choice((1, 3, 100)))
+
+    def _entrances(self) -> Sequence[Served]:
+        """Return what clients can connect to."""
+        if self.gateways is not None:
+            return self.gateways.entrances()
+        return [service for service in self.services if not service.is_dead]
 
     # what goes wrong, and what is done about it
 
@@ -549,6 +586,8 @@ class Simulation:
         self.broker.is_refusing = False
         self.broker.is_calm = True
         self.faults -= {"slow client", "holes"}
+        if self.gateways is not None:
+            self.gateways.become_calm()
         self.broker.has_holes = False
         while self.broker.late:
             self.broker.arrive()
@@ -590,14 +629,17 @@ class Simulation:
             for worker in self.workers:
                 worker.fuse = 0
             self._recover()
+            if self.gateways is not None:
+                self.gateways.recover()
             for worker in self.workers:
                 worker.turn()
             for service in self.services:
                 await self._serve(service)
             for subscriber in self.subscribers:
                 await self._use(subscriber)
-            self.fanouts.take_turns()
-            await self.loop.tick(20)
+            if self.gateways is None:
+                self.fanouts.take_turns()
+            await self.loop.tick(20 if self.gateways is None else 100)
             self._check_background()
             if round % 3 == 2 and not self._unrest():
                 break
@@ -614,7 +656,7 @@ class Simulation:
             for subscriber in self.subscribers
             if not subscriber.is_level()
         ]
-        return found + self.fanouts.unrest()
+        return found + (self.fanouts if self.gateways is None else self.gateways).unrest()
 
     def _check_loading(self) -> None:
         """What compaction leaves of the changes says what is true."""
@@ -654,6 +696,8 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("time.time", _for_us(lambda: simulation.time_ns() / 1e9, time.time)),
         patch("time.sleep", _for_us(lambda seconds: strands.pause(), time.sleep)),
     ]
+    if simulation.gateways is not None:
+        patches.append(patch("asyncio.to_thread", _at_once))
     clients.PROCESSES.clear()
     clients.PROCESSES.update(simulation.processes)
     with ExitStack() as stack:
@@ -686,6 +730,12 @@ async def _one_by_one(batches: Any) -> Any:
         await asyncio.sleep(0)
 
 
+async def _at_once(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Do what would run in a thread, and let others run before."""
+    await asyncio.sleep(0)
+    return function(*arguments)
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """Collect no garbage: what that ends, generators among it, would end at a moment that no seed decides."""
@@ -699,11 +749,18 @@ def _uncollected() -> Iterator[None]:
 
 
 def simulate(
-    seed: int, steps: int = STEPS, faults: frozenset[str] | None = None, cores: Sequence[Core] = CORES
+    seed: int,
+    steps: int = STEPS,
+    faults: frozenset[str] | None = None,
+    cores: Sequence[Core] = CORES,
+    has_gateways: bool | None = None,
 ) -> Outcome:
-    """Run a seed, and return what became of it. Each worker and each query service has one."""
+    """Run a seed, and return what became of it. Each worker and each query service has one core.
+
+    The seed decides whether there are gateways, unless that is given.
+    """
     loop = Loop()
-    simulation = Simulation(seed, steps, loop, faults, cores)
+    simulation = Simulation(seed, steps, loop, faults, cores, has_gateways)
     error: BaseException | None = None
     with _uncollected(), _played(simulation):
         try:
@@ -713,4 +770,4 @@ def simulate(
         finally:
             loop.run_until_complete(loop.end())
             loop.close()
-    return Outcome(seed, simulation.step, simulation.faults, simulation.lines(), error, simulation.counts)
+    return Outcome(seed, simulation.step, simulation.all_faults, simulation.lines(), error, simulation.counts)

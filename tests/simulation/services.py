@@ -5,20 +5,24 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from materializer.service import Materializer
 from query_service.context import ServiceContext
 from query_service.live.dispatcher import Dispatcher
 from query_service.replica.plain_run import events_of
+from query_service.server.server import session_of
 from query_service.snapshots.reader import SnapshotReader
 from query_service.topics.follower import Batches, TopicFollower, no_snapshot
 from query_service.topics.message_reader import ChangesPartition
 from query_service.topics.state import ServedTopics, TopicState
 from sowline.config.settings import Settings
+from sowline.config.shard import WHOLE
 from sowline.config.topics import Topics
 from sowline.native import Core
 from sowline.runtime.native import native_core
+from sowline.serving.access.login_session import LoginSession
+from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.session import Session
 from tests.simulation.broker import Broker, Group
 from tests.simulation.disk import Disks
@@ -26,6 +30,9 @@ from tests.simulation.process import Process
 from tests.simulation.snapshots import SnapshotDisk, SnapshotsTaken
 from tests.simulation.strands import Event, Strand
 from tests.simulation.truth import Truth, hold
+
+if TYPE_CHECKING:
+    from tests.simulation.network import PlayedSocket
 
 
 class Worker(Process):
@@ -91,12 +98,21 @@ class QueryService(Process):
         self._snapshots = SnapshotDisk(trace)
         self._snapshot_chance = snapshots
         self.has_snapshots = snapshots.random() < 0.6
-        self.sessions: set[Session] = set()
+        self.shard = WHOLE
+        """The partitions that it is to hold from its next start on."""
+        self.held_shard = WHOLE
+        """Those that it holds."""
+        self.is_lagging = False
+        """Whether it serves its clients, and reads no changes for now."""
+        self.sessions: dict[Session, None] = {}
+        self.sockets: dict[PlayedSocket, None] = {}
+        """The connections of gateways, in the order in which they were made."""
 
     def start(self, topics: Topics, ring: int, failed: Callable[["QueryService"], None]) -> None:
         """Start the process."""
-        self.trace(self.name, "starts")
-        self.state = ServedTopics(topics, ring)
+        self.trace(self.name, "starts", *([] if self.shard.is_whole else [self.shard]))
+        self.held_shard = self.shard
+        self.state = ServedTopics(topics, ring, shard=self.shard)
         self.dispatcher = Dispatcher()
         self.state.listen(self.dispatcher.on_changes)
         self.context = ServiceContext(self.state, self.dispatcher, self.kafka)
@@ -110,12 +126,29 @@ class QueryService(Process):
             native=self._native,
             restore=reader.restore if self.has_snapshots else no_snapshot,
             discard=self.state.discard_snapshot,
+            shard=self.shard,
         )
         self.taken = SnapshotsTaken(
             self._snapshots, self.state, follower.topic_id, self._whole_at, self._snapshot_chance
         )
         follower.start()
         self.begin(follower._thread.strand)  # type: ignore[attr-defined]
+
+    def turn(self) -> None:
+        """Let it follow the changes up to its next pause."""
+        if not self.is_lagging:
+            super().turn()
+
+    def new_session(self, outbox: Outbox, login: LoginSession | None = None) -> Session:
+        """Return the session of a client that has connected."""
+        session = session_of(self.context, outbox, login)
+        self.sessions[session] = None
+        return session
+
+    def end_session(self, session: Session) -> None:
+        """End the session of a client that has gone."""
+        session.close()
+        self.sessions.pop(session, None)
 
     def _take(self, batches: Batches) -> list[ChangesPartition]:
         if self.is_dead:
@@ -162,6 +195,9 @@ class QueryService(Process):
     def stop(self) -> None:
         """End the process and its connections."""
         self.kill()
+        self.is_lagging = False
+        for socket in list(self.sockets):
+            socket.lose_node()
         for session in self.sessions:
             session.close()
         self.sessions.clear()

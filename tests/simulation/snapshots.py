@@ -64,7 +64,9 @@ class SnapshotsTaken:
         """Take a few rows, and finish the snapshot after the last ones; begin the next one now and then."""
         if next(self._taken, self) is self and self._chance.random() < 0.3:
             (topic,) = self._state.topics.values()
-            number = self._chance.randrange(len(topic.partitions))
+            if not topic.partitions:
+                return
+            number = self._chance.choice(list(topic.partitions))
             if has_snapshots(topic.definition) and not topic.partitions[number].loading:
                 self._taken = self._take(topic, number)
                 next(self._taken, None)

@@ -3,11 +3,10 @@
 import json
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from query_service.server.server import session_of
 from sowline.client.ask import Ask
 from sowline.client.stream import Stream, stream_id
 from sowline.errors import SowlineError
@@ -20,8 +19,17 @@ from tests.property.document_model import CONDITIONS
 from tests.property.model import FILTERS, Account, Body, Effect, merged
 from tests.simulation.truth import Truth, hold
 
-if TYPE_CHECKING:
-    from tests.simulation.services import QueryService
+
+class Served(Protocol):
+    """What a client can connect to: a query service, or a gateway."""
+
+    name: str
+
+    def new_session(self, outbox: Outbox) -> Session:
+        """Return the session of a client that has connected."""
+
+    def end_session(self, session: Session) -> None:
+        """End the session of a client that has gone."""
 
 
 class Wish(NamedTuple):
@@ -91,7 +99,7 @@ class Subscriber:
         self._topic = topic
         self._log = truth.definition.log
         self._ids = 0
-        self.service: QueryService | None = None
+        self.service: Served | None = None
         self._session: Session | None = None
         self._outbox: Outbox | None = None
         self._again: Received | None = None
@@ -127,15 +135,14 @@ class Subscriber:
         """Whether there is somebody to talk to."""
         return self._session is not None
 
-    def connect(self, service: "QueryService") -> None:
+    def connect(self, service: Served) -> None:
         """Connect, and ask for what is missing."""
         if (ask := self.stream.resumed()) is None:  # it has failed, and its program is yet to read that
             self._has_news = True
             return
         self.service = service
         self._outbox = Outbox(self._chance.choice((300, 3000, 1 << 20)))
-        self._session = session_of(service.context, self._outbox)
-        service.sessions.add(self._session)
+        self._session = service.new_session(self._outbox)
         self._trace(self.name, "connects to", service.name, ask.command, ask.bookmark)
         self._send(ask.request(self.stream.id))
 
@@ -146,8 +153,7 @@ class Subscriber:
     def disconnect(self) -> None:
         """Vanish."""
         if self._session is not None and self.service is not None:
-            self._session.close()
-            self.service.sessions.discard(self._session)
+            self.service.end_session(self._session)
         self.service = self._session = self._outbox = self._again = None
 
     def restart(self) -> None:

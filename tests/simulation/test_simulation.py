@@ -12,14 +12,17 @@ from tests.simulation.many import failures, finds, pool
 from tests.simulation.mutations import MISTAKES
 from tests.simulation.run import simulate
 
-PORTION = 50
-PORTIONS = range(0, 400, PORTION)
+PORTION = 25
+PORTIONS = range(0, 325, PORTION)
 """The first seeds of portions, always the same ones. `make test-all` tries many more."""
 
 SEEDS_A_MISTAKE = 80
 
 EXAMPLES = (23, 1022, 1601, 3777, 439553455, 492846852)
 """More seeds that once found a fault: in topics that were lost, with several owners or with a snapshot."""
+
+EXAMPLES_WITH_GATEWAYS = (57, 77, 135)
+"""Seeds that found one if they have gateways: nodes that were started again as another shard."""
 
 Runs = dict[tuple[str, Any], "Future[Any]"]
 
@@ -39,6 +42,8 @@ def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
                 run: Future[Any]
                 if item.originalname == "test_mistake":
                     run = processes.submit(finds, case, range(SEEDS_A_MISTAKE))
+                elif item.originalname == "test_example_with_gateways":
+                    run = processes.submit(failures, [case], has_gateways=True)
                 else:
                     count = 1 if item.originalname == "test_example" else PORTION
                     run = processes.submit(failures, range(case, case + count))
@@ -51,6 +56,12 @@ def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
 def test_example(runs: Runs, case: int) -> None:
     """What was found once is not found again."""
     assert "\n".join(runs["test_example", case].result()) == ""
+
+
+@pytest.mark.parametrize("case", EXAMPLES_WITH_GATEWAYS)
+def test_example_with_gateways(runs: Runs, case: int) -> None:
+    """Nor with shards and gateways."""
+    assert "\n".join(runs["test_example_with_gateways", case].result()) == ""
 
 
 @pytest.mark.parametrize("case", PORTIONS)

@@ -184,6 +184,19 @@ async def test_a_node_that_holds_less_than_it_announced() -> None:
             assert ids(await client.ask("sow", order_by="/id", **request)) == list(range(40))
 
 
+async def test_a_node_that_holds_nothing_any_more() -> None:
+    """Restarted as a shard without a partition of the topic, it answers with the bookmark `epoch`."""
+    async with rig(["0/2", "1/2"], partitions=1) as made:
+        filled(made)
+        client = made.client()
+        known = made.node_set.announcements._known
+        (holder,) = (node for node in known.values() if node.topics["orders"].positions)
+        (empty,) = (node for node in known.values() if not node.topics["orders"].positions)
+        known[empty.url] = replace(empty, topics=holder.topics)
+        del known[holder.url]
+        assert await read(client) == list(range(40))
+
+
 async def test_connections_that_ended_while_they_were_idle() -> None:
     """They are not used again, and their node does not count as lost."""
     async with rig(["0/1"]) as made:

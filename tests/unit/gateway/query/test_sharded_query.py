@@ -3,13 +3,22 @@
 import asyncio
 import json
 import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
+import orjson
 import pytest
 
+from fanout.engine.groups import GroupStates
+from gateway.nodes.routing import Announcement, Route
+from gateway.query.part import Batch, Part
+from gateway.query.sharded_query import ShardedQuery
+from sowline.expressions.projection import parse_grouping, parse_projection
 from sowline.filter import compile_filter
 from sowline.model.select import parse_select
-from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
+from sowline.protocol.request import Request
+from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
 from sowline.serving.result import QueryLimits
 from tests.unit.gateway.rig import Json, Rig, RigClient, rig
 
@@ -214,3 +223,29 @@ async def test_many_queries_at_once() -> None:
                 for record in message["records"]
             ]
             assert found == [n % 10 + 10 * m for m in range(5)]
+
+
+@dataclass(slots=True)
+class _PartOfGroups(Part):
+    """A part with the states of groups."""
+
+    states: tuple[bytes, ...] = ()
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """Yield the states."""
+        yield Batch("orders", list(self.states))
+
+
+async def test_groups_of_a_node_that_became_another_shard() -> None:
+    """Two parts may have the same URL: of a node that has begun, and of what it was started again as."""
+    projection = "/v,COUNT(1) AS /n"
+    async with rig(["0/1"], partitions=2) as made:
+        request = Request(command="sow", topic="orders", options=f"grouping=[/v],projection=[{projection}]")
+        query = ShardedQuery(made.node_set, request, ["orders"], EVERYTHING, made.limits, {})
+        for number in range(2):
+            states = GroupStates("orders", parse_grouping("/v"), parse_projection(projection), groups_max=9)
+            states.load([(b"%d" % number, {"v": 1}, (number,))])
+            route = Route(Announcement("http://node", f"{number}/2"), frozenset({("orders", number)}))
+            query._parts.append(_PartOfGroups(route, states=tuple(one for _, one in states.records())))
+        records = [record async for portion in query.records() for record in portion.records]
+        assert [orjson.loads(record)["data"] for record in records] == [{"v": 1, "n": 2}]

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -168,6 +169,28 @@ async def test_a_client_comes_back_with_its_bookmark(kind: str) -> None:
             assert not any(one["command"] == "group_begin" for one in again.messages)
             change(made, chance)
             await settled(again, made, KINDS[kind])
+
+
+async def test_a_client_that_comes_back_does_not_go_back() -> None:
+    """Its bookmark is of a replica that is ahead; the one that it is shown then waits until it is as far."""
+    async with rig(["0/1", "0/1"]) as made:
+        ahead, behind = made.nodes
+        for number in range(3):
+            made.put({"id": number, "v": 1})
+        made.put({"id": 0, "v": 2}, of=[ahead])
+        topic = ahead.server.topic
+        held = topic.positions
+        # The view of the past is read from the one that is ahead, the view of now from the other one.
+        urls = [node.url for node in made.node_set.announcements.nodes]
+        luck = [0.0, 1.0, 1.0, 0.0] if urls[0] == ahead.url else [1.0, 0.0, 0.0, 1.0]
+        made.node_set.chance = cast(Any, SimpleNamespace(random=iter([*luck, *[0.5] * 1000]).__next__))
+        fields = {"command": "sow_and_subscribe", "ack_type": "processed,completed", **KINDS["page by key"]}
+        asyncio.get_running_loop().call_later(0.5, made.put, {"id": 0, "v": 2}, None, [behind])
+        async with subscriber(made, **fields, bookmark=topic.bookmark(held)) as again:
+            await again.until(lambda: ("completed", "") in again.acks())
+            shown = [parse_bookmark(one["bookmark"])["orders"] for one in again.messages if "bookmark" in one]
+            assert all(positions[number] >= held[number] for positions in shown for number in positions)
+            assert steps(again.messages) == []
 
 
 @pytest.mark.parametrize(

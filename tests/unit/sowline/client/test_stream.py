@@ -337,6 +337,15 @@ async def test_a_replacement_that_can_not_be_done_yet_is_asked_for_again() -> No
     assert stream.again(received(FAILED | {"command_id": "1"})) == stream.going_on().request("1")
 
 
+@pytest.mark.parametrize("part", ["proof", "pause", "resume"])
+@pytest.mark.parametrize("reason", ["not ready", "shard unavailable"])
+async def test_a_refused_command_about_a_subscription_is_not_its_refusal(part: str, reason: str) -> None:
+    """Asked for again, a subscription that goes on would be refused, because its name is taken."""
+    stream = await subscribed()
+    refusal = received(refused(reason=reason) | {"command_id": f"1.{part}"})
+    assert not stream.is_to_ask_again(refusal)
+
+
 async def test_who_waits_for_a_replacement_does_not_keep_its_answer_away() -> None:
     """A caller that has left too many messages unread for the connection to be read is answered."""
     stream = await subscribed()
