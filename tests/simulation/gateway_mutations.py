@@ -11,10 +11,16 @@ from gateway.nodes.routing import Share, routes
 from gateway.query.part import Part
 from gateway.query.seen import SeenPositions
 from gateway.query.sharded_query import forwarded
+from gateway.streams.member import Member
+from gateway.streams.stream import SharedStream
+from gateway.subscriptions.stream_membership import StreamMembership
 from gateway.subscriptions.view_subscription import ViewOverNodes
 from sowline.model.path import Scalar
 from tests.simulation.mistake import Mistake, mistakes_in
 
+_begin_part = SharedStream._begin_part
+_leave = Member.leave
+_release = Member.release
 _open = ViewOverNodes._open
 _opened = ViewOverNodes._opened
 
@@ -97,8 +103,48 @@ def _view_comes_back_before_its_bookmark() -> list[Any]:
     return [patch.object(ViewOverNodes, "_opened", opened)]
 
 
-def _parts_told_apart_by_their_urls() -> list[Any]:
-    return [patch.object(Part, "source", property(lambda self: self.url))]
+def _stream_joined_before_it_is_level() -> list[Any]:
+    def join(self: StreamMembership) -> bool:
+        if self._stream is None or self.is_member:
+            return self.is_member
+        self._attach(self._stream)
+        self.release()
+        self.settled.set()
+        return True
+
+    return [patch.object(StreamMembership, "join_if_level", join)]
+
+
+def _what_waited_for_the_snapshot_dropped() -> list[Any]:
+    def release(self: Member, begun: Any) -> None:
+        self._held = []
+        _release(self, begun)
+
+    return [patch.object(Member, "release", release)]
+
+
+def _what_the_snapshot_has_sent_again() -> list[Any]:
+    return [patch.object(Member, "release", lambda self, begun: _release(self, {}))]
+
+
+def _stream_goes_on_from_now() -> list[Any]:
+    async def begin(self: SharedStream, part: Any) -> None:
+        self._has_begun = False
+        await _begin_part(self, part)
+        self._has_begun = True
+
+    return [patch.object(SharedStream, "_begin_part", begin)]
+
+
+def _message_that_did_not_fit_taken_for_sent() -> list[Any]:
+    def fall_behind(self: Member) -> None:
+        self.is_too_slow = True
+        _leave(self)
+        for of in self.begun.values():
+            for number, position in of.items():
+                of[number] = position._replace(offset=position.offset + 1)
+
+    return [patch.object(Member, "fall_behind", fall_behind)]
 
 
 def _step_lost_at_failover() -> list[Any]:

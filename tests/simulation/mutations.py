@@ -500,7 +500,6 @@ FOUND_BY: dict[str, int] = {
     "step lost at failover": 1,
     "step twice at failover": 1,
     "view comes back before its bookmark": 29,
-    "parts told apart by their urls": 4,
 }
 """The seed that found a mistake that few of them find: it is tried first. Once the services differ, another may."""
 
@@ -536,7 +535,6 @@ FAULTS_OF: dict[str, frozenset[str]] = {
     "other shard not seen": frozenset({"reshard", "late announcements"}),
     "floor ignored": frozenset({"lag", "cut connections", "freeze"}),
     "view comes back before its bookmark": frozenset({"lag", "gateway crash", "vanish", "restart"}),
-    "parts told apart by their urls": frozenset({"reshard", "gateway crash", "late announcements"}),
 }
 """What has to go wrong for a mistake to matter; of the others, whatever a seed brings."""
 
