@@ -37,7 +37,7 @@ from sowline.model.position import Position
 from sowline.protocol.change import Change
 from sowline.runtime.process import spare_the_collector
 
-CLIENTS = 2_000
+CLIENTS = 10_000
 EARLY = 500
 """Clients that are there before the storm."""
 

@@ -80,23 +80,29 @@ class ClientSocket(WebSocketConnection):
     def received(self, message: bytes) -> None:
         """Handle the commands of a message, after those of the messages before it."""
         if self._reading is None:
-            self._reading = asyncio.get_running_loop().create_task(self._read(message))
-            self._reading.add_done_callback(self._has_read)
+            self._start(message)
             return
         if self._frames is None:
             self._frames = deque()
             self.transport.pause_reading()
         self._frames.append(message)
 
+    def _start(self, message: bytes) -> None:
+        self._reading = asyncio.get_running_loop().create_task(self._read(message))
+        self._reading.add_done_callback(self._has_read)
+
     async def _read(self, message: bytes) -> None:
         """Handle commands, no faster than the rate limit allows and the client reads its messages."""
         await self._handle(message)
         while self._frames is not None:
-            message = self._frames.popleft()
-            if not self._frames:
-                self._frames = None
-                self.transport.resume_reading()
-            await self._handle(message)
+            await self._handle(self._next(self._frames))
+
+    def _next(self, frames: deque[bytes]) -> bytes:
+        message = frames.popleft()
+        if not frames:
+            self._frames = None
+            self.transport.resume_reading()
+        return message
 
     async def _handle(self, message: bytes) -> None:
         session = self._opened.session
@@ -111,7 +117,10 @@ class ClientSocket(WebSocketConnection):
         error = None if task.cancelled() else task.exception()
         if error is not None:
             log.error("session failed", exc_info=error)
-        if self.is_ended:
+        if error is None and self._frames is not None and not task.cancelled():
+            # It came after the task had looked for the last time (test_a_message_that_comes_when_a_task_ends).
+            self._start(self._next(self._frames))
+        elif self.is_ended:
             self._opened.end()
         elif error is not None:
             self.close(CloseCode.INTERNAL_ERROR)

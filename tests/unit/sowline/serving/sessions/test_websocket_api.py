@@ -98,6 +98,27 @@ def heartbeat(number: int) -> str:
     return json.dumps({"command": "heartbeat", "command_id": str(number), "ack_type": "completed"})
 
 
+async def test_a_message_that_comes_when_a_task_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is handled, though the task that read the message before it has ended and does not see it."""
+    has_read = websocket_api.ClientSocket._has_read
+    late = [heartbeat(2).encode()]
+
+    def with_late(self: websocket_api.ClientSocket, task: Any) -> None:
+        if late:
+            self.received(late.pop())
+        has_read(self, task)
+
+    monkeypatch.setattr(websocket_api.ClientSocket, "_has_read", with_late)
+    async with serving() as served, connect(served.url) as client:
+        for number in (1, 3):
+            await client.send(heartbeat(number))
+        ids: list[str] = []
+        while "3" not in ids:
+            answer = json.loads(await client.recv())
+            ids += [one["command_id"] for one in (answer if isinstance(answer, list) else [answer])]
+        assert list(dict.fromkeys(ids)) == ["1", "2", "3"]
+
+
 async def test_commands_are_handled_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """One frame after the other, even if one takes long and many come meanwhile."""
     receive = Session.receive
