@@ -36,4 +36,6 @@ def subscription_for(
         topic, view = only_topic(request, topics), cast("ViewSubscription | None", replaced)
         return ViewSubscription(context, outbox, request, topic, selection, bookmark_range, view)
     records = cast("RecordSubscription | None", replaced)
-    return RecordSubscription(context, outbox, request, topics, selection, bookmark_range, records)
+    made = RecordSubscription(context, outbox, request, topics, selection, bookmark_range, records)
+    made.begin_at_once()
+    return made

@@ -91,6 +91,25 @@ class RecordSubscription:
             if not self._is_replacement:
                 self._query.begin_now()
 
+        self._is_begun = False
+        """Whether it began at once, and is live."""
+
+    def begin_at_once(self) -> None:
+        """Be live from the instant at which the command arrives, if nothing has to be sent or waited for before.
+
+        Otherwise changes that come until its task runs are read again, for each subscription by itself: while
+        thousands begin and changes come all the time, they would hardly get there.
+        """
+        options, is_endless = self._selection.options, self._bookmark_range.end is None
+        is_plain = self._begins_now and not self._request.has_snapshot and not self._is_replacement
+        if not is_plain or not is_endless or options.rate is not None or options.pause or self._outbox.full:
+            return
+        self._is_begun = True
+        self._acknowledge()
+        self._acknowledge_no_group()
+        for live in self._live:
+            self._context.dispatcher.add(live)
+
     def _new_query(self) -> Query:
         return Query(self._topics, self._selection, self._context.limits)
 
@@ -100,10 +119,10 @@ class RecordSubscription:
         At the end return the `completed` acknowledgement, which the caller sends last. None is never returned here:
         the type is that of all served subscriptions, and means that there is no last message.
         """
+        expired = False
         if self._is_replacement:
-            expired = False
             await self._take_over()
-        else:
+        elif not self._is_begun:
             expired = await self._take_up()
         while True:
             if expired:
@@ -413,7 +432,8 @@ class RecordSubscription:
 
     async def _follow(self, live: LiveSubscription) -> None:
         while True:
-            await CatchUp(self._context.kafka, live).run(self._context.dispatcher)
+            if not live.live.is_set():
+                await CatchUp(self._context.kafka, live).run(self._context.dispatcher)
             self._caught_up(live)
             # A client that is too slow leaves live delivery. Its positions are then those of the last message that it
             # was sent, so the next round continues exactly behind that message

@@ -39,19 +39,6 @@ class Outbox:
     Only one group is open at a time; until it ends, only acknowledgements and heartbeats are sent in between.
     """
 
-    __slots__ = (
-        "_backlogs",
-        "_between_groups",
-        "_bytes_max",
-        "_drained",
-        "_filled",
-        "_frame_batching",
-        "_group",
-        "_order",
-        "_write",
-        "sent",
-    )
-
     def __init__(
         self, bytes_max: int, frame_batching: FrameBatching | None = None, backlogs: Backlogs | None = None
     ) -> None:
