@@ -19,6 +19,7 @@ BENCHMARKS = (
     "history",
     "gateway",
     "connections",
+    "keyed",
     "shards",
     "subscribers",
     "overload",

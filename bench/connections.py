@@ -250,7 +250,9 @@ class CountedClient(Reader):
             self._arrivals.note(frame)
 
 
-async def _connected(port: int, numbers: range, arrivals: Arrivals) -> list[CountedClient]:
+async def connected(
+    port: int, numbers: range, arrivals: Arrivals, topic: str = "orders"
+) -> list[CountedClient]:
     """Connect a client for each number; return once all have their answer."""
     loop, clients = asyncio.get_running_loop(), []
     slots = asyncio.Semaphore(CONNECTING_MAX)
@@ -259,7 +261,7 @@ async def _connected(port: int, numbers: range, arrivals: Arrivals) -> list[Coun
         request = {
             "command": "subscribe",
             "command_id": "1",
-            "topic": "orders",
+            "topic": topic,
             "filter": f"/order = {number}",
             "ack_type": "processed",
         }
@@ -301,7 +303,7 @@ class Measured:
 
     async def figures(self) -> Figures:
         """Let the clients connect, and send them changes at a rate and as fast as possible."""
-        self._clients += await _connected(self._port, range(EARLY), self._arrivals)
+        self._clients += await connected(self._port, range(EARLY), self._arrivals)
         connects, kilobytes, storm_p99 = await self._storm()
         total = EARLY + CLIENTS
         cpu, seconds = await self._sent(Traffic(total, int(RATE * STEADY_SECONDS), RATE, self._changes))
@@ -328,7 +330,7 @@ class Measured:
         )
         await asyncio.sleep(SETTLED_SECONDS)
         before, began = _rss(self._pid), time.monotonic()
-        self._clients += await _connected(self._port, range(EARLY, EARLY + CLIENTS), self._arrivals)
+        self._clients += await connected(self._port, range(EARLY, EARLY + CLIENTS), self._arrivals)
         connects = CLIENTS / (time.monotonic() - began)
         await sending
         times = sorted(self._arrivals.seconds)
