@@ -45,6 +45,15 @@ def check_pace(request: Request, options: Options, *, is_view: bool) -> None:
         )
 
 
+def check_complete(options: Options) -> None:
+    """Raise `invalid options` if a subscription may be without some partitions: it would never get their changes."""
+    if options.partial:
+        raise SowlineError(
+            "invalid options",
+            "expected no partial with a subscription, which has all partitions; use it with sow",
+        )
+
+
 def check_view_replaced(before: Request, topic_before: str, now: Request, topic: str) -> None:
     """Raise unless a view is of the topic of the view that it replaces, and restates its page, if that is one.
 

@@ -8,7 +8,7 @@ from typing import Any
 from gateway.nodes.announcements import Announcements
 from gateway.nodes.channel import NodeChannels
 from gateway.nodes.connections import ConnectionPool
-from gateway.nodes.routing import LAG_UNKNOWN, Announcement, Route, holder, routes
+from gateway.nodes.routing import LAG_UNKNOWN, Announcement, Rank, Route, holder, routes, some_routes
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
@@ -40,11 +40,20 @@ class NodeSet:
         least behind.
         """
         counts = {name: self.topics[name].partitions for name in topics}
+        return routes(self.announcements.nodes, counts, self._rank(topics, floor), avoid)
 
+    def some_routes(
+        self, topics: Collection[str], floor: Mapping[str, Positions], avoid: Collection[str] = ()
+    ) -> list[Route]:
+        """Return a node for each partition that has one, in the order of `routes`."""
+        counts = {name: self.topics[name].partitions for name in topics}
+        return some_routes(self.announcements.nodes, counts, self._rank(topics, floor), avoid)
+
+    def _rank(self, topics: Collection[str], floor: Mapping[str, Positions]) -> Rank:
         def rank(node: Announcement) -> tuple[bool, float, float]:
             return not node.has_reached(floor), round(node.lag_seconds(topics)), self.chance.random()
 
-        return routes(self.announcements.nodes, counts, rank, avoid)
+        return rank
 
     def holder(self, topic: str, number: int, avoid: Collection[str] = ()) -> Announcement:
         """Return a node that holds one partition, the one that is least behind; raise `shard unavailable`."""

@@ -95,14 +95,37 @@ def routes(
     unavailable` if partitions are missing.
     """
     wanted = frozenset((name, number) for name, count in topics.items() for number in range(count))
-    by_share: dict[Share, list[Announcement]] = defaultdict(list)
-    for node in nodes:
-        if node.url not in avoid and (share := node.share(topics)):
-            by_share[share].append(node)
+    by_share = _by_share(nodes, topics, avoid)
     chosen = _cover(sorted(by_share, key=_largest_first), wanted)
     if chosen is None:
         raise unavailable(wanted - frozenset().union(*by_share))
     return [Route(min(by_share[share], key=rank), share) for share in chosen]  # type: ignore[arg-type]
+
+
+def some_routes(
+    nodes: Collection[Announcement], topics: Mapping[str, int], rank: Rank, avoid: Collection[str] = ()
+) -> list[Route]:
+    """Return nodes that hold some partitions of these topics, each once, and as many as are easily found."""
+    wanted = frozenset((name, number) for name, count in topics.items() for number in range(count))
+    by_share = _by_share(nodes, topics, avoid)
+    shares = sorted((share for share in by_share if share <= wanted), key=_largest_first)
+    chosen = _cover(shares, frozenset().union(*shares))
+    if chosen is None:  # the nodes' partitions overlap
+        chosen = []
+        for share in shares:
+            if not any(share & other for other in chosen):
+                chosen.append(share)
+    return [Route(min(by_share[share], key=rank), share) for share in chosen]  # type: ignore[arg-type]
+
+
+def _by_share(
+    nodes: Collection[Announcement], topics: Mapping[str, int], avoid: Collection[str]
+) -> dict[Share, list[Announcement]]:
+    by_share: dict[Share, list[Announcement]] = defaultdict(list)
+    for node in nodes:
+        if node.url not in avoid and (share := node.share(topics)):
+            by_share[share].append(node)
+    return by_share
 
 
 def holder(
@@ -169,11 +192,16 @@ def unavailable(missing: Share) -> SowlineError:
             "all partitions are held, but only by query services whose partitions overlap: the number of shards is"
             " changing. Retry when all shards of one number are ready",
         )
-    numbers: dict[str, list[int]] = defaultdict(list)
-    for name, number in sorted(missing):
-        numbers[name].append(number)
-    listed = "; ".join(f"{name} {', '.join(map(str, held))}" for name, held in numbers.items())
+    listed = "; ".join(f"{name} {', '.join(map(str, held))}" for name, held in by_topic(missing).items())
     return SowlineError(
         UNAVAILABLE,
         f"no query service answers for these partitions now: {listed}. Retry later, or start their shards",
     )
+
+
+def by_topic(share: Share) -> dict[str, list[int]]:
+    """Return the numbers of partitions by topic."""
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for name, number in sorted(share):
+        numbers[name].append(number)
+    return dict(numbers)

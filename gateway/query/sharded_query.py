@@ -17,7 +17,7 @@ from fanout.engine.groups import MergedGroups
 from gateway.nodes.connections import COMMAND_ID, NodeLost
 from gateway.nodes.failover import NodesFailed, begin_each, replaceable, replaced, with_failover
 from gateway.nodes.node_set import NodeSet
-from gateway.nodes.routing import UNAVAILABLE, unavailable
+from gateway.nodes.routing import UNAVAILABLE, Route, by_topic, unavailable
 from gateway.query.merge import Key, merged
 from gateway.query.part import Batch, Part
 from sowline.errors import SowlineError
@@ -123,16 +123,38 @@ class ShardedQuery:
         await with_failover(self._nodes, lambda avoid: self._begin_parts(request, avoid))
         self.result.topic_matches = sum(part.topic_matches for part in self._parts)
         self.result.warnings = _agreed(self._parts)
+        self._note_missing()
 
     async def _begin_parts(self, request: dict[str, Any], avoid: Collection[str]) -> None:
         """Begin a part on each node of a route; keep those that have begun in an attempt before."""
-        wanted = self._nodes.routes(self._topics, self._by_topic(self._floor), avoid)
+        wanted = self._routes(avoid)
         dropped, self._parts = replaced(
             self._parts, wanted, lambda route: Part(route, has_group=self._has_group)
         )
         for part in dropped:
             await part.close()
         await begin_each(self._begin_part(part, request) for part in self._parts if not part.has_begun)
+
+    def _routes(self, avoid: Collection[str]) -> list[Route]:
+        """Return the nodes to ask; those that there are, if the client accepts that partitions are missing."""
+        floor = self._by_topic(self._floor)
+        try:
+            return self._nodes.routes(self._topics, floor, avoid)
+        except SowlineError as error:
+            is_accepted = self._request.parsed_options.partial and error.reason == UNAVAILABLE
+            found = self._nodes.some_routes(self._topics, floor, avoid) if is_accepted else []
+            if not found:
+                raise
+            return found
+
+    def _note_missing(self) -> None:
+        wanted = {
+            (name, number) for name in self._topics for number in range(self._nodes.topics[name].partitions)
+        }
+        missing = wanted.difference(*(part.share for part in self._parts))
+        if missing:
+            self.result.missing = by_topic(frozenset(missing))
+            self.result.warnings.append(f"the answer is partial: {unavailable(frozenset(missing)).message}")
 
     async def _begin_part(self, part: Part, request: dict[str, Any]) -> None:
         """Begin a part; raise `NodesFailed`, or why no node can answer."""

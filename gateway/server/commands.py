@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
-from fanout.live.request_checks import check_pace, check_replaced, is_of_view
+from fanout.live.request_checks import check_complete, check_pace, check_replaced, is_of_view
 from gateway.context import GatewayContext
 from gateway.query.access_paths import explain
 from gateway.query.record_read import read_from_holder
@@ -191,6 +191,7 @@ class GatewayCommands(SessionCommands):
 
     def _new_subscription(self, request: Request, replaced: ServedSubscription | None) -> ServedSubscription:
         options, bookmark_range = request.parsed_options, request.bookmark_range
+        check_complete(options)
         topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
         if replaced is None and _is_unshared(request) and self._unshared_count() >= UNSHARED_MAX:
             raise SowlineError(

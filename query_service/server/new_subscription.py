@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from fanout.live.request_checks import check_pace, check_replaced
+from fanout.live.request_checks import check_complete, check_pace, check_replaced
 from query_service.context import ServiceContext
 from query_service.query.read_request import (
     ReadRequest,
@@ -28,6 +28,7 @@ def subscription_for(
     """Return a new subscription; this stops the subscription that it replaces."""
     topics, selection = checked
     check_documents(selection.options, topics)
+    check_complete(selection.options)
     bookmark_range = bookmark_range_of(request, topics)
     to_view = is_view(request, selection)
     check_pace(request, selection.options, is_view=to_view)

@@ -24,6 +24,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
       fields.
     - `intrinsics`: the metadata of a document, if requested.
     - `warnings`: of a `group_begin`: sentences about probable mistakes in the request, such as an unknown field.
+    - `missing`: of a `group_begin`, with the option `partial`: by topic, the partitions whose records are missing.
     - `correlation_id`: the text that came with the command that caused this `publish` or `oof`.
     """
 
@@ -45,6 +46,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     intrinsics: dict[str, Any] | None = None
     correlation_id: str | None = None
     warnings: tuple[str, ...] = ()
+    missing: dict[str, tuple[int, ...]] = {}
 
     @property
     def is_silent(self) -> bool:
@@ -93,6 +95,7 @@ class Received(msgspec.Struct):
     intrinsics: dict[str, Any] | None = None
     correlation_id: str | None = None
     warnings: tuple[str, ...] = ()
+    missing: dict[str, tuple[int, ...]] = {}
     rights: str = ""
     expires_in: float | None = None
 
@@ -133,6 +136,7 @@ class Received(msgspec.Struct):
             intrinsics=self.intrinsics,
             correlation_id=self.correlation_id,
             warnings=self.warnings,
+            missing=self.missing,
         )
 
 

@@ -30,6 +30,7 @@ _WORDS = (
     "replace",
     "pause",
     "current",
+    "partial",
 )
 _NOT_FOUND = ("fail", "now", "epoch", "reset")
 _KNOWN = ", ".join(
@@ -86,6 +87,7 @@ class Options:
     replace: bool = False
     pause: bool = False
     current: bool = False
+    partial: bool = False
     bookmark_not_found: str = "fail"
     rate: ReplayRate | None = None
     conflation: int | None = None

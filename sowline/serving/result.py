@@ -42,7 +42,9 @@ class Result:
     lag_seconds: float | None = None
     """How far the query's instant was behind the log; None if that is not known, or the query is of the past."""
     warnings: list[str] = field(default_factory=list)
-    """Sentences about what is probably a mistake in the request, but no error."""
+    """Sentences about what is probably a mistake in the request, or about what is missing, but no error."""
+    missing: dict[str, list[int]] = field(default_factory=dict)
+    """By topic, the partitions whose records the answer lacks, because the request has the option `partial`."""
 
     def count(self, records: int, size: int, hash: int) -> None:
         """Add records that are returned."""

@@ -62,7 +62,7 @@ None is for a client that holds none."""
 async def send_group(outbox: Outbox, request: Request, query: QueryAnswer, mark: Mark = None) -> None:
     """Send the records of a query as one group, after the groups before it, as fast as the client reads."""
     async with outbox.group():
-        _begin(outbox, request, query.bookmark, mark, query.result.warnings)
+        _begin(outbox, request, query.bookmark, mark, query.result)
         async for portion in query.records():
             _put_batches(outbox, request, portion)
             await outbox.wait_drained()
@@ -73,7 +73,7 @@ async def send_timeline(outbox: Outbox, request: Request, timeline: TimelineGrou
     """Send a timeline as one group, after the groups before it, as fast as the client reads."""
     query_id, topic = request.id_of_query, request.topic
     async with outbox.group():
-        _begin(outbox, request, timeline.bookmark, None)
+        _begin(outbox, request, timeline.bookmark, None, Result())
         for start in range(0, len(timeline.writes), request.batch_size):
             writes = timeline.writes[start : start + request.batch_size]
             outbox.put_in_group(timeline_batch(query_id, topic, timeline.sow_key, request.key, writes))
@@ -87,7 +87,7 @@ def put_group(
     outbox: Outbox, request: Request, bookmark: str, records: Sequence[bytes], result: Result, mark: Mark
 ) -> None:
     """Send one group at once; call it within `outbox.group()`."""
-    _begin(outbox, request, bookmark, mark, result.warnings)
+    _begin(outbox, request, bookmark, mark, result)
     _put_batches(outbox, request, RecordPortion(request.topic, records))
     _end(outbox, request, bookmark, result)
 
@@ -132,10 +132,12 @@ def _names_of(request: Request) -> tuple[str, str]:
     return request.id_of_subscription, request.id_of_query
 
 
-def _begin(outbox: Outbox, request: Request, bookmark: str, mark: Mark, warnings: Sequence[str] = ()) -> None:
+def _begin(outbox: Outbox, request: Request, bookmark: str, mark: Mark, result: Result) -> None:
     fields: dict[str, Any] = {"query_id": request.id_of_query, "topic": request.topic, "bookmark": bookmark}
-    if warnings:
-        fields["warnings"] = list(warnings)
+    if result.warnings:
+        fields["warnings"] = result.warnings
+    if result.missing:
+        fields["missing"] = result.missing
     outbox.put_in_group(message("group_begin", **fields, **{mark: True} if mark else {}))
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.nodes.routing import AnnouncedTopic, Announcement, Share, holder, routes
+from gateway.nodes.routing import AnnouncedTopic, Announcement, Share, holder, routes, some_routes
 from sowline.config.shard import Shard
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
@@ -46,6 +46,23 @@ def test_each_partition_is_answered_once(nodes: list[frozenset[int]]) -> None:
     found = routes(announced, {"orders": 4}, by_url)
     assert sorted(number for route in found for _, number in route.share) == [0, 1, 2, 3]
     assert all(route.share == route.node.share(["orders"]) for route in found)
+
+
+@given(held)
+@example([frozenset({0, 1, 2}), frozenset({2, 3})])
+def test_a_partial_answer_has_each_partition_once(nodes: list[frozenset[int]]) -> None:
+    """And all that can be answered, if no partitions overlap; at least those of one node otherwise."""
+    announced = [node(f"n{number}", numbers) for number, numbers in enumerate(nodes)]
+    answered = [
+        number for route in some_routes(announced, {"orders": 4}, by_url) for _, number in route.share
+    ]
+    assert len(answered) == len(set(answered))
+    there = frozenset().union(*nodes)
+    assert set(answered) <= there
+    if sum(map(len, set(nodes))) == len(there) or can_be_covered(nodes):
+        assert set(answered) == there
+    else:
+        assert len(answered) >= max(map(len, nodes))
 
 
 def can_be_covered(nodes: list[frozenset[int]]) -> bool:

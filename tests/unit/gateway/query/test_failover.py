@@ -70,6 +70,32 @@ async def test_a_missing_shard_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
         assert await read(client) == list(range(40))
 
 
+async def test_a_partial_answer_says_what_is_missing() -> None:
+    """At once, and in each group; a subscription is never partial, and without any node there is an error."""
+    async with rig(["0/2", "1/2"]) as made:
+        filled(made)
+        client = made.client()
+        gone = list(made.nodes[1].shard.partitions(made.whole.topics.topics[0]))
+        there = [number for number in range(40) if partition_of(str(number), made.partitions) not in gone]
+        answer = await client.ask("sow", options="partial")
+        assert sorted(ids(answer)) == list(range(40))
+        assert not any("missing" in message or "warnings" in message for message in answer)
+        await made.nodes[1].stop()
+        for request in ({}, {"order_by": "/id"}, {"options": "partial,grouping=[/id],projection=[/id]"}):
+            answer = await client.ask("sow", **{"options": "partial", **request})
+            (begin,) = [message for message in answer if message["command"] == "group_begin"]
+            assert begin["missing"] == {"orders": gone}
+            assert "the answer is partial" in begin["warnings"][0]
+            assert sorted(ids(answer)) == there
+        (refused,) = await client.ask("sow_and_subscribe", options="partial", ack_type="processed")
+        assert refused["reason"] == "invalid options"
+        (refused,) = await made.whole_client().ask("subscribe", options="partial", ack_type="processed")
+        assert refused["reason"] == "invalid options"
+        await made.nodes[0].stop()
+        (refused,) = await client.ask("sow", options="partial")
+        assert refused["reason"] == "shard unavailable"
+
+
 async def test_a_query_waits_for_a_node_that_comes_back() -> None:
     """For some seconds: a restart is not an error."""
     async with rig(["0/2", "1/2"]) as made:
