@@ -223,7 +223,7 @@ class ViewOverNodes:
         bookmark_range = self.request.bookmark_range
         past: ShardedQuery | None = None
         mark: Mark = None
-        if not bookmark_range.begins_now:
+        if not self._begins_now:
             past = await self._past(bookmark_range)
             mark = "reset"
         try:
@@ -327,10 +327,17 @@ class ViewOverNodes:
 
     # a client that comes back
 
+    @property
+    def _begins_now(self) -> bool:
+        """Whether it begins with the current records; with `current`, also for a time where there is no history."""
+        bookmark_range = self.request.bookmark_range
+        is_instead = (
+            self._options.current and bookmark_range.moment is not None and self._topic.history is None
+        )
+        return bookmark_range.begins_now or is_instead
+
     async def _past(self, bookmark_range: BookmarkRange) -> ShardedQuery | None:
         """Return the query of the view at the client's bookmark or time, or None for a new group."""
-        if bookmark_range.moment is not None and self._topic.history is None and self._options.current:
-            return None
         options = for_merged_view(self.request.options, live=False)
         fields: dict[str, Any] = {"command": "sow", "options": options}
         fields["bookmark"] = earliest(self.request.bookmark, bookmark_range)

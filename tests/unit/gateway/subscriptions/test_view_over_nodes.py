@@ -333,3 +333,16 @@ async def test_a_missing_shard_ends_a_view(monkeypatch: pytest.MonkeyPatch) -> N
         await made.nodes[1].stop()
         await mine.until(lambda: bool(mine.acks()))
         assert mine.acks()[-1] == ("processed", "shard unavailable")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_current_records_instead_of_those_of_a_time(kind: str) -> None:
+    """With the option `current`, a view of a topic without a history begins as one of now: it replaces nothing."""
+    asked = KINDS[kind] | {"options": f"{KINDS[kind]['options']},current"}
+    async with rig(["0/2", "1/2"]) as made:
+        changes(made, random.Random(kind), 40)
+        fields: Json = {"command": "sow_and_subscribe", "bookmark": "20261101T000000Z", **asked}
+        async with subscriber(made, **fields) as mine:
+            await settled(mine, made, KINDS[kind])
+            begins = [message for message in mine.messages if message["command"] == "group_begin"]
+            assert [begin.get("reset") for begin in begins] == [None]
