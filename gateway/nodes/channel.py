@@ -1,6 +1,6 @@
 """A connection to a node for many requests at a time, each with one answer, and for many subscriptions.
 
-It is read as fast as the node sends: what takes the messages of a subscription may not wait for a client.
+The gateway reads it as fast as the node sends. Code that takes a message must not wait for a client.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ class Follower(Protocol):
     def note_begun(self, message: NodeMessage) -> None:
         """Note that the subscription has begun, with the acknowledgement."""
 
-    def note_lost(self, why: Exception) -> None:
-        """Note that no more messages follow: `NodeLost`, or the node's error."""
+    def note_lost(self) -> None:
+        """Note that no more messages follow: the node was lost, or has ended the subscription."""
 
 
 Deliver = Callable[[NodeMessage, Sequence[Any]], None]
@@ -129,7 +129,7 @@ class NodeChannel:
                 answer.set_exception(lost)
         followers, self._followers = self._followers, {}
         for follower in followers.values():
-            follower.note_lost(lost)
+            follower.note_lost()
 
     def _take(self, message: NodeMessage) -> None:
         if message.sids:
@@ -146,7 +146,7 @@ class NodeChannel:
         if answer is None or answer.done():
             if follower is not None and error is not None:
                 del self._followers[message.command_id]
-                follower.note_lost(error)
+                follower.note_lost()
             return
         if error is not None:
             answer.set_exception(error)
@@ -177,7 +177,7 @@ class NodeChannels:
     async def to(self, url: str, rights: Rights = EVERYTHING) -> NodeChannel:
         """Return the channel to a node; raise `NodeLost`, or why the node refuses it.
 
-        It stays open until `end_use` was called as often.
+        It stays open until `end_use` was called once for each call.
         """
         name = url, rights.digest
         channel = self._open.get(name)

@@ -82,7 +82,7 @@ COMMAND_ID = "1"
 
 
 class NodeConnection:
-    """A WebSocket to a node, for one command at a time."""
+    """A WebSocket to a node. `ask` is for one command at a time; a `NodeChannel` has many on one connection."""
 
     def __init__(self, url: str, socket: ClientConnection) -> None:
         self.url = url

@@ -1,4 +1,7 @@
-"""Limits how many subscriptions catch up at a time: meanwhile each has connections of its own to the nodes."""
+"""Limits how many subscriptions read missed changes at a time: each has connections of its own to the nodes for that.
+
+A subscription that gets a new snapshot needs no slot: snapshots have a limit of their own.
+"""
 
 import asyncio
 

@@ -16,7 +16,7 @@ from sowline.serving.outbox.outbox import Outbox
 HELD_BYTES_MAX = 1 << 20
 """Bytes of live messages that may wait for the snapshot of one subscription."""
 
-HELD_BYTES_TOTAL = 256 << 20
+HELD_BYTES_TOTAL_MAX = 256 << 20
 """Bytes that may wait so for all subscriptions of a gateway."""
 
 
@@ -49,7 +49,7 @@ class LiveMessage:
         if text is None:
             if not self._head:
                 raw = self.received.raw
-                # Nothing that a client chose stands before the names.
+                # The node writes the names before any text of a client, so the first match is the field.
                 start = raw.index(_SIDS) + len(_SIDS)
                 self._head, self._tail = raw[:start], raw[raw.index(b"]", start) + 1 :]
             text = self._texts[sids] = b"%b%b%b" % (self._head, sids, self._tail)
@@ -132,7 +132,7 @@ class Member:
 
     @property
     def sent(self) -> PositionsByLog:
-        """The positions up to which the client was sent everything, or will be by its sink."""
+        """The positions up to which the client, or the sink, has everything."""
         if self._held is not None:
             return self.begun
         skipped: dict[str, Positions] = {}
@@ -182,14 +182,14 @@ class Member:
         return until is None or message.position > until
 
     def note_sent(self, message: LiveMessage) -> None:
-        """Note that the client was sent a message: what it had from elsewhere is behind it."""
+        """Note that the client was sent a message: no later one of this partition is left out."""
         self.was_sent = True
         if self._skipped:
             self._skipped.pop((message.log, message.number), None)
 
     def _hold(self, message: LiveMessage) -> None:
         size = len(message.received.raw)
-        if self._held_bytes + size > HELD_BYTES_MAX or self._total.total + size > HELD_BYTES_TOTAL:
+        if self._held_bytes + size > HELD_BYTES_MAX or self._total.total + size > HELD_BYTES_TOTAL_MAX:
             self.fall_behind()
             return
         assert self._held is not None

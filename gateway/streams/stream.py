@@ -31,7 +31,7 @@ from sowline.serving.outbox.outbox import Outbox
 log = structlog.get_logger()
 
 STUCK_SECONDS = 5.0
-"""A node that is so much further behind than another one is left, when a client joins."""
+"""When a client joins, the stream leaves a node that is so much further behind than another one."""
 
 
 class StreamName(NamedTuple):
@@ -96,7 +96,7 @@ class StreamPart:
         if self.stream.note_begun(self, begun_at(message)):
             self.has_begun = True
 
-    def note_lost(self, why: Exception) -> None:
+    def note_lost(self) -> None:
         """Note that no more messages follow."""
         if self.has_begun:
             self.has_begun = False
@@ -175,7 +175,7 @@ class SharedStream:
         self._has_begun = True
 
     async def _begin_parts(self, avoid: Collection[str]) -> None:
-        """Begin at the nodes that are not followed yet, from the positions that the members have."""
+        """Begin at the nodes that are not followed yet, from the positions up to which messages were sent."""
         wanted = self._nodes.routes(self.name.topics, self._by_topic(), avoid)
         dropped, self._parts = replaced(self._parts, wanted, lambda route: StreamPart(self, route))
         for part in dropped:
@@ -259,7 +259,7 @@ class SharedStream:
             self.end()
 
     def leave_stuck_nodes(self) -> None:
-        """Follow other nodes if those that are followed are far behind them."""
+        """Follow other nodes instead of those that are far behind them."""
         mine = self.lag_seconds()
         if not self._has_begun or self.is_over or (mine is not None and mine < STUCK_SECONDS):
             return
@@ -277,7 +277,7 @@ class SharedStream:
                 self.note_lost()
 
     def end(self, error: SowlineError | None = None) -> None:
-        """Follow the nodes no more; the members leave, and go on by themselves unless all nodes are missing."""
+        """Follow the nodes no more. The members go on by themselves; with `shard unavailable` they end with it."""
         if self.is_over:
             return
         self.is_over = True

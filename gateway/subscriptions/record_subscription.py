@@ -201,7 +201,7 @@ class ForwardedSubscription:
         return self._continued()
 
     async def _begin_in_stream(self, mark: Mark) -> None:
-        """Join the stream, and send the snapshot, if there is one, of positions at which the stream is or will be."""
+        """Join the stream. Send the snapshot, if requested, at the stream's positions or later ones."""
         assert self._membership is not None
         request = self._request
         if request.has_snapshot:
@@ -253,7 +253,7 @@ class ForwardedSubscription:
     async def _join_when_level(self, membership: StreamMembership) -> None:
         """Join the stream once the client was sent as much as its members."""
         while not membership.is_member:
-            # First the stream: so it begins at a position that the client is about to reach.
+            # First the stream: its positions are then such that the client will soon reach them.
             await membership.wait_for_stream()
             await self._caught_up.wait()
             self._join_if_level()
@@ -459,7 +459,7 @@ class ForwardedSubscription:
             return  # the stream sends it
         self._taking += 1
         try:
-            # One whose client reads nothing gives up its connections: there may be many of these.
+            # A client that reads nothing must not keep connections: there may be many such clients.
             async with asyncio.timeout(None if self._membership is None else PATIENCE_SECONDS):
                 await self._outlet.take(part, received)
         except TimeoutError:
@@ -529,7 +529,7 @@ class ForwardedSubscription:
         return None if self._membership is None else self._membership.quiet_position()
 
     def subscription_status(self) -> SubscriptionStatus:
-        """Return whether it is live; how far it is behind is known to the nodes only."""
+        """Return whether it is live. The gateway does not know how far it is behind, and returns 0."""
         return SubscriptionStatus(self._request, self._state, 0, 0.0)
 
     @property

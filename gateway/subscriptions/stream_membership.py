@@ -68,15 +68,14 @@ class StreamMembership:
     async def _use(self) -> SharedStream:
         return await self._streams.use(self._request, self._topics, self._rights, relays=self._outlet.relays)
 
-    def _attach(self, stream: SharedStream) -> Member:
+    def _attach(self, stream: SharedStream) -> None:
         sink = self._outlet if isinstance(self._outlet, ConflatingOutlet) else None
-        member = self._member = stream.join(self._outbox, self._request.id_of_subscription, sink)
-        return member
+        self._member = stream.join(self._outbox, self._request.id_of_subscription, sink)
 
     def release(self) -> None:
         """Let the stream send to the client from now on, from the position that the outlet is at."""
         member = self._member
-        assert member is not None
+        assert member is not None, "it has joined"
         member.release(self._outlet.received)
         if member.is_in:
             self._seen.follow(member.stream_positions)

@@ -1,6 +1,7 @@
-"""A WebSocket after its handshake: frames, its end, and as much to send as its client reads.
+"""A WebSocket after its handshake: reads frames, sends frames, and closes.
 
-It has no task and no timer of its own. A service has thousands of them, and most have nothing to do most of the time.
+It has no task, and a timer only while it closes. A service has thousands of them, and most have nothing to do most of
+the time.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from sowline.runtime.websocket_frames import (
 )
 
 LINGER_SECONDS = 10.0
-"""Seconds for a client to read the last bytes before its connection is aborted."""
+"""Seconds from the start of closing until a connection that is still there is aborted."""
 
 
 class WebSocketConnection(asyncio.Protocol):
@@ -60,7 +61,7 @@ class WebSocketConnection(asyncio.Protocol):
         """Whether `ended` was called: either side has begun to close the connection, or it is lost."""
         self._aborting: asyncio.TimerHandle | None = None
         self.can_write = True
-        """Whether the client reads what is sent; a subclass sends nothing while it does not."""
+        """Whether the transport has room for more; a subclass sends nothing while it has none."""
         connections.add(self)
 
     # what a subclass does

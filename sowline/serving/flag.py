@@ -6,7 +6,7 @@ import asyncio
 class Flag:
     """Works as `asyncio.Event` does, for objects of which each connection has several.
 
-    An `asyncio.Event` has a queue from the start, and takes over 1 KB. A flag has one only while somebody waits.
+    An `asyncio.Event` has a queue from the start, and uses more than 1 KB. A flag has one only while somebody waits.
     """
 
     __slots__ = ("_is_set", "_waiting")

@@ -11,7 +11,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 PARTS = 8
-"""Each interval has so many parts, and each member its turn in one of them."""
+"""An interval is divided into so many parts. Each member has its turn in one of them."""
 
 CHUNK = 100
 """The largest number of members that have their turn before other tasks run."""

@@ -20,8 +20,10 @@ from sowline.serving.sessions.rounds import Rounds
 log = structlog.get_logger()
 
 PING_SECONDS = 20.0
-"""Seconds between pings, which show proxies that a quiet connection lives. A client need not answer them in time:
-one that reads slowly answers late, and one that is gone, TCP tells."""
+"""Seconds between pings, which show proxies that a quiet connection lives.
+
+No answer is required: a client that reads slowly answers late, and TCP reports a client that is gone.
+"""
 
 
 class WebSocketApi:
@@ -33,7 +35,7 @@ class WebSocketApi:
         self.pings = Rounds(PING_SECONDS, _ping)
 
     async def endpoint(self, socket: WebSocket) -> None:
-        """Accept a client, and leave it to a connection that lasts until it leaves or must disconnect."""
+        """Accept a client, and hand its socket to a `ClientSocket`."""
         if self._sessions.is_full:
             await refuse_handshake(socket, self._sessions.refusal(), 503)
             return
