@@ -23,7 +23,7 @@ from gateway.query.part import begun_at
 from gateway.streams.member import HeldBytes, LiveMessage, Member, Sink, put_to_client
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark, parse_bookmark
-from sowline.protocol.options import for_stream
+from sowline.protocol.options import failing_if_expired, for_stream
 from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.outbox.outbox import Outbox
@@ -188,7 +188,7 @@ class SharedStream:
         # a bookmark that lacks its partitions it would send all changes from the start
         # (test_a_node_fails_while_a_stream_begins).
         if self._has_begun:
-            options = ",".join(filter(None, [self.name.options, "bookmark_not_found=fail"]))
+            options = failing_if_expired(self.name.options)
             request |= {"bookmark": format_bookmark(self.positions), "options": options}
         try:
             async with replaceable(self._nodes, part.url, part.share):

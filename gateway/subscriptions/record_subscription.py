@@ -35,7 +35,7 @@ from gateway.subscriptions.stream_membership import StreamMembership
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, parse_bookmark
 from sowline.model.bookmark_range import range_text, split_range
-from sowline.protocol.options import for_nodes, with_pause
+from sowline.protocol.options import failing_if_expired, for_nodes, with_pause
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack
 from sowline.serving.authorization.entitlements import Rights
@@ -274,7 +274,7 @@ class ForwardedSubscription:
         if not self._request.parsed_options.reset:
             # `now` and `epoch` are for the bookmark of the client's request. If changes are gone later, that is an
             # error: the client must learn of it.
-            options = ",".join(filter(None, [options.strip(), "bookmark_not_found=fail"]))
+            options = failing_if_expired(options)
         return msgspec.structs.replace(
             self._request,
             bookmark=self._rest(),

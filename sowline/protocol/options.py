@@ -143,6 +143,11 @@ def with_pause(text: str, paused: bool) -> str:
     return ",".join([*others, "pause"] if paused else others)
 
 
+def failing_if_expired(text: str) -> str:
+    """Return an options text with which an expired bookmark is an error."""
+    return ",".join(filter(None, [text.strip(), "bookmark_not_found=fail"]))
+
+
 _MERGED = frozenset({"grouping", "projection", "intrinsics", "no_redundant"})
 
 
