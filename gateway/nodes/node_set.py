@@ -8,7 +8,17 @@ from typing import Any
 from gateway.nodes.announcements import Announcements
 from gateway.nodes.channel import NodeChannels
 from gateway.nodes.connections import ConnectionPool
-from gateway.nodes.routing import LAG_UNKNOWN, Announcement, Rank, Route, holder, routes, some_routes
+from gateway.nodes.routing import (
+    LAG_UNKNOWN,
+    Announcement,
+    Rank,
+    Route,
+    Share,
+    holder,
+    partitions_of,
+    routes,
+    some_routes,
+)
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
@@ -39,15 +49,20 @@ class NodeSet:
         Of nodes with the same partitions, one that is known to have reached `floor` comes first, then the one that is
         least behind.
         """
-        counts = {name: self.topics[name].partitions for name in topics}
-        return routes(self.announcements.nodes, counts, self._rank(topics, floor), avoid)
+        return routes(self.announcements.nodes, self._counts(topics), self._rank(topics, floor), avoid)
 
     def some_routes(
         self, topics: Collection[str], floor: Mapping[str, Positions], avoid: Collection[str] = ()
     ) -> list[Route]:
         """Return a node for each partition that has one, in the order of `routes`."""
-        counts = {name: self.topics[name].partitions for name in topics}
-        return some_routes(self.announcements.nodes, counts, self._rank(topics, floor), avoid)
+        return some_routes(self.announcements.nodes, self._counts(topics), self._rank(topics, floor), avoid)
+
+    def partitions(self, topics: Collection[str]) -> Share:
+        """Return all partitions of these topics, whether a node holds them or not."""
+        return partitions_of(self._counts(topics))
+
+    def _counts(self, topics: Collection[str]) -> dict[str, int]:
+        return {name: self.topics[name].partitions for name in topics}
 
     def _rank(self, topics: Collection[str], floor: Mapping[str, Positions]) -> Rank:
         def rank(node: Announcement) -> tuple[bool, float, float]:

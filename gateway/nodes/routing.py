@@ -94,19 +94,19 @@ def routes(
     `topics` has the number of partitions of each topic. Nodes whose URL is in `avoid` are left out. Raise `shard
     unavailable` if partitions are missing.
     """
-    wanted = frozenset((name, number) for name, count in topics.items() for number in range(count))
+    wanted = partitions_of(topics)
     by_share = _by_share(nodes, topics, avoid)
     chosen = _cover(sorted(by_share, key=_largest_first), wanted)
     if chosen is None:
         raise unavailable(wanted - frozenset().union(*by_share))
-    return [Route(min(by_share[share], key=rank), share) for share in chosen]  # type: ignore[arg-type]
+    return _ranked(by_share, chosen, rank)
 
 
 def some_routes(
     nodes: Collection[Announcement], topics: Mapping[str, int], rank: Rank, avoid: Collection[str] = ()
 ) -> list[Route]:
     """Return nodes that hold some partitions of these topics, each once, and as many as are easily found."""
-    wanted = frozenset((name, number) for name, count in topics.items() for number in range(count))
+    wanted = partitions_of(topics)
     by_share = _by_share(nodes, topics, avoid)
     shares = sorted((share for share in by_share if share <= wanted), key=_largest_first)
     chosen = _cover(shares, frozenset().union(*shares))
@@ -115,6 +115,17 @@ def some_routes(
         for share in shares:
             if not any(share & other for other in chosen):
                 chosen.append(share)
+    return _ranked(by_share, chosen, rank)
+
+
+def partitions_of(topics: Mapping[str, int]) -> Share:
+    """Return all partitions of topics with these numbers of partitions."""
+    return frozenset((name, number) for name, count in topics.items() for number in range(count))
+
+
+def _ranked(
+    by_share: Mapping[Share, Sequence[Announcement]], chosen: Iterable[Share], rank: Rank
+) -> list[Route]:
     return [Route(min(by_share[share], key=rank), share) for share in chosen]  # type: ignore[arg-type]
 
 

@@ -1,6 +1,6 @@
 """One node's part of an answer: its instant, its records, and its counts."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -131,3 +131,10 @@ class Part:
     async def close(self) -> None:
         """Return the connection; a node that is still answering stops."""
         await self._stack.aclose()
+
+
+def longest_lag(parts: Iterable[Part]) -> float | None:
+    """Return how far the node that is furthest behind was behind the log; None if that is not known of each."""
+    lags = [part.counts.lag_seconds for part in parts]
+    known = [lag for lag in lags if lag is not None]
+    return max(known) if known and len(known) == len(lags) else None

@@ -19,7 +19,7 @@ from gateway.nodes.failover import NodesFailed, begin_each, replaceable, replace
 from gateway.nodes.node_set import NodeSet
 from gateway.nodes.routing import UNAVAILABLE, Route, by_topic, unavailable
 from gateway.query.merge import Key, merged
-from gateway.query.part import Batch, Part
+from gateway.query.part import Batch, Part, longest_lag
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_projection
 from sowline.filter import ALL
@@ -148,13 +148,10 @@ class ShardedQuery:
             return found
 
     def _note_missing(self) -> None:
-        wanted = {
-            (name, number) for name in self._topics for number in range(self._nodes.topics[name].partitions)
-        }
-        missing = wanted.difference(*(part.share for part in self._parts))
+        missing = self._nodes.partitions(self._topics).difference(*(part.share for part in self._parts))
         if missing:
-            self.result.missing = by_topic(frozenset(missing))
-            self.result.warnings.append(f"the answer is partial: {unavailable(frozenset(missing)).message}")
+            self.result.missing = by_topic(missing)
+            self.result.warnings.append(f"the answer is partial: {unavailable(missing).message}")
 
     async def _begin_part(self, part: Part, request: dict[str, Any]) -> None:
         """Begin a part; raise `NodesFailed`, or why no node can answer."""
@@ -278,9 +275,7 @@ class ShardedQuery:
             len(keys) if keys and hides else sum(count.topic_matches for count in counts)
         )
         self.result.matches = sum(count.matches for count in counts)
-        lags = [count.lag_seconds for count in counts]
-        known = [lag for lag in lags if lag is not None]
-        self.result.lag_seconds = max(known) if known and len(known) == len(lags) else None
+        self.result.lag_seconds = longest_lag(self._parts)
 
     async def close(self) -> None:
         """Return the connections."""

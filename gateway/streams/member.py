@@ -257,12 +257,9 @@ def put_to_client(message: LiveMessage, members: Sequence[Member]) -> None:
         for member in members:
             member.fall_behind()
         return
-    if len(members) == 1:
-        member = members[0]
-        member.note_sent(message)
-        outbox.put_behind(message.text_for(member.sids), (member.sub_id,))
-        return
-    names = [member.sub_id for member in members]
     for member in members:
         member.note_sent(message)
-    outbox.put_behind(message.text_for(msgspec.json.encode(names)), names)
+    names = [member.sub_id for member in members]
+    # The names of one, by far the most frequent case, are encoded already.
+    sids = members[0].sids if len(members) == 1 else msgspec.json.encode(names)
+    outbox.put_behind(message.text_for(sids), names)

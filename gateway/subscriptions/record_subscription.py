@@ -24,7 +24,7 @@ from gateway.context import GatewayContext
 from gateway.nodes.connections import COMMAND_ID, SUB_ID, NodeLost, NodeMessage
 from gateway.nodes.failover import AGAIN_SECONDS, FAILOVER_SECONDS
 from gateway.nodes.routing import UNAVAILABLE
-from gateway.query.part import Part
+from gateway.query.part import Part, longest_lag
 from gateway.query.seen import SeenPositions, newest
 from gateway.query.sharded_query import ShardedQuery
 from gateway.streams.catch_up_slot import CatchUpSlot
@@ -155,8 +155,12 @@ class ForwardedSubscription:
             while True:
                 began = time.monotonic()
                 try:
-                    await self._begin(request, mark)
-                    if await self._send_all():
+                    try:
+                        await self._begin(request, mark)
+                        is_over = await self._send_all()
+                    finally:
+                        self._slot.free()
+                    if is_over:
                         return self._completed()
                     request, mark = await self._returned(), None
                     continue
@@ -165,8 +169,6 @@ class ForwardedSubscription:
                     request, mark = self._continued(), None
                 except FreshGroup as fresh:
                     request, mark = self._afresh(), fresh.mark
-                finally:
-                    self._slot.free()
                 self._fail_checksum()
                 await asyncio.sleep(max(0.0, began + AGAIN_SECONDS - time.monotonic()))
         finally:
@@ -386,9 +388,7 @@ class ForwardedSubscription:
             acknowledge(self._outbox, self._request, query.bookmark, query.result, is_completed=False)
         elif all(part.has_counts for part in query.parts):
             self._owes_stats = False
-            lags = [part.counts.lag_seconds for part in query.parts]
-            known = [lag for lag in lags if lag is not None]
-            result = Result(lag_seconds=max(known) if known and len(known) == len(lags) else None)
+            result = Result(lag_seconds=longest_lag(query.parts))
             self._outbox.put(ack("stats", self._request.command_id, **result.stats), (self._sub_id,))
 
     def _completed(self) -> bytes:

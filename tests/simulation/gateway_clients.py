@@ -133,7 +133,7 @@ class Inquiries:
 def check_whole(name: str, truth: Truth, positions: Positions) -> None:
     """Check that no partition was left out without a word."""
     expected = set(range(truth.definition.partitions))
-    hold(set(positions) == expected, name, "is told of partitions", set(positions), "not", expected)
+    hold(set(positions) == expected, name, "gets a bookmark of partitions", set(positions), "not", expected)
 
 
 class GatewaySubscriber(Subscriber):
@@ -251,7 +251,16 @@ class Viewer(GatewaySubscriber):
         effects = []
         for number, position in positions.items():
             before = self.positions.get(number, Position(0, -1))
-            hold(position >= before, self.name, "is told of", position, "in", number, "and stands at", before)
+            hold(
+                position >= before,
+                self.name,
+                "gets the position",
+                position,
+                "in",
+                number,
+                "and is at",
+                before,
+            )
             effects += self._truth.effects(number, before, position)
         self.positions = positions
         self._check_view(message.bookmark)
@@ -261,7 +270,7 @@ class Viewer(GatewaySubscriber):
             if was_held and not is_back:
                 name = self.shape.name(key, self.view[key])
                 is_due = self.shape.is_touched(name, self.wish.filter, effects, self._truth)
-                hold(is_due, self.name, "is told of", name, "once more at", message.bookmark)
+                hold(is_due, self.name, "gets", name, "again at", message.bookmark)
 
     def _note_positions(self) -> None:
         bookmark = self.stream.bookmark

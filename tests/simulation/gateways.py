@@ -70,7 +70,7 @@ class Layout(NamedTuple):
 
 
 class PlayedAnnouncements:
-    """What `Announcements` uses of its HTTP client. It answers with what the nodes' HTTP API says of their topics."""
+    """What `Announcements` uses of its HTTP client: it returns what the HTTP API of the nodes returns."""
 
     def __init__(self, gateway: str, chance: Random, network: Network, faults: frozenset[str]) -> None:
         self._gateway = gateway

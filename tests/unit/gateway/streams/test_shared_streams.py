@@ -205,6 +205,15 @@ async def test_when_no_node_is_left() -> None:
         assert len(made.context.streams) == 0
 
 
+async def in_its_snapshot(made: Rig) -> Subscriber:
+    """Return a subscriber that does not read yet, and whose snapshot is being sent."""
+    mine = Subscriber(made.client())
+    mine.send("sow_and_subscribe", options="oof")
+    while not mine.client.session.outbox.unsent_bytes:
+        await asyncio.sleep(0.001)
+    return mine
+
+
 async def test_messages_that_wait_for_a_snapshot_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit the subscription catches up by itself; it misses nothing."""
     monkeypatch.setattr("gateway.streams.member.HELD_BYTES_MAX", 300)
@@ -212,11 +221,7 @@ async def test_messages_that_wait_for_a_snapshot_are_bounded(monkeypatch: pytest
     async with rig(["0/2", "1/2"], partitions=2) as made:
         for number in range(2000):
             made.put({"id": number, "v": 1, "text": "x" * 900})
-        slow = made.client()
-        mine = Subscriber(slow)
-        mine.send("sow_and_subscribe", options="oof")
-        while not slow.session.outbox.unsent_bytes:
-            await asyncio.sleep(0.001)
+        mine = await in_its_snapshot(made)
         for _ in range(30):
             change(made, chance)
             await asyncio.sleep(0.001)
@@ -332,12 +337,8 @@ async def test_what_waited_does_not_fit() -> None:
     async with rig(["0/2", "1/2"], partitions=2) as made:
         for number in range(100):
             made.put({"id": number, "v": 1, "text": "x" * 900})
-        client = made.client()
-        mine = Subscriber(client)
-        mine.send("sow_and_subscribe", options="oof")
-        while not client.session.outbox.unsent_bytes:
-            await asyncio.sleep(0.001)
-        cast(Any, client.session.outbox)._bytes_max = 1000
+        mine = await in_its_snapshot(made)
+        cast(Any, mine.client.session.outbox)._bytes_max = 1000
         for number in range(100):
             made.put({"id": number, "v": 2, "text": "x" * 100})
         await asyncio.sleep(0.1)
@@ -439,6 +440,8 @@ async def test_a_client_that_reads_nothing_gives_up_its_connections(monkeypatch:
             await asyncio.sleep(0.5)
             # That of the streams has ended with its last member.
             assert len(made.node_set.connections._leased) == 0
+            # Others of its subscriptions may catch up meanwhile.
+            assert cast(Any, client.session.commands)._catch_up_slots._value == CLIENT_MAX
             reading = asyncio.create_task(mine.read())
             await settled(made, mine)
         reading.cancel()

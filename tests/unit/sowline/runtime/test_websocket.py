@@ -317,7 +317,7 @@ async def test_a_handshake_is_a_plain_request(request_line: bytes, more: bytes, 
 
 
 async def test_the_server_stops() -> None:
-    """Clients that are still there are told, and those whose handshake is not done are cut."""
+    """Connected clients get a close frame, and connections whose handshake is not complete are aborted."""
     stuck = asyncio.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

@@ -201,7 +201,7 @@ async def test_an_idle_connection_is_pinged(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_the_sessions_are_closed_at_once() -> None:
-    """Each client is told, also one that reads nothing, and none is waited for."""
+    """Each client gets a close frame, also one that reads nothing, and the server waits for none."""
     async with serving() as served:
         clients = [await connect(served.url) for _ in range(3)]
         assert (len(served.web.sessions), served.connections.sessions) == (3, 3)
