@@ -22,14 +22,13 @@ from tests.integration.services import SECONDS_MAX, Service, System, http_text, 
 
 PARTITIONS = 4
 
-SLOWLY = "batch.num.messages=5,max.in.flight.requests.per.connection=1"
-"""How a worker writes for so long that it can be stopped within a batch's events."""
+SLOWLY = "batch.num.messages=1,max.in.flight.requests.per.connection=1"
+"""A request for each change, one after the other: a worker writes for so long that it can be stopped meanwhile."""
 
-ON_THE_WAY = 5
-"""Events of each partition that may have left such a worker and are not with Kafka yet; no more than so many come
-before those of a delete."""
+ON_THE_WAY = 1
+"""Changes of each partition that may have left such a worker and are not with Kafka yet."""
 
-BURST = 150
+BURST = 300
 """Records of each partition that are deleted at once for that."""
 
 
