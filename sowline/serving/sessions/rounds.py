@@ -1,6 +1,7 @@
 """Does the same for each of many connections at regular intervals, in one task for all of them."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
@@ -10,47 +11,48 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 
-PARTS = 8
-"""An interval is divided into so many parts. Each member has its turn in one of them."""
+PORTIONS_MIN = 8
+PORTIONS_MAX = 500
+"""An interval is divided into about as many portions as there are members, within these limits.
 
-CHUNK = 100
-"""The largest number of members that have their turn before other tasks run."""
+Many small portions: the turns of ten thousand members at once would delay all messages by many milliseconds.
+"""
 
 
 class Rounds(Generic[T]):
-    """The members, each of which has its turn once in an interval; there is a task only while there are members."""
+    """The members, each of which has its turn about once in an interval; without members there is no task."""
 
     def __init__(self, seconds: float, take_turn: Callable[[T], Awaitable[None]]) -> None:
         self._seconds = seconds
         self._take_turn = take_turn
-        self._parts: list[dict[T, None]] = [{} for _ in range(PARTS)]
-        self._added = 0
+        self._members: OrderedDict[T, None] = OrderedDict()
+        """The one whose turn is next comes first."""
         self._running: asyncio.Task[None] | None = None
 
     def add(self, member: T) -> None:
         """Give a member its turns from now on."""
-        self._parts[self._added % PARTS][member] = None
-        self._added += 1
+        self._members[member] = None
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run())
 
     def discard(self, member: T) -> None:
         """Give a member no more turns."""
-        for part in self._parts:
-            part.pop(member, None)
-        if self._running is not None and not any(self._parts):
+        self._members.pop(member, None)
+        if self._running is not None and not self._members:
             self._running.cancel()
             self._running = None
 
     async def _run(self) -> None:
+        due = 0.0
         while True:
-            for part in self._parts:
-                await asyncio.sleep(self._seconds / PARTS)
-                for number, member in enumerate(list(part), 1):
-                    if member in part:
-                        await self._guarded(member)
-                    if number % CHUNK == 0:
-                        await asyncio.sleep(0)
+            portions = min(max(len(self._members), PORTIONS_MIN), PORTIONS_MAX)
+            await asyncio.sleep(self._seconds / portions)
+            due += len(self._members) / portions
+            while due >= 1 and self._members:
+                due -= 1
+                member = next(iter(self._members))
+                self._members.move_to_end(member)
+                await self._guarded(member)
 
     async def _guarded(self, member: T) -> None:
         try:

@@ -20,7 +20,7 @@ from sowline.serving.sessions.rounds import Rounds
 log = structlog.get_logger()
 
 PING_SECONDS = 20.0
-"""Seconds between pings, which show proxies that a quiet connection lives.
+"""Seconds of silence, at least, before a ping, which shows proxies that the connection lives.
 
 No answer is required: a client that reads slowly answers late, and TCP reports a client that is gone.
 """
@@ -32,7 +32,7 @@ class WebSocketApi:
     def __init__(self, sessions: OpenSessions, rates: Rates) -> None:
         self._sessions = sessions
         self.rates = rates
-        self.pings = Rounds(PING_SECONDS, _ping)
+        self.pings = Rounds(PING_SECONDS, ClientSocket.ping_if_quiet)
 
     async def endpoint(self, socket: WebSocket) -> None:
         """Accept a client, and hand its socket to a `ClientSocket`."""
@@ -62,7 +62,7 @@ class ClientSocket(WebSocketConnection):
     While a command runs, the next ones wait. While the client does not read, its messages wait in the outbox.
     """
 
-    __slots__ = ("_api", "_frames", "_opened", "_reading")
+    __slots__ = ("_api", "_frames", "_is_quiet", "_opened", "_reading")
 
     def __init__(self, api: WebSocketApi, opened: OpenSession) -> None:
         self._api = api
@@ -70,6 +70,8 @@ class ClientSocket(WebSocketConnection):
         self._frames: deque[bytes] | None = None
         """Messages of the client behind the one that is being handled."""
         self._reading: asyncio.Task[None] | None = None
+        self._is_quiet = True
+        """Whether nothing was sent since the last turn of `ping_if_quiet`."""
         opened.session.outbox.written_by(self.resumed)
         api.pings.add(self)
 
@@ -77,7 +79,14 @@ class ClientSocket(WebSocketConnection):
         """Send what waits in the outbox, many messages in a frame, as long as the client reads."""
         outbox = self._opened.session.outbox
         while self.can_write and (messages := outbox.take_now()):
+            self._is_quiet = False
             self.send(join_frame(messages))
+
+    async def ping_if_quiet(self) -> None:
+        """Send a ping if nothing else was sent for an interval."""
+        if self._is_quiet:
+            self.ping()
+        self._is_quiet = True
 
     def received(self, message: bytes) -> None:
         """Handle the commands of a message, after those of the messages before it."""
@@ -145,7 +154,3 @@ class ClientSocket(WebSocketConnection):
     def _drop(self) -> None:
         while self._opened.session.outbox.take_now():
             pass
-
-
-async def _ping(connection: ClientSocket) -> None:
-    connection.ping()

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from sowline.serving.sessions.rounds import CHUNK, PARTS, Rounds
+from sowline.serving.sessions.rounds import PORTIONS_MAX, PORTIONS_MIN, Rounds
 
 
 async def test_each_has_its_turn_in_every_round() -> None:
     """Also one whose turn fails, and however many there are; none once it has gone, and then there is no task."""
-    turns = dict.fromkeys(range(CHUNK * PARTS + 10), 0)
+    turns = dict.fromkeys(range(2 * PORTIONS_MAX + 10), 0)
 
     async def take_turn(member: int) -> None:
         turns[member] += 1
@@ -39,20 +39,43 @@ async def test_each_has_its_turn_in_every_round() -> None:
     rounds.discard(7)
 
 
-async def test_one_that_goes_during_a_round() -> None:
-    """Has no turn any more, even if it was due."""
+async def test_turns_are_spread_over_the_interval() -> None:
+    """Many members do not have their turns at once: between them, other tasks run."""
+    at_once, members = 0, 10 * PORTIONS_MIN
+    found: list[int] = []
+
+    async def take_turn(member: int) -> None:
+        nonlocal at_once
+        at_once += 1
+
+    rounds = Rounds(0.2, take_turn)
+    for member in range(members):
+        rounds.add(member)
+    async with asyncio.timeout(30):
+        while sum(found) < members:
+            await asyncio.sleep(0)
+            found.append(at_once)
+            at_once = 0
+    assert max(found) <= 2
+    for member in range(members):
+        rounds.discard(member)
+
+
+async def test_all_go_during_a_turn() -> None:
+    """Those whose turns would have followed have none, and the task ends."""
     had: list[int] = []
 
     async def take_turn(member: int) -> None:
         had.append(member)
-        rounds.discard(PARTS)
+        for other in range(4 * PORTIONS_MAX):
+            rounds.discard(other)
 
-    rounds = Rounds(0.01, take_turn)
-    for member in range(PARTS + 1):
+    rounds = Rounds(0.5, take_turn)
+    for member in range(4 * PORTIONS_MAX):
         rounds.add(member)
     async with asyncio.timeout(30):
-        while len(had) < 2 * PARTS:
+        while not had:
             await asyncio.sleep(0.001)
-    assert PARTS not in had
-    for member in range(PARTS):
-        rounds.discard(member)
+    await asyncio.sleep(0.01)
+    assert had == [0]
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -200,6 +200,24 @@ async def test_an_idle_connection_is_pinged(monkeypatch: pytest.MonkeyPatch) -> 
         await served.all_gone()
 
 
+async def test_a_connection_that_was_sent_something_is_not_pinged() -> None:
+    """Until nothing was sent for a whole interval."""
+    async with serving() as served:
+        reader, writer = await asyncio.open_connection(HOST, served.port)
+        writer.write(HANDSHAKE + Frame(Opcode.TEXT, heartbeat(1).encode()).serialize(mask=True))
+        await reader.readuntil(b"]")
+        (served_socket,) = served.web.sessions._open
+        assert isinstance(served_socket, websocket_api.ClientSocket)
+        await served_socket.ping_if_quiet()
+        writer.write(Frame(Opcode.TEXT, heartbeat(2).encode()).serialize(mask=True))
+        assert b"\x89" not in await reader.readuntil(b"]")
+        await served_socket.ping_if_quiet()
+        await served_socket.ping_if_quiet()
+        assert await reader.readexactly(2) == b"\x89\x00"
+        writer.close()
+        await served.all_gone()
+
+
 async def test_the_sessions_are_closed_at_once() -> None:
     """Each client gets a close frame, also one that reads nothing, and the server waits for none."""
     async with serving() as served:
