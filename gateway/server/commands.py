@@ -83,9 +83,9 @@ class GatewayCommands(SessionCommands):
         """Let other clients run."""
         await asyncio.sleep(0)
 
-    async def send_progress(self) -> None:
-        """Send the bookmarks of idle subscriptions; called at regular intervals."""
-        await self._subscriptions.send_progress()
+    def send_progress(self, seconds: float) -> None:
+        """Send the bookmarks of idle subscriptions; called at intervals of so many seconds."""
+        self._subscriptions.send_progress(seconds)
 
     def begin(self, request: Request) -> Waiting:
         """Start a command, other than a logon; raise if it is refused."""

@@ -99,9 +99,9 @@ class ServiceCommands(SessionCommands):
         make = partial(subscription_for, self._context, self._outbox, request, checked)
         self._subscriptions.subscribe(request, make)
 
-    async def send_progress(self) -> None:
-        """Send the bookmarks of idle subscriptions; called at regular intervals."""
-        await self._subscriptions.send_progress()
+    def send_progress(self, seconds: float) -> None:
+        """Send the bookmarks of idle subscriptions; called at intervals of so many seconds."""
+        self._subscriptions.send_progress(seconds)
 
     def close(self) -> None:
         """End all subscriptions and queries of the client."""

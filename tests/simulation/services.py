@@ -205,5 +205,5 @@ class QueryService(Process):
     async def tell_progress(self) -> None:
         """Tell quiet subscriptions where they stand."""
         for session in list(self.sessions):
-            await session.commands.send_progress()
+            session.commands.send_progress(0.0)
             await asyncio.sleep(0)

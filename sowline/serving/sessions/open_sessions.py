@@ -48,7 +48,8 @@ class OpenSessions:
         self.authenticator = authenticator
         self.logins = LoginSessions(authenticator, settings.sessions_per_user_max)
         self.clients = Clients()
-        self._progress = Rounds(settings.progress_seconds / TICKS, _send_progress)
+        self._progress_seconds = settings.progress_seconds / TICKS
+        self._progress = Rounds(self._progress_seconds, self._send_progress)
         self.refused = 0
         """Connections that exceeded the limit."""
 
@@ -102,6 +103,10 @@ class OpenSessions:
         self._progress.discard(session)
         self.clients.remove(number)
 
+    def _send_progress(self, session: Session) -> None:
+        """Send progress for subscriptions that were sent no message for about `progress_seconds`."""
+        session.commands.send_progress(self._progress_seconds)
+
     def watch_login(self, login: LoginSession, leave: Leave) -> None:
         """Call `leave` with the reason, once, when the client must disconnect."""
         if not self.authenticator.is_open:
@@ -148,11 +153,6 @@ class OpenSession:
             self._sessions.discard(self._connection)
             self._connection = None
         self.login.close()
-
-
-async def _send_progress(session: Session) -> None:
-    """Send progress for subscriptions that were sent no message for about `progress_seconds`."""
-    await session.commands.send_progress()
 
 
 def _send_away(connection: Closable) -> None:

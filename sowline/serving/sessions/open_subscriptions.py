@@ -1,9 +1,11 @@
 """The subscriptions of one session: how they begin, pause, report progress and end."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
+
+import structlog
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark
@@ -14,10 +16,12 @@ from sowline.serving.sessions.command_runner import QUERIES_MAX, CommandRunner, 
 from sowline.serving.sessions.running_queries import RunningQueries
 from sowline.serving.sessions.status import SubscriptionStatus
 
+log = structlog.get_logger()
+
 SUBSCRIPTIONS_MAX = 10_000
 
-PROGRESS_CHUNK = 500
-"""The number of subscriptions to check before other tasks of the event loop run."""
+PROGRESS_CHUNK = 50
+"""The number of subscriptions of a session to look at together. More would delay the messages of all clients."""
 
 
 class ServedSubscription(Protocol):
@@ -77,6 +81,8 @@ class OpenSubscriptions:
         self._outbox = runner.outbox
         self._queries = queries
         self._entries: dict[str, _Entry] = {}
+        self._progress: asyncio.Task[None] | None = None
+        """Sends the bookmarks of idle subscriptions, if there are many."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -161,6 +167,8 @@ class OpenSubscriptions:
         """End all subscriptions."""
         for sub_id in list(self._entries):
             self._end(sub_id)
+        if self._progress is not None:
+            self._progress.cancel()
 
     def _end(self, sub_id: str) -> None:
         entry = self._entries.pop(sub_id, None)
@@ -209,26 +217,36 @@ class OpenSubscriptions:
         await subscription.prove(request)
         acknowledge_done(self._outbox, request, (request.sub_id,))
 
-    async def send_progress(self) -> None:
-        """Send the bookmarks of idle subscriptions; call it at regular intervals.
+    def send_progress(self, seconds: float) -> None:
+        """Send the bookmarks of idle subscriptions; call it at intervals of so many seconds.
 
-        If the client's outbox is full, send nothing this time.
+        The messages of many subscriptions are spread over half of the interval.
         """
+        names = list(self._entries)
+        if len(names) <= PROGRESS_CHUNK:
+            self._send_progress_of(names)
+        elif self._progress is None or self._progress.done():
+            self._progress = asyncio.get_running_loop().create_task(self._spread_progress(names, seconds / 2))
+
+    async def _spread_progress(self, names: Sequence[str], seconds: float) -> None:
+        try:
+            for start in range(0, len(names), PROGRESS_CHUNK):
+                self._send_progress_of(names[start : start + PROGRESS_CHUNK])
+                await asyncio.sleep(seconds * PROGRESS_CHUNK / len(names))
+        except Exception:
+            log.exception("progress or ping failed")
+
+    def _send_progress_of(self, names: Sequence[str]) -> None:
+        """Send the bookmarks of those that are idle; nothing this time if the client's outbox is full."""
         if self._outbox.full:
             return
         due: dict[str, list[str]] = {}
-        for number, (sub_id, entry) in enumerate(list(self._entries.items()), 1):
-            if (positions := entry.subscription.quiet_position()) is not None:
+        for sub_id in names:
+            entry = self._entries.get(sub_id)
+            if entry is not None and (positions := entry.subscription.quiet_position()) is not None:
                 due.setdefault(format_bookmark(positions), []).append(sub_id)
-            if number % PROGRESS_CHUNK == 0:
-                self._put_progress(due)
-                await asyncio.sleep(0)
-        self._put_progress(due)
-
-    def _put_progress(self, due: dict[str, list[str]]) -> None:
         for bookmark, sub_ids in due.items():
             self._outbox.put_behind(message("progress", sids=sub_ids, bookmark=bookmark), sub_ids)
-        due.clear()
 
     def _existing(self, text: str) -> list[str]:
         """Return the sub_ids that a command names; raise `invalid subid` if one of them does not exist."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import structlog
@@ -22,7 +22,7 @@ Many small portions: the turns of ten thousand members at once would delay all m
 class Rounds(Generic[T]):
     """The members, each of which has its turn about once in an interval; without members there is no task."""
 
-    def __init__(self, seconds: float, take_turn: Callable[[T], Awaitable[None]]) -> None:
+    def __init__(self, seconds: float, take_turn: Callable[[T], None]) -> None:
         self._seconds = seconds
         self._take_turn = take_turn
         self._members: OrderedDict[T, None] = OrderedDict()
@@ -52,10 +52,10 @@ class Rounds(Generic[T]):
                 due -= 1
                 member = next(iter(self._members))
                 self._members.move_to_end(member)
-                await self._guarded(member)
+                self._guarded(member)
 
-    async def _guarded(self, member: T) -> None:
+    def _guarded(self, member: T) -> None:
         try:
-            await self._take_turn(member)
+            self._take_turn(member)
         except Exception:
             log.exception("progress or ping failed")

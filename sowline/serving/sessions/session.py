@@ -40,8 +40,8 @@ class Commands(Protocol):
     async def take_turn(self) -> None:
         """Let other clients run: this one has used its share of time."""
 
-    async def send_progress(self) -> None:
-        """Send the bookmarks of idle subscriptions; called at regular intervals."""
+    def send_progress(self, seconds: float) -> None:
+        """Send the bookmarks of idle subscriptions; called at intervals of so many seconds."""
 
     def close(self) -> None:
         """End all subscriptions and queries."""

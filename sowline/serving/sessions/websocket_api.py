@@ -82,7 +82,7 @@ class ClientSocket(WebSocketConnection):
             self._is_quiet = False
             self.send(join_frame(messages))
 
-    async def ping_if_quiet(self) -> None:
+    def ping_if_quiet(self) -> None:
         """Send a ping if nothing else was sent for an interval."""
         if self._is_quiet:
             self.ping()

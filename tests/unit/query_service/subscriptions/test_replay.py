@@ -10,6 +10,8 @@ from unittest.mock import patch
 import pytest
 
 from sowline.model.key import digest_of, sow_key
+from sowline.serving.sessions import open_subscriptions
+from sowline.serving.sessions.status import TICKS
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, settled, view_of
 from tests.unit.query_service.subscriptions.test_bookmark_resolver import first_offsets, log_offsets_at
 
@@ -315,8 +317,28 @@ async def test_a_page_that_comes_back_says_when_that_is_completed(server: Server
 async def progress_timer(client: Client, looks: int = 4) -> list[Json]:
     """Let the looks for quiet subscriptions happen; return what is told then."""
     for _ in range(looks):
-        await client.session.commands.send_progress()
+        client.session.commands.send_progress(0.0)
     return await client.read()
+
+
+async def test_progress_of_many_subscriptions_is_spread(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them gets its bookmark once, in a message with some others; none after the session has ended."""
+    monkeypatch.setattr(open_subscriptions, "PROGRESS_CHUNK", 2)
+    client = server.connect()
+    for number in range(5):
+        client.ask("subscribe", sub_id=f"s{number}", filter="/n < 0")
+    await client.read()
+    received = []
+    for _ in range(TICKS):
+        received += await progress_timer(client, looks=1)
+    assert [one["sids"] for one in received] == [["s0", "s1"], ["s2", "s3"], ["s4"]]
+    client.session.commands.send_progress(1000.0)
+    client.session.close()
+    async with asyncio.timeout(10):
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0)
 
 
 async def test_quiet_subscriptions_are_sent_where_they_stand(server: Server) -> None:

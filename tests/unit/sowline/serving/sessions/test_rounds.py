@@ -9,7 +9,7 @@ async def test_each_has_its_turn_in_every_round() -> None:
     """Also one whose turn fails, and however many there are; none once it has gone, and then there is no task."""
     turns = dict.fromkeys(range(2 * PORTIONS_MAX + 10), 0)
 
-    async def take_turn(member: int) -> None:
+    def take_turn(member: int) -> None:
         turns[member] += 1
         if member == 3:
             raise ValueError("a mistake")
@@ -44,7 +44,7 @@ async def test_turns_are_spread_over_the_interval() -> None:
     at_once, members = 0, 10 * PORTIONS_MIN
     found: list[int] = []
 
-    async def take_turn(member: int) -> None:
+    def take_turn(member: int) -> None:
         nonlocal at_once
         at_once += 1
 
@@ -65,7 +65,7 @@ async def test_all_go_during_a_turn() -> None:
     """Those whose turns would have followed have none, and the task ends."""
     had: list[int] = []
 
-    async def take_turn(member: int) -> None:
+    def take_turn(member: int) -> None:
         had.append(member)
         for other in range(4 * PORTIONS_MAX):
             rounds.discard(other)

@@ -208,11 +208,11 @@ async def test_a_connection_that_was_sent_something_is_not_pinged() -> None:
         await reader.readuntil(b"]")
         (served_socket,) = served.web.sessions._open
         assert isinstance(served_socket, websocket_api.ClientSocket)
-        await served_socket.ping_if_quiet()
+        served_socket.ping_if_quiet()
         writer.write(Frame(Opcode.TEXT, heartbeat(2).encode()).serialize(mask=True))
         assert b"\x89" not in await reader.readuntil(b"]")
-        await served_socket.ping_if_quiet()
-        await served_socket.ping_if_quiet()
+        served_socket.ping_if_quiet()
+        served_socket.ping_if_quiet()
         assert await reader.readexactly(2) == b"\x89\x00"
         writer.close()
         await served.all_gone()
