@@ -140,6 +140,8 @@ class AckSuccess(AckOfCommand, tag="ack", kw_only=True):
     """Of a read its instant, of a subscription its begin or its end, of a write its position on the log."""
     sub_id: str | UnsetType = UNSET
     """The subscription that the command began."""
+    up_to: str | UnsetType = UNSET
+    """The end of the subscription as positions, if it has one."""
     outcome: str | UnsetType = UNSET
     """The outcome of a write, such as `applied`; several with commas."""
     effect: str | UnsetType = UNSET

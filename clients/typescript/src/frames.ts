@@ -763,6 +763,8 @@ export interface AckSuccess {
   bookmark?: string;
   /** The subscription that the command began. */
   sub_id?: string;
+  /** The end of the subscription as positions, if it has one. */
+  up_to?: string;
   /** The outcome of a write, such as `applied`; several with commas. */
   outcome?: string;
   /** The bookmark from which the effect of a write is visible. */
