@@ -40,6 +40,8 @@ def message_name(message: Json) -> str:
         return (
             "AckFailure" if message["status"] == "failure" else _ACKS.get(message["ack_type"], "AckSuccess")
         )
+    if message["command"] == "failure":
+        return "StreamFailure"
     return "".join(map(str.capitalize, message["command"].split("_")))
 
 

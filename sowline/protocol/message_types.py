@@ -137,7 +137,7 @@ class AckSuccess(AckOfCommand, tag="ack", kw_only=True):
     status: Literal["success"]
     """The command succeeded."""
     bookmark: str | UnsetType = UNSET
-    """Of a read its instant, of a subscription its begin or its end, of a write its position on the log."""
+    """The instant of a read, the begin or end of a subscription, or the position of a write on the log."""
     sub_id: str | UnsetType = UNSET
     """The subscription that the command began."""
     up_to: str | UnsetType = UNSET
@@ -147,15 +147,15 @@ class AckSuccess(AckOfCommand, tag="ack", kw_only=True):
     effect: str | UnsetType = UNSET
     """The bookmark from which the effect of a write is visible."""
     user: str | UnsetType = UNSET
-    """Of a logon: the user, if one was identified."""
+    """The user of a logon, if one was identified."""
     roles: list[str] | UnsetType = UNSET
-    """Of a logon: the user's roles."""
+    """The roles of that user."""
     rights: str | UnsetType = UNSET
-    """Of a logon: names what the user may do; equal names, equal rights."""
+    """A name of what that user may do; equal names, equal rights."""
     expires_in: float | UnsetType = UNSET
-    """Of a logon: the seconds until the token ends, if it does."""
+    """The seconds until the token of a logon ends, if it does."""
     version: str | UnsetType = UNSET
-    """Of a logon: the version of the service."""
+    """The version of the service, after a logon."""
 
 
 class AckStats(AckOfCommand, tag="ack", kw_only=True):
@@ -236,7 +236,7 @@ class GroupEndMessage(ServerMessage, tag="group_end", kw_only=True):
     hash: Hash | UnsetType = UNSET
     """The XOR of the 8-byte BLAKE2b of each SOW key, in hex; a timeline has none."""
     since: str | UnsetType = UNSET
-    """Of a timeline: it has every write from this time on."""
+    """The time from which a timeline has every write."""
 
 
 class TimelineMessage(ServerMessage, tag="timeline", kw_only=True):

@@ -759,7 +759,7 @@ export interface AckSuccess {
   ack_type: "completed" | "persisted" | "processed" | "received";
   /** The command succeeded. */
   status: "success";
-  /** Of a read its instant, of a subscription its begin or its end, of a write its position on the log. */
+  /** The instant of a read, the begin or end of a subscription, or the position of a write on the log. */
   bookmark?: string;
   /** The subscription that the command began. */
   sub_id?: string;
@@ -769,15 +769,15 @@ export interface AckSuccess {
   outcome?: string;
   /** The bookmark from which the effect of a write is visible. */
   effect?: string;
-  /** Of a logon: the user, if one was identified. */
+  /** The user of a logon, if one was identified. */
   user?: string;
-  /** Of a logon: the user's roles. */
+  /** The roles of that user. */
   roles?: string[];
-  /** Of a logon: names what the user may do; equal names, equal rights. */
+  /** A name of what that user may do; equal names, equal rights. */
   rights?: string;
-  /** Of a logon: the seconds until the token ends, if it does. */
+  /** The seconds until the token of a logon ends, if it does. */
   expires_in?: number;
-  /** Of a logon: the version of the service. */
+  /** The version of the service, after a logon. */
   version?: string;
 }
 
@@ -824,7 +824,7 @@ export interface GroupEnd {
   records: number;
   /** The XOR of the 8-byte BLAKE2b of each SOW key, in hex; a timeline has none. */
   hash?: string;
-  /** Of a timeline: it has every write from this time on. */
+  /** The time from which a timeline has every write. */
   since?: string;
 }
 
