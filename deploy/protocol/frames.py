@@ -55,11 +55,10 @@ def request_name(command: str) -> str:
 
 def _request(command: str, fields: CommandFields) -> Schema:
     docs = docs_of(Request)
-    named = {name: name for name in Request.__struct_fields__}
     taken = {*OF_ALL.needed, *OF_ALL.used, *fields.needed, *fields.used}
     properties: dict[str, Schema] = {
         name: {**_field(command, name), "description": without_links(docs[name])}
-        for name in named
+        for name in Request.__struct_fields__
         if name in taken
     }
     return {

@@ -9,18 +9,17 @@ from deploy.protocol.schemas import Schema, schemas_of
 from sowline.protocol import http_types, message_types
 from sowline.protocol.command import DELTA, SOW_DELETE
 from sowline.protocol.request import QUERY_FIELDS, Request
-from sowline.serving.http.requests import FRESHNESS, NDJSON
+from sowline.serving.http.requests import FRESHNESS, NDJSON, TIMELINE_PARAMETERS
 from sowline.serving.http.tails import TAIL_PARAMETERS, TailKind
 from sowline.serving.refusal import STATUSES
 from sowline.serving.sessions import event_stream
 from sowline.serving.writes.delta_requests import KEY
-from sowline.serving.writes.http_api import WRITES
-from sowline.serving.writes.requests import PARAMETERS, SELECTORS
+from sowline.serving.writes.http_api import OWN_PARAMETERS, WRITES
+from sowline.serving.writes.requests import PARAMETERS
 from sowline.version import __version__
 
 JSON = "application/json"
 COMPONENTS = "#/components/"
-TIMELINE_PARAMETERS = ("bookmark", "up_to", "limit", "reversed", *FRESHNESS)
 
 _OWN_STATUSES = {
     400: "The request is wrong.",
@@ -30,9 +29,8 @@ _OWN_STATUSES = {
 }
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "integer", "minimum": 0}
-_BOOKMARK_HEADER = {"Sowline-Bookmark": {"description": "The instant of the answer.", "schema": _TEXT}}
 _INSTANT_HEADERS = {
-    **_BOOKMARK_HEADER,
+    "Sowline-Bookmark": {"description": "The instant of the answer.", "schema": _TEXT},
     "Sowline-Lag-Seconds": {
         "description": "How far the answer is behind the log, if that is known.",
         "schema": {"type": "number"},
@@ -99,7 +97,8 @@ def openapi() -> Schema:
     for operation in _operations():
         paths.setdefault(operation.path, {})[operation.method] = _described(operation)
     refs = f"{COMPONENTS}schemas/"
-    lines = {name: schemas_of(message_types, refs)[name] for name in ("SowRecord", "Intrinsics")}
+    of_messages = schemas_of(message_types, refs)
+    lines = {name: of_messages[name] for name in ("SowRecord", "Intrinsics")}
     return {
         "openapi": "3.1.1",
         "info": {
@@ -219,7 +218,7 @@ def _operations() -> Iterable[Operation]:
 
 
 def _write(command: str, path: str) -> Operation:
-    own = {SOW_DELETE: SELECTORS, DELTA: (KEY,)}.get(command, ())
+    own = OWN_PARAMETERS.get(command, ())
     text = "text/plain" if command == DELTA else JSON
     return Operation(
         "post",

@@ -106,7 +106,7 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     """
 
     command: str
-    """What to do."""
+    """The command."""
     command_id: str = ""
     """Names the command in acknowledgements; default for `sub_id` and `query_id`."""
     topic: str = ""
