@@ -31,13 +31,10 @@ from sowline.model.key import partition_of
 from sowline.model.position import Position
 from sowline.protocol.change import AGAIN, DELETE, Change, read_event
 from sowline.protocol.command import SOW_DELETE
-from sowline.protocol.request import Request
+from sowline.protocol.request import TIMELINE_LIMIT_MAX, Request
 from sowline.protocol.server_message import iso_time
 from sowline.serving.authorization.entitlements import NOT_ENTITLED, Rights
 from sowline.serving.refusal import no_sow
-
-LIMIT_MAX = 1000
-"""The largest number of writes in one answer."""
 
 READS_AT_ONCE = 2
 """Timelines to read from Kafka at the same time; others wait."""
@@ -126,8 +123,10 @@ def timeline_request_of(state: ServedTopics, request: Request, rights: Rights) -
     if not request.key:
         raise SowlineError("key missing", "expected the key of a record, got none")
     topic.require(request.key)
-    if not 1 <= request.limit <= LIMIT_MAX:
-        raise SowlineError("invalid limit", f"expected a limit of 1 to {LIMIT_MAX}, got {request.limit}")
+    if not 1 <= request.limit <= TIMELINE_LIMIT_MAX:
+        raise SowlineError(
+            "invalid limit", f"expected a limit of 1 to {TIMELINE_LIMIT_MAX}, got {request.limit}"
+        )
     bookmark_range = parse_bookmark_range(request.bookmark or EPOCH, request.up_to)
     wanted = TimelineRequest(topic, request.key, bookmark_range, request.limit, request.reversed)
     for point in (*bookmark_range.starts, bookmark_range.end):

@@ -32,6 +32,7 @@ from sowline.serving.http.kafka_api import KafkaApi
 from sowline.serving.http.requests import (
     FRESHNESS,
     NDJSON,
+    TIMELINE_PARAMETERS,
     header_text,
     instant_headers,
     parameters_in,
@@ -46,7 +47,6 @@ from sowline.serving.refusal import no_sow, refused
 from sowline.serving.worker_thread import bytes_to_read, in_worker_thread
 from sowline.serving.writes.http_api import WritesApi
 
-TIMELINE_PARAMETERS = ("bookmark", "up_to", "limit", "reversed", *FRESHNESS)
 TRUTHS = {"true": True, "false": False}
 
 

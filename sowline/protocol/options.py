@@ -33,19 +33,18 @@ _WORDS = (
     "partial",
 )
 _NOT_FOUND = ("fail", "now", "epoch", "reset")
-_KNOWN = ", ".join(
-    (
-        *_WORDS,
-        "reset",
-        "bookmark_not_found=fail|now|epoch|reset",
-        "rate=100|64KB|2X",
-        "conflation=none|auto|250ms",
-        "conflation_key=[…]",
-        "select=[…]",
-        "grouping=[…]",
-        "projection=[…]",
-    )
-)
+FORMS = {
+    **{word: word for word in _WORDS},
+    "reset": "reset",
+    "bookmark_not_found": f"bookmark_not_found={'|'.join(_NOT_FOUND)}",
+    "rate": "rate=100|64KB|2X",
+    "conflation": "conflation=none|auto|250ms",
+    "conflation_key": "conflation_key=[…]",
+    "select": "select=[…]",
+    "grouping": "grouping=[…]",
+    "projection": "projection=[…]",
+}
+"""How each option is written."""
 
 RATE_MIN, RATE_MAX = 0.001, 1e9
 _RATE = re.compile(r"(\d{1,10}(?:\.\d{1,6})?)(KB|MB|X)?", re.ASCII)
@@ -70,31 +69,54 @@ class ReplayRate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a read; docs/api.md describes each.
+    """The options of a read. `conflation` is an interval in milliseconds or `AUTO`; None means no conflation.
 
-    `bookmark_not_found` is `fail`, `now`, `epoch` or `reset`. `send_keys` has no effect: deltas always contain the
-    key fields. `conflation` is an interval in milliseconds or `AUTO`; None means no conflation. `grouping` and
-    `projection` are given together and aggregate the read. `projection` is the text between its brackets.
+    The docstrings of the fields become the table of docs/api.md (`python -m deploy.protocol`).
     """
 
     oof: bool = False
+    """Notify when a record stops matching. The reason is `match` with the new body; `deleted`, `expired` or
+    `entitlement` (the user [may not see it](entitlements.md#records) any more) with the previous one."""
     no_empties: bool = False
+    """A [delta subscription](#deltas) sends nothing for a change that changes no field."""
     no_sowkey: bool = False
+    """Leave the SOW key out."""
     no_redundant: bool = False
+    """Send nothing for a write to a document that changes neither content nor tags, and leaves the document in
+    focus."""
     send_keys: bool = False
+    """A delta holds the key fields: it always does."""
     timestamp: bool = False
+    """Put the change's log time on messages and records."""
     intrinsics: bool = False
+    """Add the intrinsics of [documents](emodb.md#reading-documents) to the content of records, `publish` and
+    `oof`."""
     replace: bool = False
+    """Replace the subscription with this `sub_id`: [replacing](#replacing-a-subscription)."""
     pause: bool = False
+    """Begin [paused](bookmarks.md#pausing)."""
     current: bool = False
+    """Where a topic has no history, answer a time with what is now."""
     partial: bool = False
+    """If a [shard](deploy.md#shards-and-gateways) is missing, answer a `sow` without it. `group_begin` then has
+    `missing`, the partitions by topic, and a warning."""
     bookmark_not_found: str = "fail"
+    """What to do [if a bookmark has expired](bookmarks.md#expired-bookmarks): fail (default), begin now, at the
+    oldest position that is left, or with a new group marked `"reset": true`."""
     rate: ReplayRate | None = None
+    """Send at most so many messages or bytes a second, or replay so many times as fast as it happened:
+    [rate](bookmarks.md#rate)."""
     conflation: int | None = None
+    """Send the outcome of each interval: [conflation](#conflation)."""
     conflation_key: tuple[Path, ...] = ()
+    """Of the records with equal values in these fields send only the last one in an interval."""
     select: Select | None = None
+    """Send only some [fields](#select)."""
     grouping: tuple[Path, ...] = ()
+    """Send [groups](#pages-and-groups) of records instead of records; always together with `projection`. See
+    [aggregation](aggregation.md)."""
     projection: str = ""
+    """The fields of the groups; always together with `grouping`."""
 
     @property
     def reset(self) -> bool:
@@ -133,7 +155,7 @@ def parse_options(text: str) -> Options:
                 raise _invalid(f"expected {name}= once, got it twice")
             given[name] = _CLAUSES[name](value)
         else:
-            raise _invalid(f"expected any of {_KNOWN}, got {option[:100]!r}")
+            raise _invalid(f"expected any of {', '.join(FORMS.values())}, got {option[:100]!r}")
     return _consistent(Options(**given))
 
 

@@ -4,9 +4,10 @@ A frame is one JSON request or an array of them.
 """
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from sowline.errors import SowlineError
 from sowline.expressions.order import Order, parse_order
@@ -23,6 +24,9 @@ COMMAS_MAX = 300_000
 """The limit in a large request without data. Reading longer lists would delay other clients."""
 
 BATCH_SIZE_MAX = 10_000
+TIMELINE_LIMIT_MAX = 1000
+"""The largest number of writes in one timeline."""
+
 SOW_KEYS_MAX = 100_000
 COMMANDS = (
     "sow",
@@ -95,37 +99,84 @@ class SowKeys(tuple[str, ...]):
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """One command of a client, as it is on the wire."""
+    """One command of a client, as it is on the wire.
+
+    The docstrings of the fields become the table of docs/api.md and the comments of generated types
+    (`python -m deploy.protocol`).
+    """
 
     command: str
+    """The command."""
     command_id: str = ""
+    """Names the command in acknowledgements; default for `sub_id` and `query_id`."""
     topic: str = ""
+    """The topic's name, or `^` and a pattern: [several topics](#several-topics)."""
     filter: str = ""
+    """Only records that match this [filter](filters.md); empty: every record."""
     condition: str = ""
+    """Only what meets this [condition of documents](emodb.md#conditions), too; see
+    [reading documents](emodb.md#reading-documents)."""
     options: str = ""
+    """[Options](#options), with commas."""
     sub_id: str = ""
+    """The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
+    with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of them
+    is ended or paused. A `heartbeat` with one asks for the [checksum of its
+    view](bookmarks.md#checksum-of-a-view)."""
     query_id: str = ""
-    batch_size: int = 1
+    """The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort."""
+    batch_size: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": BATCH_SIZE_MAX})] = 1
+    """Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message."""
     bookmark: str | tuple[str, ...] = ""
+    """Where a subscription begins, and at which bookmark a `sow` or `explain` reads:
+    [positions, a time, a list or a range](bookmarks.md)."""
     up_to: str = ""
+    """Where a subscription [ends](bookmarks.md#ends): positions, a time or `now`."""
     at_least: str = ""
+    """A bookmark of positions that the answer of a read or `timeline` must contain: [fresh reads](#fresh-reads)."""
     max_staleness: str = ""
+    """How far behind the log the answer of a read or `timeline` may be, such as `500ms`: [fresh
+    reads](#fresh-reads)."""
     ack_type: str = ""
+    """Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the
+    [acknowledgements](#acknowledgements) that are to be sent; failures always are."""
     order_by: str = ""
-    top_n: int | None = None
-    skip_n: int | None = None
+    """The [order](#order) of the records of a group."""
+    top_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
+    """Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
+    key."""
+    skip_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
+    """Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
+    asks for a [page](#pages-and-groups)."""
     sow_keys: SowKeys = SowKeys()
+    """Only the records with these SOW keys: an array of strings, or one string, [with commas or as a JSON
+    array](kafka.md#lists-of-sow-keys), of at most 100,000 keys. An empty list restricts nothing, a key that no
+    record has finds nothing. It restricts live messages too, and goes together with `filter`."""
     data: msgspec.Raw = msgspec.Raw(b"")
-    expiration: float | None = None
+    """The record that a command [writes](#writing), or the text of a `delta`."""
+    expiration: Annotated[float, Meta(extra_json_schema={"minimum": 0})] | None = None
+    """The lifetime of a record that a command [writes](#writing), in seconds; 0: it never expires."""
     correlation_id: str = ""
+    """A text that goes with a command that [writes](#writing) to subscribers."""
     key: str = ""
+    """The key text of the document of a [`delta`](#deltas-of-documents) or of the record of a
+    [`timeline`](#timeline)."""
     sow_key: str = ""
+    """The SOW key of the record that a command [writes](#keys-that-publishers-give), on a topic whose keys publishers
+    give. Reads take `sow_keys`."""
     tags: str | tuple[str, ...] = ()
+    """The [tags](emodb.md#tags-and-change-ids) of a write to a document: an array of strings, or one string with
+    commas."""
     change_id: str = ""
-    limit: int = 100
+    """The writer's own [id](emodb.md#tags-and-change-ids) of a write to a document."""
+    limit: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": TIMELINE_LIMIT_MAX})] = 100
+    """List at most so many writes in a [`timeline`](#timeline): 1 to 1,000; 100 if not given."""
     reversed: bool = True
+    """Whether the newest write of a [`timeline`](#timeline) comes first; `true` if not given."""
     token: str = ""
+    """The token of a [`logon`](#logon)."""
     traceparent: str = ""
+    """The span of a [trace](traces.md) that a command that writes belongs to."""
     merges: bool = False
     """Whether a gateway asks, which merges the answer with those of other query services."""
     relays: bool = False

@@ -6,7 +6,7 @@ from starlette.responses import JSONResponse, Response
 
 from sowline.errors import SowlineError
 
-_STATUSES = {
+STATUSES = {
     "logon required": 401,
     "auth failure": 401,
     "origin refused": 403,
@@ -24,6 +24,7 @@ _STATUSES = {
     "shard unavailable": 503,
     "auth unavailable": 503,
 }
+"""The HTTP status of each reason; that of all others is 400."""
 
 
 def unforeseen(what: str, error: Exception) -> SowlineError:
@@ -35,7 +36,7 @@ def unforeseen(what: str, error: Exception) -> SowlineError:
 
 def refused(error: SowlineError, status: int | None = None, retry_seconds: float = 0.0) -> Response:
     """Return the response for an error, with headers that say how to log on or when to retry."""
-    status = status or _STATUSES.get(error.reason, 400)
+    status = status or STATUSES.get(error.reason, 400)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if retry_seconds:
         headers["Retry-After"] = str(math.ceil(retry_seconds))

@@ -32,7 +32,7 @@ class Transcript:
     def play(self, block: Block, text: str) -> None:
         """Play a block, of whose section the ones before it were played."""
         client = self._connected(block.section)
-        for message, raw in _messages(text):
+        for message, raw in messages_in(text):
             if not is_of_server(message):
                 client.send_text(raw)
             else:
@@ -60,7 +60,8 @@ def is_of_server(message: dict[str, Any]) -> bool:
     return message["command"] in ("group_begin", "ack") or bool(_OF_SERVER & message.keys())
 
 
-def _messages(text: str) -> list[tuple[dict[str, Any], str]]:
+def messages_in(text: str) -> list[tuple[dict[str, Any], str]]:
+    """Return the messages of a block, each with its text."""
     found, decoder = [], json.JSONDecoder()
     while text := text.lstrip():
         message, end = decoder.raw_decode(text)

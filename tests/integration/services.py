@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import yaml
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -23,6 +23,7 @@ from sowline.config.kafka_options import kafka_config
 from sowline.config.topics import TopicDefinition, Topics, parse_topics
 from sowline.kafka.admin import Cluster, ensure_topics
 from sowline.runtime.child_process import bound_to_parent
+from tests.described import check_answer
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 120.0
@@ -235,9 +236,14 @@ def http_refusal(url: str) -> str:
 
 
 def http_text(url: str, body: bytes | None = None) -> str:
-    """Return the answer to a GET, or to a POST of `body`, that must succeed."""
+    """Return the answer to a GET, or to a POST of `body`, that must succeed, as the protocol description has it."""
     with urllib.request.urlopen(url, body, timeout=5) as response:
-        return str(response.read().decode())
+        answer: bytes = response.read()
+    path = urlsplit(url).path
+    if path.startswith("/v1/"):
+        method = "GET" if body is None else "POST"
+        check_answer(method, path, response.status, response.headers["content-type"], answer)
+    return answer.decode()
 
 
 def post_commands(
@@ -249,7 +255,10 @@ def post_commands(
     request = urllib.request.Request(service + path, body, headers, method="POST")
     try:
         with urllib.request.urlopen(request) as answer:
-            return {"status": answer.status, **json.load(answer)}
+            text = answer.read()
+            content_type = answer.headers["content-type"]
+            check_answer("POST", urlsplit(request.full_url).path, answer.status, content_type, text)
+            return {"status": answer.status, **json.loads(text)}
     except urllib.error.HTTPError as error:
         with error:
             return {"status": error.code, **json.load(error)}

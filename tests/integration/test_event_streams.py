@@ -9,6 +9,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from tests.described import checked_message
 from tests.integration.compaction import compact, hasten_compaction
 from tests.integration.served import Served, serve
 from tests.integration.services import SECONDS_MAX, http_text, wait_for
@@ -65,7 +66,7 @@ class Stream:
             elif field == "data":
                 data = value
             elif not line.strip() and data:
-                return name, json.loads(data)
+                return name, checked_message(json.loads(data))
         return None
 
     def until(self, last: str) -> list[tuple[str, Json]]:

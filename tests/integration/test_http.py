@@ -6,12 +6,13 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
 
 from sowline import __version__
 from sowline.model.key import sow_key
+from tests.described import check_answer
 from tests.integration.services import Service, System, http_status, http_text, system, wait_for
 from tests.integration.wire import Json
 
@@ -46,10 +47,14 @@ def ask(url: str, body: bytes | None = None) -> tuple[int, bytes, dict[str, str]
     """Return status, body and headers of a GET, or of a POST of `body`."""
     try:
         with urllib.request.urlopen(url, body, timeout=10) as answer:
-            return answer.status, answer.read(), dict(answer.headers)
+            status, text, headers = answer.status, answer.read(), dict(answer.headers)
     except urllib.error.HTTPError as error:
         with error:
-            return error.code, error.read(), dict(error.headers)
+            status, text, headers = error.code, error.read(), dict(error.headers)
+    path = urlsplit(url).path
+    if path.startswith("/v1/"):
+        check_answer("GET" if body is None else "POST", path, status, headers["content-type"], text)
+    return status, text, headers
 
 
 @pytest.mark.parametrize("in_body", [True, False])

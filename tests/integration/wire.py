@@ -10,6 +10,7 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
+from tests.described import checked_message
 from tests.integration.services import SECONDS_MAX
 
 Json = dict[str, Any]
@@ -38,11 +39,11 @@ class Wire:
         self._connection.socket.sendall(raw)
 
     def receive(self) -> Json:
-        """Return the next message."""
+        """Return the next message, which is as the protocol description has it."""
         while not self._messages:
             frame = json.loads(self._connection.recv(SECONDS_MAX))
             self._messages.extend(frame if isinstance(frame, list) else [frame])
-        return self._messages.popleft()
+        return checked_message(self._messages.popleft())
 
     def receive_until(self, last: Callable[[Json], bool]) -> list[Json]:
         """Return messages up to and with the first for which `last` holds."""

@@ -14,6 +14,7 @@ from sowline.serving.authorization.entitlements import NOT_ENTITLED, Entitlement
 
 NDJSON = "application/x-ndjson"
 FRESHNESS = ("at_least", "max_staleness")
+TIMELINE_PARAMETERS = ("bookmark", "up_to", "limit", "reversed", *FRESHNESS)
 NUMBERS = ("top_n", "skip_n")
 
 

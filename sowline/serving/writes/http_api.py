@@ -69,7 +69,7 @@ class WritesApi:
     async def _written(self, command: str, request: HttpRequest, more: Mapping[str, str]) -> Response:
         """Write commands; answer with their bookmark once Kafka has them, or with their outcomes once applied."""
         try:
-            given = {**more} | parameters_in(request, (*PARAMETERS, *_OWN_PARAMETERS.get(command, ()), "ack"))
+            given = {**more} | parameters_in(request, (*PARAMETERS, *OWN_PARAMETERS.get(command, ()), "ack"))
             ack = given.pop("ack", "persisted")
             if ack not in ("persisted", "processed"):
                 raise SowlineError("bad request", f"expected ack=persisted or ack=processed, got {ack!r}")
@@ -106,7 +106,7 @@ class WritesApi:
         return JSONResponse(answer)
 
 
-_OWN_PARAMETERS = {SOW_DELETE: SELECTORS, DELTA: (KEY,)}
+OWN_PARAMETERS = {SOW_DELETE: SELECTORS, DELTA: (KEY,)}
 """By command, the parameters that only this command takes."""
 
 

@@ -37,6 +37,7 @@ from sowline.serving.authorization.identity import ANYBODY, Identity
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import QueryLimits
 from sowline.serving.sessions.session import Session
+from tests.described import checked_message
 from tests.unit.query_service.sessions import Server, one_by_one
 
 Json = dict[str, Any]
@@ -210,7 +211,9 @@ class RigClient:
         messages: list[Json] = []
         async with asyncio.timeout(SECONDS_MAX):
             while not messages or not _is_last(messages[-1], request["ack_type"]):
-                messages += [json.loads(message) for message in await self.session.outbox.take()]
+                messages += [
+                    checked_message(json.loads(message)) for message in await self.session.outbox.take()
+                ]
         return messages
 
 

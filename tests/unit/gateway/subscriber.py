@@ -9,6 +9,7 @@ from typing import Any
 
 from sowline.model.bookmark import parse_bookmark
 from sowline.serving.authorization.entitlements import EVERYTHING, Rights
+from tests.described import checked_message
 from tests.unit.gateway.rig import Json, Rig, RigClient
 
 SECONDS_MAX = 20.0
@@ -35,7 +36,7 @@ class Subscriber:
         """Read messages, and apply them, until cancelled."""
         while True:
             for text in await self.client.session.outbox.take():
-                self._take(json.loads(text))
+                self._take(checked_message(json.loads(text)))
             self._news.set()
 
     def _take(self, message: Json) -> None:

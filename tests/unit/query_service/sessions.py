@@ -24,6 +24,7 @@ from sowline.serving.authorization.identity import ANYBODY
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import QueryLimits
 from sowline.serving.sessions.session import Session
+from tests.described import checked_message
 from tests.property.world import Written, written
 
 DOMAIN = b"orders\0"
@@ -161,7 +162,7 @@ class Client:
             self._in_threads.append(asyncio.ensure_future(in_thread))
 
     async def read(self) -> list[Json]:
-        """Return what is sent until nothing more comes by itself."""
+        """Return what is sent until nothing more comes by itself, all of it as the protocol description has it."""
         await asyncio.gather(*self._in_threads)
         self._in_threads.clear()
         await settled()
@@ -169,7 +170,7 @@ class Client:
         while self.outbox._messages:
             messages += [json.loads(message) for message in await self.outbox.take()]
             await settled()
-        self.received += messages
+        self.received += map(checked_message, messages)
         return messages
 
 

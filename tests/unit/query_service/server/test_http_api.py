@@ -8,10 +8,14 @@ from unittest.mock import patch
 import httpx2
 import pytest
 
+from gateway.server.http_api import GatewayHttpApi
 from query_service.context import ServiceContext
 from query_service.server.server import server_of
 from sowline.config.settings import Settings
+from sowline.serving.app import Server
+from tests.described import check_response
 from tests.unit.documents import Documents
+from tests.unit.gateway.rig import rig
 
 
 @pytest.fixture
@@ -24,11 +28,14 @@ def documents() -> Documents:
 
 @pytest.fixture
 async def http(documents: Documents) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of its HTTP API."""
+    """A client of its HTTP API, whose answers are as the protocol description has them."""
     context = ServiceContext(documents.state, documents.dispatcher, {}, documents.limits)
     app = server_of(Settings(), context, cast(Any, SimpleNamespace())).app
     transport = httpx2.ASGITransport(app=app)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    hooks = {"response": [check_response]}
+    async with httpx2.AsyncClient(
+        transport=transport, base_url="http://localhost", event_hooks=hooks
+    ) as client:
         yield client
 
 
@@ -91,3 +98,41 @@ async def test_no_timeline(http: httpx2.AsyncClient, parameter: str) -> None:
     answer = await http.get(f"/v1/topics/orders/records/a/timeline?{parameter}")
     reason = "invalid limit" if parameter == "limit=0" else "bad request"
     assert (answer.status_code, answer.json()["reason"]) == (400, reason)
+
+
+@pytest.mark.parametrize("is_gateway", [False, True])
+async def test_answers_are_as_described(is_gateway: bool) -> None:
+    """Reads of a query service and of a gateway, and what both refuse."""
+    async with rig(["0/2", "1/2"], more=", hash_indexes: [[/g]]") as made:
+        for number in range(4):
+            made.put({"id": number, "g": "a"})
+        context = ServiceContext(made.whole.state, made.whole.dispatcher, {}, made.whole.limits)
+        unused = cast(Any, SimpleNamespace())
+        gateway = Server(
+            Settings(),
+            unused,
+            lambda rates: GatewayHttpApi(Settings(), made.context, rates).routes,
+            unused,
+        )
+        app = gateway.app if is_gateway else server_of(Settings(), context, unused).app
+        async with httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=app),
+            base_url="http://localhost",
+            event_hooks={"response": [check_response]},
+        ) as client:
+            of_topic = "/v1/topics/orders"
+            assert [one["name"] for one in (await client.get("/v1/topics")).json()["topics"]] == ["orders"]
+            assert (await client.get("/v1/clients")).json() == {"connected": 0, "clients": []}
+            assert (await client.delete("/v1/clients/7")).status_code == 404
+            assert (await client.get(f"{of_topic}/fields")).json()["sampled"] > 0
+            found = await client.post(f"{of_topic}/sow", json={"options": "timestamp"})
+            assert len(found.text.splitlines()) == 4
+            groups = {"options": "grouping=[/g],projection=[/g,COUNT(1) AS /n]"}
+            assert (await client.post(f"{of_topic}/sow", json=groups)).json()["data"] == {"g": "a", "n": 4}
+            assert (await client.post(f"{of_topic}/explain", json={"filter": "/no = 1"})).is_success
+            assert (await client.get(f"{of_topic}/records/1")).json() == {"id": 1, "g": "a"}
+            assert (await client.get(f"{of_topic}/records/7")).status_code == 404
+            assert (await client.post(f"{of_topic}/sow", json={"command": "sow"})).status_code == 400
+            assert (await client.post(f"{of_topic}/publish?other=1", json={})).status_code == 400
+            assert (await client.get(f"{of_topic}/log?limit=0")).status_code == 400
+            assert (await client.put(f"{of_topic}/sow")).status_code == 405

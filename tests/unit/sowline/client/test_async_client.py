@@ -13,6 +13,7 @@ from sowline.client.ask import Ask
 from sowline.client.async_client import AsyncClient
 from sowline.client.writing import topics_of
 from sowline.errors import SowlineError
+from tests.described import checked_request
 
 
 class Connection:
@@ -25,7 +26,7 @@ class Connection:
 
     async def send(self, text: str) -> None:
         """Take a request."""
-        self.sent.append(json.loads(text))
+        self.sent.append(checked_request(json.loads(text)))
 
     async def recv(self, decode: bool) -> bytes:
         """Return the next frame; raises once the connection is lost."""
