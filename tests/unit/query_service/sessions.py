@@ -65,9 +65,10 @@ class Server:
         self.state.loaded([("orders.changes", number) for number in self.topic.partitions])
         return self
 
-    def connect(self, rights: Rights = EVERYTHING) -> "Client":
-        """Return a new client."""
-        outbox, visit = Outbox(self._backlog), LoginSession(replace(ANYBODY, own_rights=rights))
+    def connect(self, rights: Rights = EVERYTHING, delegated: Rights | None = None) -> "Client":
+        """Return a new client; with `delegated`, a gateway that acts with these rights."""
+        identity = replace(ANYBODY, own_rights=rights, delegated=delegated)
+        outbox, visit = Outbox(self._backlog), LoginSession(identity)
         return Client(
             self,
             session_of(ServiceContext(self.state, self.dispatcher, {}, self.limits), outbox, visit),
