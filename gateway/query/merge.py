@@ -86,8 +86,7 @@ async def surely_before(samples: Sequence[Sequence[Key]], step: int, first: int)
 
     `samples` are the keys of the last one of every `step` records of each part, in order.
     """
-    # The n-th sample of all parts ends the n-th whole step. Of each other part, up to step - 1 records more may be
-    # before it.
+    # The n-th sample of all parts ends n whole steps. Each other part may have up to step - 1 more records before it.
     steps = max(0, first - (len(samples) - 1) * (step - 1)) // step
     ordered = merge(*(zip(keys, repeat(number)) for number, keys in enumerate(samples)))
     passed = Counter(number for _, number in await in_turns(islice(ordered, steps)))

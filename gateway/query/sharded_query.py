@@ -99,7 +99,7 @@ class ShardedQuery:
         skip = request.skip_n or 0
         # Over four nodes, the samples are then as many as the records that are fetched and not in the page.
         self._sample_n = isqrt(skip // 4) if skip >= DEEP and subscription is None else 0
-        """Of a deep page: one of so many skipped records is a sample. 0 for other queries."""
+        """One of so many skipped records is a sample of a deep page. 0 for other queries."""
         self._logs = {nodes.topics[name].log: name for name in topics}
 
     @property

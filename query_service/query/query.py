@@ -56,7 +56,7 @@ class Query:
         self._pace = StepSize()
         self._worked = 0.0
         self.range_of: RangeOf | None = None
-        """Of a gateway's deep page: sends samples, and waits for the range of records that the gateway fetches."""
+        """Set for a deep page: it sends the samples, and waits for the range of records that the gateway fetches."""
 
     @property
     def bookmark(self) -> str:
@@ -180,7 +180,7 @@ class Query:
             yield run
 
     async def _page(self, found: Found) -> Found:
-        """Return the requested records in their order; of a gateway's deep page, those that the gateway fetches."""
+        """Return the requested records in their order, or those of a deep page that the gateway fetches."""
         select = self._selection
         if self.range_of is None:
             return await in_order(found, select.order, select.skip_n, select.end)

@@ -30,7 +30,7 @@ class Selection:
     shares: bool = False
     """Whether a gateway passes the messages on to several clients: then only equal ones are sent as one."""
     sample_n: int = 0
-    """Of a gateway's deep page: each `sample_n`-th of the skipped records is a sample. 0 for other queries."""
+    """Each `sample_n`-th of the skipped records is a sample of a gateway's deep page. 0 for other queries."""
     hides: bool = False
     """Whether the user may not see some records. Then the counts of records read are hidden too."""
     live: Filter | None = field(default=None, compare=False)

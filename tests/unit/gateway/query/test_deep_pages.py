@@ -38,7 +38,8 @@ def deep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def page(chance: random.Random) -> Json:
     """Return a request for some page."""
-    options = ("", "no_sowkey", "timestamp", "select=[-/,+/id]", "partial")
+    groups = "grouping=[/v],projection=[/v,COUNT(1) AS /n]"
+    options = ("", "no_sowkey", "timestamp", "select=[-/,+/id]", "partial", groups)
     request = {
         "filter": chance.choice(["", "/g = 1", "/v > 0 OR /w IS NULL", "/id = 3"]),
         "order_by": chance.choice(ORDERS),
