@@ -1,10 +1,13 @@
 """Merges the sorted records of several nodes: each has sent its first ones, in order."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heapreplace, merge
+from itertools import islice, repeat
 from typing import Any
 
 from gateway.query.part import Batch
+from sowline.serving.cooperative import in_turns
 
 PORTION_RECORDS = 1000
 
@@ -76,3 +79,15 @@ async def merged(
     for batches in parts:
         async for _ in batches:
             pass  # the counts of a part follow its records
+
+
+async def surely_before(samples: Sequence[Sequence[Key]], step: int, first: int) -> list[int]:
+    """Return how many records at the beginning of each part are among the first `first` of all parts together.
+
+    `samples` are the keys of the last one of every `step` records of each part, in order.
+    """
+    # The n-th sample of all parts ends n whole steps. Each other part may have up to step - 1 more records before it.
+    steps = max(0, first - (len(samples) - 1) * (step - 1)) // step
+    ordered = merge(*(zip(keys, repeat(number)) for number, keys in enumerate(samples)))
+    passed = Counter(number for _, number in await in_turns(islice(ordered, steps)))
+    return [passed[number] * step for number in range(len(samples))]

@@ -8,6 +8,7 @@ from typing import Any
 from gateway.nodes.connections import COMMAND_ID, ConnectionPool, NodeConnection, NodeLost, NodeMessage
 from gateway.nodes.routing import Route, Share
 from sowline.model.bookmark import EPOCH, Positions, PositionsByLog, parse_bookmark
+from sowline.protocol.request import FETCH
 from sowline.serving.authorization.entitlements import Rights
 
 
@@ -91,6 +92,24 @@ class Part:
                 self.has_begun = True
                 return
         raise NodeLost(f"{self.url}: the answer ended before it began")
+
+    async def samples(self) -> list[list[Any]]:
+        """Return the topic, SOW key and sort values of each sample of a deep page; the node then waits for `fetch`.
+
+        Raise the node's error, or `NodeLost`.
+        """
+        assert self._messages is not None
+        async for message in self._messages:
+            if message.command == "samples":
+                return message.ordering or []
+        raise NodeLost(f"{self.url}: the answer ended before its samples")
+
+    async def fetch(self, first: int, count: int) -> None:
+        """Let the node send its records from number `first` on, so many of them; raise `NodeLost`."""
+        assert self.connection is not None
+        await self.connection.send(
+            {"command": FETCH, "command_id": COMMAND_ID, "skip_n": first, "top_n": count}
+        )
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Yield the records as they arrive, then note the counts; raise the node's error, or `NodeLost`."""

@@ -6,9 +6,11 @@ fails.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
+from itertools import starmap
+from math import isqrt
 from typing import Any
 
 import orjson
@@ -18,13 +20,14 @@ from gateway.nodes.connections import COMMAND_ID, NodeLost
 from gateway.nodes.failover import NodesFailed, begin_each, replaceable, replaced, with_failover
 from gateway.nodes.node_set import NodeSet
 from gateway.nodes.routing import UNAVAILABLE, Route, by_topic, unavailable
-from gateway.query.merge import Key, merged
+from gateway.query.merge import Key, merged, surely_before
 from gateway.query.part import Batch, Part, longest_lag
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_projection
 from sowline.filter import ALL
 from sowline.model.bookmark import Positions, format_bookmark, lay_over
 from sowline.model.key import hash_of
+from sowline.model.path import Scalar
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import sow_record
 from sowline.serving.authorization.entitlements import Rights, together
@@ -36,6 +39,9 @@ NODE_BATCH = 1000
 """Records in a message of a node."""
 
 QUEUED_BATCHES = 4
+
+DEEP = 500
+"""The number of skipped records from which a page is deep: then nodes send samples instead of these records."""
 
 FORWARDED = (
     "topic",
@@ -90,6 +96,10 @@ class ShardedQuery:
         self._limits = limits
         self._floor = floor
         self._parts: list[Part] = []
+        skip = request.skip_n or 0
+        # Over four nodes, the samples are then as many as the records that are fetched and not in the page.
+        self._sample_n = isqrt(skip // 4) if skip >= DEEP and subscription is None else 0
+        """One of so many skipped records is a sample of a deep page. 0 for other queries."""
         self._logs = {nodes.topics[name].log: name for name in topics}
 
     @property
@@ -114,16 +124,23 @@ class ShardedQuery:
 
     async def begin(self) -> None:
         """Wait for the instant of each node; raise `shard unavailable`, or the error of the request."""
-        top = None if self._request.top_n is None else (self._request.skip_n or 0) + self._request.top_n
-        # The limit is for groups after the merge: a node sends all of its own.
-        page = {} if top is None or self._request.parsed_options.projection else {"top_n": top}
-        fields = {"ack_type": "processed,stats", "batch_size": NODE_BATCH, "merges": True, **page}
+        fields = {"ack_type": "processed,stats", "batch_size": NODE_BATCH, "merges": True, **self._page()}
         floor = format_bookmark(self._floor) if self._floor else ""
         request = forwarded(self._request, "sow", floor, **fields) | dict(self._subscription or {})
         await with_failover(self._nodes, lambda avoid: self._begin_parts(request, avoid))
         self.result.topic_matches = sum(part.topic_matches for part in self._parts)
         self.result.warnings = _agreed(self._parts)
         self._note_missing()
+
+    def _page(self) -> dict[str, int]:
+        """Return the fields with which a node sends what its part of the page is merged from."""
+        skip, top = self._request.skip_n or 0, self._request.top_n
+        # The limit is for groups after the merge: a node sends all of its own.
+        if top is None or self._request.parsed_options.projection:
+            return {}
+        if self._sample_n:
+            return {"skip_n": skip, "top_n": top, "sample_n": self._sample_n}
+        return {"top_n": skip + top}
 
     async def _begin_parts(self, request: dict[str, Any], avoid: Collection[str]) -> None:
         """Begin a part on each node of a route; keep those that have begun in an attempt before."""
@@ -234,15 +251,28 @@ class ShardedQuery:
     async def _sorted(self) -> AsyncGenerator[Batch, None]:
         order, numbers = self._request.order, {name: number for number, name in enumerate(self._topics)}
 
-        def keys_of(batch: Batch) -> list[Key]:
-            number = numbers[batch.topic]
-            return [(order.key_of(values, sow_key.encode()), number) for sow_key, *values in batch.ordering]
+        def key_of(topic: str, sow_key: str, *values: Scalar) -> Key:
+            return order.key_of(values, sow_key.encode()), numbers[topic]
 
-        skip = self._request.skip_n or 0
-        end = None if self._request.top_n is None else skip + self._request.top_n
+        def keys_of(batch: Batch) -> list[Key]:
+            return [key_of(batch.topic, *one) for one in batch.ordering]
+
+        skip, top = self._request.skip_n or 0, self._request.top_n
+        if self._sample_n and top is not None:
+            skip = await self._skip_at_nodes(key_of, skip, top)
+        end = None if top is None else skip + top
         async for batch in merged([part.batches() for part in self._parts], keys_of, skip, end):
             self.result.hash ^= hash_of(sow_key.encode() for sow_key, *_ in batch.ordering)
             yield batch
+
+    async def _skip_at_nodes(self, key_of: Callable[..., Key], skip: int, top: int) -> int:
+        """Let each node skip records that are surely before the page; return how many are still to be skipped."""
+        samples = [await in_turns(starmap(key_of, await part.samples())) for part in self._parts]
+        passed = await surely_before(samples, self._sample_n, skip)
+        remaining = skip - sum(passed)
+        for part, first in zip(self._parts, passed, strict=True):
+            await part.fetch(first, remaining + top)
+        return remaining
 
     async def _groups(self) -> AsyncGenerator[Batch, None]:
         """Merge the states of the nodes' groups, then yield the groups."""

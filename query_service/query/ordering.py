@@ -43,6 +43,26 @@ async def in_order(found: Found, order: Order, first: int, end: int | None) -> F
     return list(_runs(found, chosen[first:]))
 
 
+def within(runs: Found, first: int, end: int) -> Found:
+    """Return the records from number `first` up to `end` of the runs."""
+    return _parts(runs, lambda passed: slice(max(0, first - passed), max(0, end - passed)))
+
+
+def sampled(runs: Found, step: int) -> Found:
+    """Return the last one of every `step` records of the runs."""
+    return _parts(runs, lambda passed: slice(step - 1 - passed % step, None, step))
+
+
+def _parts(runs: Found, part: Callable[[int], slice]) -> Found:
+    """Return a part of each run, which depends on the number of records before the run."""
+    parts, passed = [], 0
+    for topic_slice, indices in runs:
+        if len(some := indices[part(passed)]):
+            parts.append((topic_slice, some))
+        passed += len(indices)
+    return parts
+
+
 async def in_thread_if_large(work: Callable[..., T], size: int, *arguments: Any) -> T:
     """Do work on this many records; in a thread if they are many, so that other tasks can run."""
     return await asyncio.to_thread(work, *arguments) if size > LARGE else work(*arguments)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import orjson
 
 from query_service.index.rows import UNKNOWN_TIME, RowNumbers
 from query_service.query.freshness import lag_seconds
-from query_service.query.ordering import Found, in_order
+from query_service.query.ordering import Found, in_order, sampled, within
 from query_service.query.past import as_they_were, slice_at
 from query_service.query.selection import Selection
 from query_service.query.topic_slice import TopicSlice
@@ -24,6 +24,9 @@ from sowline.protocol.server_message import sow_record, sow_records
 from sowline.serving.cooperative import CHUNK, StepSize
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
+
+RangeOf = Callable[[Sequence[Sequence[Any]]], Awaitable[tuple[int, int]]]
+"""Takes, for each sample, its topic, its SOW key and its sort values; returns the range of the records to send."""
 
 PORTION_BYTES = 1 << 20
 """Bytes of bodies to write at once; a single larger record is written alone."""
@@ -52,6 +55,8 @@ class Query:
         """By topic, the records to restore so that the topic slices are those of the past time."""
         self._pace = StepSize()
         self._worked = 0.0
+        self.range_of: RangeOf | None = None
+        """Set for a deep page: it sends the samples, and waits for the range of records that the gateway fetches."""
 
     @property
     def bookmark(self) -> str:
@@ -124,6 +129,11 @@ class Query:
         while not self.begin_now():
             await self.prepare()
 
+    @property
+    def _is_merged(self) -> bool:
+        """Whether a gateway merges the records with those of other query services, in their order."""
+        return self._selection.merges and self._selection.is_ordered
+
     async def records(self) -> AsyncIterator[RecordPortion]:
         """Yield records in the form that is sent, in portions of one topic; other tasks run in between.
 
@@ -132,7 +142,7 @@ class Query:
         async for topic_slice, indices in self._ordered() if self._selection.is_ordered else self.matches():
             for portion, bodies in _portions(topic_slice, indices):
                 began = time.monotonic()
-                ordering = self._ordering(topic_slice, portion, bodies)
+                ordering = self._ordering(topic_slice, portion, bodies) if self._is_merged else None
                 written = self._written(topic_slice, portion, bodies)
                 self.work(time.monotonic() - began)
                 yield RecordPortion(topic_slice.name, written, ordering)
@@ -164,11 +174,30 @@ class Query:
         for topic_slice in self.topic_slices:
             chunks = [indices async for indices in self.matches_in(topic_slice)]
             found.append((topic_slice, np.concatenate([np.empty(0, np.int64), *chunks])))
-        select = self._selection
         if len(found) > 1:
             found = [run for one in found for run in await self._foremost(*one)]
-        for topic_slice, indices in await in_order(found, select.order, select.skip_n, select.end):
-            yield topic_slice, indices
+        for run in await self._page(found):
+            yield run
+
+    async def _page(self, found: Found) -> Found:
+        """Return the requested records in their order, or those of a deep page that the gateway fetches."""
+        select = self._selection
+        if self.range_of is None:
+            return await in_order(found, select.order, select.skip_n, select.end)
+        runs = await in_order(found, select.order, 0, select.end)
+        return within(runs, *await self.range_of(await self._samples(runs)))
+
+    async def _samples(self, runs: Found) -> list[list[Any]]:
+        """Return the topic and the ordering of each sample of the skipped records; other tasks run in between."""
+        select, samples = self._selection, list[list[Any]]()
+        for topic_slice, indices in sampled(within(runs, 0, select.skip_n), select.sample_n):
+            for portion, bodies in _portions(topic_slice, indices):
+                began = time.monotonic()
+                ordering = self._ordering(topic_slice, portion, bodies)
+                samples += ([topic_slice.name, *one] for one in ordering)
+                self.work(time.monotonic() - began)
+                await asyncio.sleep(0)
+        return samples
 
     async def _foremost(self, topic_slice: TopicSlice, indices: RowNumbers) -> Found:
         """Leave out records of one topic slice whose ranks show that they are not among the first of all."""
@@ -205,11 +234,9 @@ class Query:
 
     def _ordering(
         self, topic_slice: TopicSlice, indices: RowNumbers, bodies: Sequence[bytes]
-    ) -> list[list[Any]] | None:
-        """Return what a gateway merges the records by: SOW keys and values of the order; None if it does not."""
+    ) -> list[list[Any]]:
+        """Return what a gateway merges the records by: SOW keys and values of the order."""
         order = self._selection.order
-        if not (self._selection.merges and self._selection.is_ordered):
-            return None
         keys = [topic_slice.captured.keys[at].decode() for at in indices.tolist()]
         if not order.terms:
             return [[key] for key in keys]

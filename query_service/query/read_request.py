@@ -128,6 +128,7 @@ def selection_of(request: Request) -> Selection:
         merges=request.merges,
         relays=request.relays,
         shares=request.shares,
+        sample_n=request.sample_n,
     )
 
 

@@ -29,6 +29,8 @@ class Selection:
     """Whether a gateway makes the client's messages: then it has each change whole."""
     shares: bool = False
     """Whether a gateway passes the messages on to several clients: then only equal ones are sent as one."""
+    sample_n: int = 0
+    """Each `sample_n`-th of the skipped records is a sample of a gateway's deep page. 0 for other queries."""
     hides: bool = False
     """Whether the user may not see some records. Then the counts of records read are hidden too."""
     live: Filter | None = field(default=None, compare=False)

@@ -10,7 +10,7 @@ from query_service.server.new_subscription import subscription_for
 from query_service.server.outcome_commands import OutcomeCommands
 from query_service.server.query_commands import QueryCommands
 from sowline.errors import SowlineError
-from sowline.protocol.request import OUTCOME, WATCH_OUTCOMES, Request
+from sowline.protocol.request import FETCH, OUTCOME, WATCH_OUTCOMES, Request
 from sowline.protocol.server_message import failure
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.outbox.outbox import Outbox
@@ -32,6 +32,7 @@ class ServiceCommands(SessionCommands):
         self._handlers: dict[str, Callable[[Request], Waiting]] = {
             "heartbeat": self.heartbeat,
             "timeline": queries.timeline,
+            FETCH: queries.fetch,
             "unsubscribe": subscriptions.unsubscribe,
             "pause": subscriptions.pause,
             "resume": subscriptions.resume,
@@ -58,8 +59,11 @@ class ServiceCommands(SessionCommands):
 
     def begin(self, request: Request) -> Waiting:
         """Start a command, other than a logon; raise if it is refused."""
-        if (request.merges or request.relays or request.shares) and not self._runner.is_of_gateway:
-            raise SowlineError("bad request", "expected `merges`, `relays` and `shares` only from a gateway")
+        is_for_gateway = request.merges or request.relays or request.shares or request.sample_n
+        if is_for_gateway and not self._runner.is_of_gateway:
+            raise SowlineError(
+                "bad request", "expected `merges`, `relays`, `shares` and `sample_n` only from a gateway"
+            )
         return self._when_fresh(request) if request.demands_fresh else self._begin(request)
 
     async def _when_fresh(self, request: Request) -> None:

@@ -1,6 +1,9 @@
 """The queries of one session: `sow`, `explain` and `timeline`."""
 
+import asyncio
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from query_service.context import ServiceContext
 from query_service.query.grouping import GroupedQuery
@@ -9,6 +12,7 @@ from query_service.query.read_request import ReadRequest
 from query_service.query.timeline_read import TimelineRequest, timeline_request_of
 from query_service.subscriptions.bookmark_resolver import check_newest, wait_for_past, wait_for_replica
 from query_service.subscriptions.query_at_bookmark import query_at
+from sowline.errors import SowlineError
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import message
 from sowline.serving.outbox.group import (
@@ -30,11 +34,15 @@ class QueryCommands:
         self._context = context
         self._outbox = runner.outbox
         self._running = running
+        self._fetches: dict[str, asyncio.Future[tuple[int, int]]] = {}
+        """By query id, the ranges of records that queries wait for."""
 
     def sow(self, request: Request, checked: ReadRequest) -> None:
         """Start a query; without a bookmark it is of the current records."""
         self._running.check_limit()
         query = query_at(self._context, request, checked)
+        if request.sample_n and isinstance(query, Query):
+            query.range_of = partial(self._fetched_range, request)
         if not request.bookmark:
             query.begin_now()
         self._running.start(request, partial(self._run_sow, request, query))
@@ -46,6 +54,30 @@ class QueryCommands:
         acknowledge_processed(self._outbox, request, bookmark=query.bookmark, **begun)
         await send_group(self._outbox, request, query)
         acknowledge(self._outbox, request, query.bookmark, query.result)
+
+    async def _fetched_range(self, request: Request, samples: Sequence[Sequence[Any]]) -> tuple[int, int]:
+        """Send the samples of a query; return the range of records that the gateway then fetches.
+
+        The wait ends with the connection, as all queries of a session do.
+        """
+        query_id = request.id_of_query
+        fetched: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
+        self._fetches[query_id] = fetched
+        try:
+            self._outbox.put_in_group(message("samples", query_id=query_id, ordering=samples))
+            return await fetched
+        finally:
+            del self._fetches[query_id]
+
+    def fetch(self, request: Request) -> None:
+        """Let a query that has sent its samples send a range of its records."""
+        fetched = self._fetches.get(request.id_of_query)
+        if fetched is None or fetched.done() or request.top_n is None:
+            raise SowlineError(
+                "bad request", "expected a fetch with a top_n, and the query_id of a query that waits for it"
+            )
+        skip = request.skip_n or 0
+        fetched.set_result((skip, skip + request.top_n))
 
     def explain(self, request: Request, checked: ReadRequest) -> None:
         """Start to determine the access path of a query."""

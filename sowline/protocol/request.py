@@ -54,7 +54,10 @@ WATCH_OUTCOMES = "watch_outcomes"
 OUTCOME = "outcome"
 """Waits for the reports of some partitions about a command that is watched; `data` has an `OutcomeRequest`."""
 
-GATEWAY_COMMANDS = (WATCH_OUTCOMES, OUTCOME)
+FETCH = "fetch"
+"""Lets a `sow` with `sample_n` send records: the `top_n` after the first `skip_n` that it has found."""
+
+GATEWAY_COMMANDS = (WATCH_OUTCOMES, OUTCOME, FETCH)
 """The commands that only gateways send."""
 
 
@@ -183,6 +186,11 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     """Whether a gateway asks, which makes the client's messages itself from whole changes."""
     shares: bool = False
     """Whether a gateway asks, which passes the messages of the subscription on to several clients."""
+    sample_n: int = 0
+    """If not 0, a gateway asks for a deep page: each `sample_n`-th of the skipped records is a sample.
+
+    The service first sends what the samples are sorted by, then waits for `fetch`.
+    """
 
     @property
     def acks(self) -> frozenset[str]:
@@ -344,6 +352,8 @@ def _check_page(request: Request) -> None:
         parse_order(request.order_by)
     if request.top_n is not None and request.top_n < 0:
         raise SowlineError("invalid top_n", f"expected a top_n of 0 or more, got {request.top_n}")
+    if request.sample_n < 0:
+        raise SowlineError("bad request", f"expected a sample_n of 0 or more, got {request.sample_n}")
     if request.skip_n is None:
         return
     if request.skip_n < 0:

@@ -5,7 +5,8 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -102,3 +103,25 @@ def test_writes_and_fields(sharded: Sharded) -> None:
     wait_for(lambda: "/desk" in http_text(f"{url}/v1/topics/{topic}/fields"), "the field to be known")
     answer = post_commands(url, topic, "sow_delete", b"", "", filter="/desk = 'NY'", ack="processed")
     assert (answer["status"], answer["records_deleted"]) == (200, 20)
+
+
+def test_pages_far_down(sharded: Sharded) -> None:
+    """Pages after many records continue each other, and together are what a query without a page finds."""
+    url, topic = sharded.gateway.url, sharded.topic
+    lines = b"\n".join(b'{"id": "deep %d", "rank": %d}' % (number, number % 7) for number in range(1500))
+    answer = post_commands(url, topic, "publish", lines, "application/x-ndjson", ack="processed")
+    assert (answer["status"], answer["outcomes"]) == (200, {"applied": 1500})
+    with Client(url) as client:
+        expected = keys(client, topic)
+        pages = [keys(client, topic, skip_n=skip, top_n=250) for skip in range(0, 1750, 250)]
+    assert len(expected) == 1500
+    assert [len(page) for page in pages] == [250] * 6 + [0]
+    assert list(chain(*pages)) == expected
+    answer = post_commands(url, topic, "sow_delete", b"", "", filter="/rank >= 0", ack="processed")
+    assert (answer["status"], answer["records_deleted"]) == (200, 1500)
+
+
+def keys(client: Client, topic: str, **page: Any) -> list[str | None]:
+    """Return the SOW keys of ranked records in their order."""
+    messages = client.sow(topic, filter="/rank >= 0", order_by="/rank DESC", batch_size=1000, **page)
+    return [message.sow_key for message in messages if message.command == "sow"]

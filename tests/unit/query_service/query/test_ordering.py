@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query_service.query.ordering import Found, in_order
+from query_service.query.ordering import Found, in_order, sampled, within
 from query_service.query.query import Query
 from query_service.query.selection import Selection
 from query_service.query.topic_slice import TopicSlice
@@ -66,7 +66,11 @@ async def ordered(
     topic_slices: list[TopicSlice], order: Order, first: int = 0, end: int | None = None
 ) -> list[tuple[str, bytes]]:
     """Return topics and SOW keys in the order."""
-    runs = await in_order(everything(topic_slices), order, first, end)
+    return records_of(await in_order(everything(topic_slices), order, first, end))
+
+
+def records_of(runs: Found) -> list[tuple[str, bytes]]:
+    """Return topics and SOW keys of runs."""
     return [
         (topic_slice.name, topic_slice.captured.keys[at])
         for topic_slice, rows in runs
@@ -149,3 +153,14 @@ async def test_nothing_is_in_order() -> None:
     """Of no records, and beyond the last one."""
     assert await ordered(parts_of(Order(), []), Order(), 0, 5) == []
     assert await ordered(parts_of(Order(), [1]), Order(), 1, 5) == []
+
+
+@given(st.lists(st.integers(1, 2), max_size=25), st.integers(0, 30), st.integers(0, 30), st.integers(1, 9))
+async def test_a_part_of_the_runs(values: list[int], first: int, end: int, step: int) -> None:
+    """Runs of several topics are one list: a range of its records, and the last one of each step."""
+    order = parse_order("/n")
+    topic_slices = parts_of(order, values, values[::-1], [1, 2])
+    runs, everyone = await in_order(everything(topic_slices), order, 0, None), expected(topic_slices, order)
+    assert records_of(within(runs, first, end)) == everyone[first:end]
+    assert records_of(sampled(runs, step)) == everyone[step - 1 :: step]
+    assert all(len(rows) for _, rows in (*within(runs, first, end), *sampled(runs, step)))
