@@ -21,7 +21,7 @@ from gateway.nodes.routing import (
 )
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.model.bookmark import Positions
+from sowline.model.bookmark import Positions, PositionsByLog
 
 RETRY_REASONS = frozenset({"not ready", "behind", "stale", "gateway required", "busy", "auth unavailable"})
 """Errors of a node that another node may not have."""
@@ -36,8 +36,11 @@ class NodeSet:
     connections: ConnectionPool
     chance: random.Random = field(default_factory=random.Random)
     channels: NodeChannels = field(init=False)
+    names: Mapping[str, str] = field(init=False)
+    """The name of the topic of each log."""
 
     def __post_init__(self) -> None:
+        self.names = {topic.log: name for name, topic in self.topics.items()}
         self.announcements.on_silence = self.connections.cut
         self.channels = NodeChannels(self.connections)
 
@@ -91,6 +94,14 @@ class NodeSet:
         except SowlineError:
             return []
         return [self.announcements.described(url)[topic] for url in urls]
+
+    def by_topic(self, positions: Mapping[str, Positions]) -> dict[str, Positions]:
+        """Return positions by topic instead of by log; those of unknown logs are left out."""
+        return {self.names[log]: held for log, held in positions.items() if log in self.names}
+
+    def note_shown(self, url: str, positions: PositionsByLog) -> None:
+        """Note positions that a node has shown in a message: queries of clients that have seen them may ask it."""
+        self.announcements.note(url, self.by_topic(positions))
 
     async def close(self) -> None:
         """End all connections."""

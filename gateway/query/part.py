@@ -1,6 +1,6 @@
 """One node's part of an answer: its instant, its records, and its counts."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,10 +122,10 @@ class Part:
             yield message
         raise NodeLost(f"{self.url}: the subscription has ended")
 
-    def answers_for(self, logs: dict[str, str]) -> Share:
-        """Return the partitions that the node has answered for; `logs` names the topic of each log."""
+    def answers_for(self, names: Mapping[str, str]) -> Share:
+        """Return the partitions that the node has answered for; `names` are those of the topics, by log."""
         return frozenset(
-            (logs[log], number) for log, positions in self.positions_by_log.items() for number in positions
+            (names[log], number) for log, positions in self.positions_by_log.items() for number in positions
         )
 
     async def close(self) -> None:

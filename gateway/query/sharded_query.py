@@ -90,7 +90,6 @@ class ShardedQuery:
         self._limits = limits
         self._floor = floor
         self._parts: list[Part] = []
-        self._logs = {nodes.topics[name].log: name for name in topics}
 
     @property
     def positions(self) -> dict[str, Positions]:
@@ -137,7 +136,7 @@ class ShardedQuery:
 
     def _routes(self, avoid: Collection[str]) -> list[Route]:
         """Return the nodes to ask; those that there are, if the client accepts that partitions are missing."""
-        floor = self._by_topic(self._floor)
+        floor = self._nodes.by_topic(self._floor)
         try:
             return self._nodes.routes(self._topics, floor, avoid)
         except SowlineError as error:
@@ -158,17 +157,14 @@ class ShardedQuery:
         share = part.route.share
         async with replaceable(self._nodes, part.url, share):
             await part.begin(self._nodes.connections, self._rights, request)
-        if part.answers_for(self._logs) != share:
+        if part.answers_for(self._nodes.names) != share:
             part.has_begun = False
             # It holds other partitions than it announced: it was started again as another shard.
             raise NodesFailed([part.url], unavailable(share))
         if not self._request.bookmark:
             # Its announcement may be half a second old. The next query of this client must not go to a node that is
             # only announced to be as far (test_an_answer_never_goes_behind_one_before).
-            self._nodes.announcements.note(part.url, self._by_topic(part.positions_by_log))
-
-    def _by_topic(self, floor: Mapping[str, Positions]) -> dict[str, Positions]:
-        return {self._logs[log]: positions for log, positions in floor.items() if log in self._logs}
+            self._nodes.note_shown(part.url, part.positions_by_log)
 
     # the records
 

@@ -91,8 +91,7 @@ class ForwardedSubscription:
         self._outbox = outbox
         self._request = request
         self._topics = topics
-        self._names = {context.nodes.topics[name].log: name for name in topics}
-        self._logs = list(self._names)
+        self._logs = [context.nodes.topics[name].log for name in topics]
         self._rights = rights
         self._seen = seen
         self._snapshot_slots = snapshot_slots
@@ -469,8 +468,7 @@ class ForwardedSubscription:
             self._taking -= 1
         positions = parse_bookmark(received.bookmark)
         self._seen.note(positions)
-        by_topic = {self._names[log]: held for log, held in positions.items()}
-        self._context.nodes.announcements.note(part.url, by_topic)
+        self._context.nodes.note_shown(part.url, positions)
         self._join_if_level()
 
     def _look_whether_caught_up(self, query: ShardedQuery) -> None:

@@ -498,7 +498,7 @@ class ViewOverNodes:
     def _note_positions(self, part: Part, bookmark: str) -> None:
         positions = parse_bookmark(bookmark)
         self._positions = newest(self._positions, positions)
-        self._context.nodes.announcements.note(part.url, {self._topic.name: positions.get(self._log, {})})
+        self._context.nodes.note_shown(part.url, positions)
 
     def _take(self, part: Part, step: Sequence[NodeMessage]) -> None:
         """Apply a step of a node, and send the difference, now or later."""
