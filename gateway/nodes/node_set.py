@@ -45,20 +45,30 @@ class NodeSet:
         self.channels = NodeChannels(self.connections)
 
     def routes(
-        self, topics: Collection[str], floor: Mapping[str, Positions], avoid: Collection[str] = ()
+        self,
+        topics: Collection[str],
+        floor: Mapping[str, Positions],
+        avoid: Collection[str] = (),
+        needed: Share | None = None,
     ) -> list[Route]:
-        """Return a node for each partition of the topics; raise `shard unavailable`.
+        """Return a node for each partition of the topics, or for each that is `needed`; raise `shard unavailable`.
 
         Of nodes with the same partitions, one that is known to have reached `floor` comes first, then the one that is
         least behind.
         """
-        return routes(self.announcements.nodes, self._counts(topics), self._rank(topics, floor), avoid)
+        nodes, rank = self.announcements.nodes, self._rank(topics, floor)
+        return routes(nodes, self._counts(topics), rank, avoid, needed)
 
     def some_routes(
-        self, topics: Collection[str], floor: Mapping[str, Positions], avoid: Collection[str] = ()
+        self,
+        topics: Collection[str],
+        floor: Mapping[str, Positions],
+        avoid: Collection[str] = (),
+        needed: Share | None = None,
     ) -> list[Route]:
-        """Return a node for each partition that has one, in the order of `routes`."""
-        return some_routes(self.announcements.nodes, self._counts(topics), self._rank(topics, floor), avoid)
+        """Return a node for each of these partitions that has one, in the order of `routes`."""
+        nodes, rank = self.announcements.nodes, self._rank(topics, floor)
+        return some_routes(nodes, self._counts(topics), rank, avoid, needed)
 
     def partitions(self, topics: Collection[str]) -> Share:
         """Return all partitions of these topics, whether a node holds them or not."""
@@ -80,6 +90,18 @@ class NodeSet:
             return round(node.lag_seconds([topic])), self.chance.random()
 
         return holder(self.announcements.nodes, topic, number, rank, avoid)
+
+    def announced(self, partitions: Share) -> PositionsByLog:
+        """Return the newest positions that nodes announce of some partitions, of those that are announced."""
+        found: PositionsByLog = {}
+        for name, number in partitions:
+            held = [node.topics[name] for node in self.announcements.nodes if name in node.topics]
+            positions = [
+                one.positions[number] for one in held if number in one.positions and not one.is_loading
+            ]
+            if positions:
+                found.setdefault(self.topics[name].log, {})[number] = max(positions)
+        return found
 
     def lag_seconds(self, urls: Collection[str], topics: Collection[str]) -> float | None:
         """Return how far some nodes are behind the logs of these topics; None if that is not known."""

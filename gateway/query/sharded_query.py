@@ -17,13 +17,15 @@ from fanout.engine.groups import MergedGroups
 from gateway.nodes.connections import COMMAND_ID, NodeLost
 from gateway.nodes.failover import NodesFailed, begin_each, replaceable, replaced, with_failover
 from gateway.nodes.node_set import NodeSet
-from gateway.nodes.routing import UNAVAILABLE, Route, by_topic, unavailable
+from gateway.nodes.routing import UNAVAILABLE, Route, Share, by_topic, unavailable
+from gateway.query.key_routing import partitions_of_keys
 from gateway.query.merge import Key, merged
 from gateway.query.part import Batch, Part, longest_lag
+from gateway.query.seen import newest
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_projection
 from sowline.filter import ALL
-from sowline.model.bookmark import Positions, format_bookmark, lay_over
+from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark, lay_over
 from sowline.model.key import hash_of
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import sow_record
@@ -90,11 +92,15 @@ class ShardedQuery:
         self._limits = limits
         self._floor = floor
         self._parts: list[Part] = []
+        # The bookmark of a subscription must move on in all partitions, or it would expire.
+        self._needed = None if subscription else partitions_of_keys(nodes.topics, request, topics)
+        self._elsewhere: PositionsByLog = {}
+        """Positions of partitions whose nodes were not asked, because no record with the requested keys is there."""
 
     @property
-    def positions(self) -> dict[str, Positions]:
+    def positions(self) -> PositionsByLog:
         """By log, the positions of the query's instants."""
-        positions: dict[str, Positions] = {}
+        positions = self._elsewhere
         for part in self._parts:
             positions = lay_over(positions, part.positions_by_log)
         return positions
@@ -123,6 +129,7 @@ class ShardedQuery:
         self.result.topic_matches = sum(part.topic_matches for part in self._parts)
         self.result.warnings = _agreed(self._parts)
         self._note_missing()
+        self._note_elsewhere()
 
     async def _begin_parts(self, request: dict[str, Any], avoid: Collection[str]) -> None:
         """Begin a part on each node of a route; keep those that have begun in an attempt before."""
@@ -138,26 +145,38 @@ class ShardedQuery:
         """Return the nodes to ask; those that there are, if the client accepts that partitions are missing."""
         floor = self._nodes.by_topic(self._floor)
         try:
-            return self._nodes.routes(self._topics, floor, avoid)
+            return self._nodes.routes(self._topics, floor, avoid, self._needed)
         except SowlineError as error:
             is_accepted = self._request.parsed_options.partial and error.reason == UNAVAILABLE
-            found = self._nodes.some_routes(self._topics, floor, avoid) if is_accepted else []
+            some_routes = self._nodes.some_routes
+            found = some_routes(self._topics, floor, avoid, self._needed) if is_accepted else []
             if not found:
                 raise
             return found
 
     def _note_missing(self) -> None:
-        missing = self._nodes.partitions(self._topics).difference(*(part.share for part in self._parts))
+        missing = self._wanted.difference(*(part.share for part in self._parts))
         if missing:
             self.result.missing = by_topic(missing)
             self.result.warnings.append(f"the answer is partial: {unavailable(missing).message}")
+
+    @property
+    def _wanted(self) -> Share:
+        """The partitions that must be answered for."""
+        return self._nodes.partitions(self._topics) if self._needed is None else self._needed
+
+    def _note_elsewhere(self) -> None:
+        """Complete the bookmark: without a partition it would begin there at its first change."""
+        if self._needed is not None and not self.result.missing:
+            announced = self._nodes.announced(self._nodes.partitions(self._topics))
+            self._elsewhere = newest(announced, self._floor)
 
     async def _begin_part(self, part: Part, request: dict[str, Any]) -> None:
         """Begin a part; raise `NodesFailed`, or why no node can answer."""
         share = part.route.share
         async with replaceable(self._nodes, part.url, share):
             await part.begin(self._nodes.connections, self._rights, request)
-        if part.answers_for(self._nodes.names) != share:
+        if part.answers_for(self._nodes.names) & self._wanted != share:
             part.has_begun = False
             # It holds other partitions than it announced: it was started again as another shard.
             raise NodesFailed([part.url], unavailable(share))
