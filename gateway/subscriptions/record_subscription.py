@@ -43,7 +43,6 @@ from sowline.serving.cooperative import running
 from sowline.serving.flag import Flag
 from sowline.serving.outbox.group import (
     Mark,
-    acknowledge,
     acknowledge_completed,
     acknowledge_processed,
     send_group,
@@ -106,11 +105,9 @@ class ForwardedSubscription:
         """The bookmark of the end, if it is known."""
         self._nodes_are_paused = False
         """Whether the nodes of the query began paused."""
-        self._sharing: PassingOutlet | ConflatingOutlet | None = None
-        """The outlet, if it can take messages of a stream; None if it has an end or a rate."""
         self._membership: StreamMembership | None = None
+        """Its relation to a stream; None if it is paced: with an end or a rate."""
         if isinstance(self._outlet, PassingOutlet | ConflatingOutlet):
-            self._sharing = self._outlet
             self._membership = StreamMembership(
                 context.streams, outbox, request, topics, rights, self._outlet, seen
             )
@@ -147,6 +144,7 @@ class ForwardedSubscription:
         """
         request = self._request
         mark: Mark = "reset" if self._is_replacement else None
+        self._context.subscriptions.add(self)
         try:
             if self._joins_at_once:
                 await self._begin_in_stream(mark)
@@ -171,6 +169,7 @@ class ForwardedSubscription:
                 self._fail_checksum()
                 await asyncio.sleep(max(0.0, began + AGAIN_SECONDS - time.monotonic()))
         finally:
+            self._context.subscriptions.discard(self)
             self._fail_checksum()
             if self._membership is not None:
                 self._membership.end()
@@ -214,13 +213,8 @@ class ForwardedSubscription:
         else:
             stream = await self._membership.join()
             self._note_begun(self._floor_in(stream))
-            if self._owes_completed:
-                self._owes_completed = False
-                self._outbox.put(self._completed(), (self._sub_id,))
-            if self._owes_stats:
-                self._owes_stats = False
-                result = Result(lag_seconds=stream.lag_seconds())
-                self._outbox.put(ack("stats", request.command_id, **result.stats), (self._sub_id,))
+            self._acknowledge_completed()
+            self._acknowledge_counts(Result(lag_seconds=stream.lag_seconds()))
         if self._is_stopped or not self._going.is_set():
             self._membership.leave()
         self._membership.release()
@@ -237,9 +231,8 @@ class ForwardedSubscription:
             await query.begin()
             self._note_begun(query.positions)
             await send_group(self._outbox, request, query, mark)
-            result = query.result if self._owes_stats else None
-            acknowledge(self._outbox, request, query.bookmark, result, is_completed=self._owes_completed)
-            self._owes_stats = self._owes_completed = False
+            self._acknowledge_completed(query.bookmark)
+            self._acknowledge_counts(query.result)
         finally:
             await query.close()
 
@@ -374,20 +367,27 @@ class ForwardedSubscription:
     def _acknowledge(self, query: ShardedQuery, *, has_group: bool = False) -> None:
         """Send the acknowledgements that are due: of a group that was sent, and of nodes that have caught up."""
         is_endless = self._request.bookmark_range.end is None
-        if self._owes_completed and is_endless and all(part.is_completed for part in query.parts):
-            self._owes_completed = False
-            if has_group:
-                acknowledge_completed(self._outbox, self._request, query.bookmark)
-            else:
-                self._outbox.put(self._completed(), (self._sub_id,))
-        if not self._owes_stats:
-            return
+        if is_endless and all(part.is_completed for part in query.parts):
+            self._acknowledge_completed(query.bookmark if has_group else "")
         if has_group:
-            self._owes_stats = False
-            acknowledge(self._outbox, self._request, query.bookmark, query.result, is_completed=False)
+            self._acknowledge_counts(query.result)
         elif all(part.has_counts for part in query.parts):
+            self._acknowledge_counts(Result(lag_seconds=longest_lag(query.parts)))
+
+    def _acknowledge_completed(self, group: str = "") -> None:
+        """Acknowledge, once, that the begin is complete; `group` is the bookmark of the group, if there was one."""
+        if not self._owes_completed:
+            return
+        self._owes_completed = False
+        if group:
+            acknowledge_completed(self._outbox, self._request, group)
+        else:
+            self._outbox.put(self._completed(), (self._sub_id,))
+
+    def _acknowledge_counts(self, result: Result) -> None:
+        """Acknowledge the counts, once."""
+        if self._owes_stats:
             self._owes_stats = False
-            result = Result(lag_seconds=longest_lag(query.parts))
             self._outbox.put(ack("stats", self._request.command_id, **result.stats), (self._sub_id,))
 
     def _completed(self) -> bytes:
@@ -485,8 +485,8 @@ class ForwardedSubscription:
                 checksum.fail(SowlineError(received.reason, received.message))
             return
         if received.ack_type == "completed":
-            if self._sharing is not None:
-                self._sharing.note(parse_bookmark(received.bookmark))
+            if self._membership is not None:
+                self._membership.note(parse_bookmark(received.bookmark))
             await self._outlet.complete(part, received)
         part.note_ack(received)
         self._acknowledge(self._query)
@@ -538,19 +538,21 @@ class ForwardedSubscription:
             return "group"
         if not self._going.is_set():
             return "paused"
-        return "paced" if self._is_paced else "live"
+        if self._membership is None:
+            return "paced"
+        return "live" if self._is_member or self._caught_up.is_set() else "catching up"
 
     @property
-    def _is_paced(self) -> bool:
-        asked = self._request
-        return asked.parsed_options.rate is not None or asked.bookmark_range.end is not None
+    def live_topics(self) -> Sequence[str]:
+        """The topics in which it is live now."""
+        return self._topics if self._state == "live" else ()
 
     async def prove(self, request: Request) -> None:
         """Send a checksum of the records that the client should hold; raise if there can't be one."""
         async with self._checking:
             if self._query is None and not self._is_member:
                 raise _not_ready()
-            if not self._going.is_set() or self._is_paced:
+            if not self._going.is_set() or self._membership is None:
                 raise SowlineError(
                     "not supported", "expected a subscription without an end or a rate that is not paused"
                 )
@@ -579,8 +581,8 @@ class ForwardedSubscription:
             self._outlet.flush()
             put_view_checksum(self._outbox, request, checksum.bookmark, checksum.records, checksum.hash)
             self._seen.note(checksum.positions)
-            if self._sharing is not None:
-                self._sharing.note(checksum.positions)
+            if self._membership is not None:
+                self._membership.note(checksum.positions)
         except NodeLost:
             raise _lost() from None
         finally:

@@ -113,6 +113,10 @@ class StreamMembership:
         self.settled.set()
         return True
 
+    def note(self, positions: PositionsByLog) -> None:
+        """Note that nodes have sent the client everything up to these positions."""
+        self._outlet.note(positions)
+
     # leaving
 
     async def left(self) -> None:

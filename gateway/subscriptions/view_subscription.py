@@ -192,6 +192,11 @@ class ViewOverNodes:
             return "paused"
         return "catching up" if self._changed.is_set() else "live"
 
+    @property
+    def live_topics(self) -> Sequence[str]:
+        """Its topic, if it is live now."""
+        return (self._topic.name,) if self._state == "live" else ()
+
     async def prove(self, request: Request) -> None:
         """Send the checksum of the view that the client should hold, in order with the messages.
 
@@ -209,10 +214,12 @@ class ViewOverNodes:
 
     async def run(self) -> bytes | None:
         """Serve until cancelled; raise if it can't continue. It never returns: a view has no end."""
+        self._context.subscriptions.add(self)
         try:
             await self._begin()
             await together([self._follow(), self._send_later()])
         finally:
+            self._context.subscriptions.discard(self)
             if self._query is not None:
                 await self._query.close()
         return None

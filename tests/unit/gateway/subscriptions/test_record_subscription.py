@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, cast
 
@@ -340,6 +341,41 @@ async def test_a_client_that_does_not_read_slows_only_itself() -> None:
         await mine.until(lambda: {record["v"] for record in mine.held.values()} == set(range(2950, 3000)))
         assert slow.session.outbox.unsent_bytes < 2 << 20
         slow.session.close()
+
+
+async def test_live_subscriptions_are_counted() -> None:
+    """To records and to views; not those that are paused, have a rate, or have ended."""
+    async with rig(["0/2", "1/2"]) as made, AsyncExitStack() as stack:
+        for number in range(5):
+            made.put({"id": number, "v": 1})
+        bookmark = (await made.client().ask("sow", top_n=0))[0]["bookmark"]
+        found = [
+            await stack.enter_async_context(
+                subscriber(made, **{"command": "sow_and_subscribe", "ack_type": "completed"} | request)
+            )
+            for request in (
+                {},
+                {"options": "conflation=20ms"},
+                {"bookmark": bookmark},
+                {"topic": "^ord.*"},
+                {"top_n": 2, "skip_n": 0},
+                {"options": "grouping=[/v],projection=[/v,COUNT(1) AS /n]"},
+                {"bookmark": bookmark, "options": "rate=100"},
+            )
+        ]
+        for mine in found:
+            await mine.until(lambda: bool(mine.acks()))  # noqa: B023
+        live = made.context.live_subscriptions
+        assert live() == {"orders": 6}
+        for mine, command in ((found[0], "pause"), (found[4], "pause"), (found[3], "unsubscribe")):
+            mine.send(command, command_id="2", topic="", ack_type="processed")
+        for mine in (found[0], found[3], found[4]):
+            await mine.until(lambda: ("processed", "") in mine.acks())  # noqa: B023
+        assert live() == {"orders": 3}
+        found[0].send("resume", command_id="3", topic="", ack_type="completed")
+        made.put({"id": 1, "v": 2})
+        await found[0].until(lambda: any(one["command"] == "publish" for one in found[0].messages))
+        assert live() == {"orders": 4}
 
 
 @pytest.mark.parametrize("command", ["subscribe", "sow_and_subscribe"])
