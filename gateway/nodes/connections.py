@@ -62,6 +62,7 @@ class NodeMessage(msgspec.Struct, gc=False):
     reports: msgspec.Raw = msgspec.Raw(b"")
     sow_key: str = ""
     data: msgspec.Raw = msgspec.Raw(b"")
+    intrinsics: msgspec.Raw = msgspec.Raw(b"")
     relayed: msgspec.Raw = msgspec.Raw(b"")
     timestamp: str = ""
     more: bool = False

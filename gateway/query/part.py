@@ -50,7 +50,7 @@ class Part:
     counts: PartCounts = field(default_factory=PartCounts)
     has_begun: bool = False
     has_group: bool = True
-    """Whether its answer has a group of records."""
+    """Whether its answer begins with a group of records."""
     connection: NodeConnection | None = None
     up_to: str = ""
     """The bookmark of the end of a subscription, if it is known."""
@@ -91,6 +91,15 @@ class Part:
                 self.has_begun = True
                 return
         raise NodeLost(f"{self.url}: the answer ended before it began")
+
+    async def leaving(self) -> AsyncIterator[NodeMessage]:
+        """Yield the messages before the group: records that the client should drop."""
+        assert self._messages is not None
+        async for message in self._messages:
+            if message.command == "group_begin":
+                self.warnings = message.warnings
+                return
+            yield message
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Yield the records as they arrive, then note the counts; raise the node's error, or `NodeLost`."""

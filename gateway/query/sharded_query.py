@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from fanout.engine.groups import MergedGroups
-from gateway.nodes.connections import COMMAND_ID, NodeLost
+from gateway.nodes.connections import COMMAND_ID, NodeLost, NodeMessage
 from gateway.nodes.failover import NodesFailed, begin_each, replaceable, replaced, with_failover
 from gateway.nodes.node_set import NodeSet
 from gateway.nodes.routing import UNAVAILABLE, Route, Share, by_topic, unavailable
@@ -77,14 +77,19 @@ class ShardedQuery:
         rights: Rights,
         limits: QueryLimits,
         floor: Mapping[str, Positions],
-        subscription: Mapping[str, Any] | None = None,
+        instead: Mapping[str, Any] | None = None,
         *,
         has_group: bool = True,
+        compared: Sequence[str] = (),
     ) -> None:
-        """Prepare a query; or, with the fields in which the nodes' command differs from one, a subscription."""
+        """Prepare a query; or, with the fields in which the nodes' command differs from one, another read.
+
+        `has_group`: the answers begin with a group. `compared` are further topics whose records the nodes need.
+        """
         self.result = Result()
-        self._subscription = subscription
+        self._instead = instead
         self._has_group = has_group
+        self._all_topics = (*topics, *compared)
         self._nodes = nodes
         self._request = request
         self._topics = topics
@@ -93,17 +98,17 @@ class ShardedQuery:
         self._floor = floor
         self._parts: list[Part] = []
         # The bookmark of a subscription must move on in all partitions, or it would expire.
-        self._needed = None if subscription else partitions_of_keys(nodes.topics, request, topics)
+        self._needed = None if instead else partitions_of_keys(nodes.topics, request, topics)
         self._elsewhere: PositionsByLog = {}
         """Positions of partitions whose nodes were not asked, because no record with the requested keys is there."""
 
     @property
     def positions(self) -> PositionsByLog:
         """By log, the positions of the query's instants."""
-        positions = self._elsewhere
+        positions, logs = self._elsewhere, {self._nodes.topics[name].log for name in self._topics}
         for part in self._parts:
             positions = lay_over(positions, part.positions_by_log)
-        return positions
+        return {log: held for log, held in positions.items() if log in logs}
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -124,7 +129,7 @@ class ShardedQuery:
         page = {} if top is None or self._request.parsed_options.projection else {"top_n": top}
         fields = {"ack_type": "processed,stats", "batch_size": NODE_BATCH, "merges": True, **page}
         floor = format_bookmark(self._floor) if self._floor else ""
-        request = forwarded(self._request, "sow", floor, **fields) | dict(self._subscription or {})
+        request = forwarded(self._request, "sow", floor, **fields) | dict(self._instead or {})
         await with_failover(self._nodes, lambda avoid: self._begin_parts(request, avoid))
         self.result.topic_matches = sum(part.topic_matches for part in self._parts)
         self.result.warnings = _agreed(self._parts)
@@ -145,7 +150,7 @@ class ShardedQuery:
         """Return the nodes to ask; those that there are, if the client accepts that partitions are missing."""
         floor = self._nodes.by_topic(self._floor)
         try:
-            return self._nodes.routes(self._topics, floor, avoid, self._needed)
+            return self._nodes.routes(self._all_topics, floor, avoid, self._needed)
         except SowlineError as error:
             is_accepted = self._request.parsed_options.partial and error.reason == UNAVAILABLE
             some_routes = self._nodes.some_routes
@@ -163,7 +168,7 @@ class ShardedQuery:
     @property
     def _wanted(self) -> Share:
         """The partitions that must be answered for."""
-        return self._nodes.partitions(self._topics) if self._needed is None else self._needed
+        return self._nodes.partitions(self._all_topics) if self._needed is None else self._needed
 
     def _note_elsewhere(self) -> None:
         """Complete the bookmark: without a partition it would begin there at its first change."""
@@ -205,10 +210,18 @@ class ShardedQuery:
                     self._limits.check(self.result)
                     yield RecordPortion(batch.topic, batch.records)
         except NodeLost as lost:
-            raise SowlineError(
-                UNAVAILABLE, f"a query service was lost while it answered; ask again: {lost}"
-            ) from lost
+            raise _lost(lost) from lost
         self.count()
+
+    async def leaving(self) -> AsyncIterator[NodeMessage]:
+        """Yield the messages before the groups, if the answers do not begin with these; raise `shard unavailable`."""
+        try:
+            for part in self._parts:
+                async for message in part.leaving():
+                    yield message
+        except NodeLost as lost:
+            raise _lost(lost) from lost
+        self.result.warnings = _agreed(self._parts)
 
     async def _side_by_side(self) -> AsyncGenerator[Batch, None]:
         """Yield the records of all parts as they arrive."""
@@ -296,6 +309,10 @@ class ShardedQuery:
         """Return the connections."""
         for part in self._parts:
             await part.close()
+
+
+def _lost(lost: NodeLost) -> SowlineError:
+    return SowlineError(UNAVAILABLE, f"a query service was lost while it answered; ask again: {lost}")
 
 
 def _agreed(parts: Sequence[Part]) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from fanout.live.progress import put_view_checksum
+from fanout.live.request_checks import GONE
 from gateway.context import GatewayContext
 from gateway.nodes.connections import COMMAND_ID, SUB_ID, NodeLost, NodeMessage
 from gateway.nodes.failover import AGAIN_SECONDS, FAILOVER_SECONDS
@@ -31,6 +32,7 @@ from gateway.streams.catch_up_slot import CatchUpSlot
 from gateway.streams.stream import SharedStream
 from gateway.subscriptions.checksum import NodeChecksums
 from gateway.subscriptions.outlets import ConflatingOutlet, PassingOutlet, outlet_of
+from gateway.subscriptions.replacement import HeldView, send_leaving
 from gateway.subscriptions.stream_membership import StreamMembership
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, parse_bookmark
@@ -84,8 +86,10 @@ class ForwardedSubscription:
         slot: CatchUpSlot,
         replaced: "ForwardedSubscription | None" = None,
     ) -> None:
-        """Prepare a subscription; stop the one that it replaces, whose records a new group replaces, too."""
+        """Prepare a subscription; stop the one that it replaces."""
         self._is_replacement = replaced is not None
+        self._held: HeldView | None = None
+        """What the client of the replaced subscription holds, if that is known."""
         self._context = context
         self._outbox = outbox
         self._request = request
@@ -133,7 +137,7 @@ class ForwardedSubscription:
         self.is_querying = False
         # Last: a request that is refused leaves the other subscription as it is.
         if replaced is not None:
-            replaced.stop()
+            self._held = replaced.held()
 
     # serving
 
@@ -190,7 +194,16 @@ class ForwardedSubscription:
             return False
         if request.has_snapshot:
             return all(self._context.nodes.topics[name].has_sow for name in self._topics)
-        return not request.demands_fresh
+        return not request.demands_fresh or self._compared is not None
+
+    @property
+    def _compared(self) -> HeldView | None:
+        """What the client holds, if it must be sent the difference from that; None if it begins like a new one."""
+        held = self._held
+        if held is None or not self._request.has_snapshot:
+            return held if self._request.parsed_options.oof else None
+        # Without a snapshot, the client was sent only the records that changed: what it lacks is not known.
+        return held if held.is_complete else None
 
     async def _returned(self) -> Request:
         """Wait until a member has to leave the stream, and until the client has room; return the request to go on."""
@@ -201,20 +214,20 @@ class ForwardedSubscription:
         return self._continued()
 
     async def _begin_in_stream(self, mark: Mark) -> None:
-        """Join the stream. Send the snapshot, if requested, at the stream's positions or later ones."""
+        """Join the stream. Send the snapshot or the difference, if any, at the stream's positions or later ones."""
         assert self._membership is not None
-        request = self._request
-        if request.has_snapshot:
-            self.is_querying = True
-            async with self._snapshot_slots:
-                stream = await self._membership.join()
-                await self._send_snapshot(mark, self._floor_in(stream))
-            self.is_querying = False
-        else:
+        held, has_snapshot = self._compared, self._request.has_snapshot
+        self.is_querying = has_snapshot or held is not None
+        async with self._snapshot_slots if self.is_querying else contextlib.nullcontext():
             stream = await self._membership.join()
-            self._note_begun(self._floor_in(stream))
-            self._acknowledge_completed()
-            self._acknowledge_counts(Result(lag_seconds=stream.lag_seconds()))
+            floor = self._floor_in(stream)
+            if held is None or not await self._send_difference(held, floor):
+                if has_snapshot:
+                    await self._send_snapshot(mark, floor)
+                else:
+                    self._note_begun(floor)
+                    self._acknowledge_begin(stream.lag_seconds())
+        self.is_querying = False
         if self._is_stopped or not self._going.is_set():
             self._membership.leave()
         self._membership.release()
@@ -230,11 +243,53 @@ class ForwardedSubscription:
         try:
             await query.begin()
             self._note_begun(query.positions)
-            await send_group(self._outbox, request, query, mark)
-            self._acknowledge_completed(query.bookmark)
-            self._acknowledge_counts(query.result)
+            await self._send_group(request, query, mark)
         finally:
             await query.close()
+
+    async def _send_group(self, request: Request, query: ShardedQuery, mark: Mark) -> None:
+        await send_group(self._outbox, request, query, mark)
+        self._acknowledge_completed(query.bookmark)
+        self._acknowledge_counts(query.result)
+
+    async def _send_difference(self, held: HeldView, floor: PositionsByLog) -> bool:
+        """Send which records leave the client's view, and a group of those that it lacks, with the acknowledgements.
+
+        Return False if the nodes can't determine what the client holds; then nothing was sent.
+        """
+        request, context = msgspec.structs.replace(self._request, bookmark=""), self._context
+        if not request.has_snapshot:
+            request = msgspec.structs.replace(request, top_n=0, skip_n=None)
+        query = ShardedQuery(
+            context.nodes,
+            request,
+            self._topics,
+            self._rights,
+            context.limits,
+            floor,
+            {"replaces": held.as_query()},
+            has_group=False,
+            compared=[name for name in held.topics if name not in self._topics],
+        )
+        try:
+            try:
+                await query.begin()
+            except SowlineError as error:
+                if error.reason not in GONE:
+                    raise
+                return False
+            self._note_begun(query.positions)
+            now = "" if request.has_snapshot else query.bookmark
+            await send_leaving(self._outbox, self._sub_id, query, held.bookmark, now)
+            if request.has_snapshot:
+                await self._send_group(request, query, "replace")
+            else:
+                async for _ in query.records():
+                    pass  # the counts follow
+                self._acknowledge_begin(query.result.lag_seconds)
+        finally:
+            await query.close()
+        return True
 
     def _note_begun(self, positions: PositionsByLog) -> None:
         """Note at which positions it begins in the stream, and acknowledge that."""
@@ -384,6 +439,11 @@ class ForwardedSubscription:
         else:
             self._outbox.put(self._completed(), (self._sub_id,))
 
+    def _acknowledge_begin(self, lag_seconds: float | None) -> None:
+        """Acknowledge that the begin is complete, without a group."""
+        self._acknowledge_completed()
+        self._acknowledge_counts(Result(lag_seconds=lag_seconds))
+
     def _acknowledge_counts(self, result: Result) -> None:
         """Acknowledge the counts, once."""
         if self._owes_stats:
@@ -498,6 +558,19 @@ class ForwardedSubscription:
         """Send nothing more, from now on."""
         self._is_stopped = True
         self._leave()
+
+    def held(self) -> HeldView | None:
+        """Stop, and return what the client holds; None if that is unknown."""
+        self.stop()
+        # It replaces another one, and was replaced before it has sent anything: the client still holds the records of
+        # the first.
+        if not self.has_begun:
+            return self._held
+        # Within a snapshot it is unknown which of its records the client has; and so it is after one with a limit.
+        if self.is_querying or self._request.top_n is not None:
+            return None
+        sent = self._outlet.sent if self._membership is None else self._membership.sent
+        return HeldView(self._request, self._topics, {log: dict(of) for log, of in sent.items()})
 
     def _leave(self) -> None:
         """Leave the stream; its messages that wait for the snapshot are read again by the subscription itself."""

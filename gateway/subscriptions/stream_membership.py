@@ -53,6 +53,12 @@ class StreamMembership:
         return self._member is not None
 
     @property
+    def sent(self) -> PositionsByLog:
+        """The positions up to which the client was sent everything."""
+        member = self._member
+        return self._outlet.sent if member is None or member.sink is not None else member.sent
+
+    @property
     def stream(self) -> SharedStream | None:
         """The stream that it is in, or waits for."""
         return self._stream
@@ -153,5 +159,5 @@ class StreamMembership:
         if member is None or not member.is_released:
             return None
         was_sent, member.was_sent = member.was_sent, False
-        sent = member.sent if member.sink is None else self._outlet.sent
+        sent = self.sent
         return sent if self._progress_timer.look(was_sent, sent) else None

@@ -58,8 +58,11 @@ class ServiceCommands(SessionCommands):
 
     def begin(self, request: Request) -> Waiting:
         """Start a command, other than a logon; raise if it is refused."""
-        if (request.merges or request.relays or request.shares) and not self._runner.is_of_gateway:
-            raise SowlineError("bad request", "expected `merges`, `relays` and `shares` only from a gateway")
+        is_for_gateways = request.merges or request.relays or request.shares or request.replaces
+        if is_for_gateways and not self._runner.is_of_gateway:
+            raise SowlineError(
+                "bad request", "expected `merges`, `relays`, `shares` and `replaces` only from a gateway"
+            )
         return self._when_fresh(request) if request.demands_fresh else self._begin(request)
 
     async def _when_fresh(self, request: Request) -> None:

@@ -132,6 +132,8 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     """Whether a gateway asks, which makes the client's messages itself from whole changes."""
     shares: bool = False
     """Whether a gateway asks, which passes the messages of the subscription on to several clients."""
+    replaces: msgspec.Raw = msgspec.Raw(b"")
+    """The `sow` at a bookmark that finds what the client of a gateway holds. The answer is the difference from it."""
 
     @property
     def acks(self) -> frozenset[str]:

@@ -184,8 +184,74 @@ async def test_rights_of_a_subscriber() -> None:
         assert all(one["data"]["v"] > 4 for one in mine.messages if one["command"] == "publish")
 
 
+REPLACED: list[Json] = [
+    {"filter": "/v < 5"},
+    {"filter": "/v < 5", "command": "sow_and_delta_subscribe", "options": "conflation=1h"},
+    {"sow_keys": ["15178519319658293642", "7087513560840384718"], "options": "select=[-/v]"},
+    {"filter": "/v < 5", "command": "subscribe"},
+    {"top_n": 3},
+    {"filter": "/v < UNIX_TIMESTAMP()"},
+]
+REPLACING: list[Json] = [
+    {"filter": "/v > 2", "options": "oof"},
+    {"filter": "/v > 2", "options": "oof", "order_by": "/v DESC", "top_n": 4},
+    {"filter": "/v > 2", "options": "no_sowkey,oof,conflation=1h", "topic": "^ord.*"},
+    {"filter": "/v > 2", "options": ""},
+    {"options": "oof,select=[-/v]", "batch_size": 7},
+    {"filter": "/v > 2", "command": "subscribe", "options": "oof"},
+    {"filter": "/v > 2", "command": "delta_subscribe", "options": "oof,timestamp"},
+]
+
+
+@pytest.mark.parametrize("now", range(len(REPLACING)))
+@pytest.mark.parametrize("before", range(len(REPLACED)))
+async def test_a_replacement_is_that_of_one_query_service(before: int, now: int) -> None:
+    """What leaves, what the group has, marks, bookmarks, counts: also of records that have changed meanwhile."""
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    async with rig(["0/3", "1/3", "2/3"]) as made:
+        for _ in range(60):
+            change(made, chance)
+        clients = made.whole_client(), made.client()
+        with made.patched():
+            for client in clients:
+                first = {"command": "sow_and_subscribe", "sub_id": "mine", "ack_type": "completed"}
+                await client.ask(**first | REPLACED[before])
+            for client in clients:
+                await client.ask("pause", command_id="2", topic=None, sub_id="mine", ack_type="completed")
+            for _ in range(30):
+                change(made, chance)
+            answers = []
+            for client in clients:
+                second = {"command": "sow_and_subscribe", "sub_id": "mine", "command_id": "3"}
+                asked = second | REPLACING[now]
+                asked["options"] = ",".join(filter(None, [asked["options"], "replace"]))
+                asked["ack_type"] = "processed,completed"
+                if asked["command"].startswith("sow"):
+                    asked["ack_type"] += ",stats"
+                answers.append(comparable(await client.ask(**asked)))
+            clients[0].session.close()
+            assert answers[1] == answers[0], f"seed {seed}"
+
+
+def comparable(messages: list[Json]) -> Any:
+    """Return the messages of a replacement, without the order of those of several nodes."""
+    kinds = [message["command"] for message in messages if message["command"] != "sow"]
+    leaving = [message for message in messages if message["command"] == "oof"]
+    # The last one may end the step.
+    ends = [(message.pop("more", False), message.pop("bookmark")) for message in leaving]
+    records = [str(one) for message in messages if message["command"] == "sow" for one in message["records"]]
+    others = [message for message in messages if message["command"] not in ("oof", "sow")]
+    return kinds, sorted(map(str, leaving)), ends, sorted(records), others
+
+
+def has_groups(mine: Subscriber, count: int) -> bool:
+    """Return whether a client was sent so many groups."""
+    return [one["command"] for one in mine.messages].count("group_end") == count
+
+
 async def test_a_subscription_replaces_another() -> None:
-    """With a new group, which has all that the client should hold from then on."""
+    """While changes come, twice in a row: the client holds all that it asks for last."""
     chance = random.Random(7)
     async with (
         rig(["0/2", "1/2"]) as made,
@@ -194,12 +260,20 @@ async def test_a_subscription_replaces_another() -> None:
         for _ in range(40):
             change(made, chance)
         await mine.until(lambda: mine.held == matching(made, lambda record: record["v"] < 5))
-        mine.send("sow_and_subscribe", filter="/v > 2", options="oof,replace")
-        for _ in range(20):
-            change(made, chance)
-        await mine.until(lambda: mine.held == matching(made, lambda record: record["v"] > 2))
+        for turn in range(5):
+            # Within its group it is unknown what the client holds.
+            await mine.until(partial(has_groups, mine, turn + 1))
+            bound = chance.randrange(9)
+            mine.send("sow_and_subscribe", filter="/v = 9", options="oof,replace")
+            mine.send("sow_and_subscribe", filter=f"/v > {bound}", options="oof,replace")
+            for number in range(40):
+                change(made, chance)
+                if number % 5 == 0:
+                    await asyncio.sleep(0)
+            await mine.until(lambda: mine.held == matching(made, lambda record: record["v"] > bound))  # noqa: B023
         begins = [message for message in mine.messages if message["command"] == "group_begin"]
-        assert [bool(begin.get("reset")) for begin in begins] == [False, True]
+        assert [bool(begin.get("replace")) for begin in begins] == [False, *[True] * 5]
+        assert mine.acks().count(("processed", "replaced")) == 5
 
 
 @pytest.mark.parametrize("command", ["subscribe", "delta_subscribe"])
