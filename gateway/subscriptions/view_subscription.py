@@ -42,7 +42,7 @@ from gateway.query.part import Part
 from gateway.query.seen import SeenPositions, newest
 from gateway.query.sharded_query import ShardedQuery
 from gateway.subscriptions.merged_view import MergedGroupPage, MergedGroupsView, MergedPage, MergedView
-from gateway.subscriptions.past_view import earliest, past_record
+from gateway.subscriptions.past_view import past_record
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_projection
 from sowline.filter import ALL
@@ -231,7 +231,7 @@ class ViewOverNodes:
         past: ShardedQuery | None = None
         mark: Mark = None
         if not self._begins_now:
-            past = await self._past(bookmark_range)
+            past = await self._past()
             mark = "reset"
         try:
             if past is not None:
@@ -343,17 +343,17 @@ class ViewOverNodes:
         )
         return bookmark_range.begins_now or is_instead
 
-    async def _past(self, bookmark_range: BookmarkRange) -> ShardedQuery | None:
+    async def _past(self) -> ShardedQuery | None:
         """Return the query of the view at the client's bookmark or time, or None for a new group."""
         options = for_merged_view(self.request.options, live=False)
         fields: dict[str, Any] = {"command": "sow", "options": options}
-        fields["bookmark"] = earliest(self.request.bookmark, bookmark_range)
         if self._window is None:
             # The client may hold more groups than the first ones: it was sent each that has changed.
             fields |= {"top_n": None, "skip_n": None, "order_by": ""}
         request = msgspec.structs.replace(self.request, **fields)
         context = self._context
-        query = ShardedQuery(context.nodes, request, [self._topic.name], self._rights, context.limits, {})
+        topics, at_any = [self._topic.name], {"relays": True}
+        query = ShardedQuery(context.nodes, request, topics, self._rights, context.limits, {}, at_any)
         try:
             await query.begin()
         except SowlineError as error:

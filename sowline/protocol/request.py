@@ -129,7 +129,7 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     merges: bool = False
     """Whether a gateway asks, which merges the answer with those of other query services."""
     relays: bool = False
-    """Whether a gateway asks, which makes the client's messages itself from whole changes."""
+    """Whether a gateway asks, which makes the messages of the client's subscription itself."""
     shares: bool = False
     """Whether a gateway asks, which passes the messages of the subscription on to several clients."""
     replaces: msgspec.Raw = msgspec.Raw(b"")
