@@ -108,8 +108,8 @@ class Rig:
         self.nodes = list(nodes)
         self.whole = Server(partitions, limits=limits, **options)
         self.limits = limits
-        self.node_set = NodeSet({}, Announcements([], Credentials()), ConnectionPool(Credentials()))
         self.http = NodeHttp(Credentials())
+        self.node_set = NodeSet({}, Announcements([], self.http), ConnectionPool(Credentials()))
         self.sessions: list[Session] = []
 
     def loaded(self) -> "Rig":
@@ -133,7 +133,7 @@ class Rig:
             # All at once: a server looks only now and then whether it should end.
             stack.push_async_callback(self._stop)
             await asyncio.gather(*(node.start() for node in self.nodes))
-            announcements = Announcements([node.url for node in self.nodes], Credentials())
+            announcements = Announcements([node.url for node in self.nodes], self.http)
             topics = {topic.name: topic for topic in self.whole.topics.topics}
             self.node_set = NodeSet(topics, announcements, ConnectionPool(Credentials()))
             self.context = GatewayContext.of(self.node_set, self.http, self.limits, {})
