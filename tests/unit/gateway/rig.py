@@ -8,10 +8,12 @@ import gc
 import json
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from socket import IPPROTO_TCP
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
+import pytest
 import uvicorn
 
 from deploy.ports import free_port
@@ -41,6 +43,7 @@ from tests.unit.query_service.sessions import Server, one_by_one
 
 Json = dict[str, Any]
 HOST = "127.0.0.1"
+TCP_REPAIR = 19
 SECONDS_MAX = 20.0
 
 
@@ -87,6 +90,18 @@ class Node:
             portions = [EventAtOffset(len(self.server.written[partition]), event)]
             self.server.take(event, partition)
             self.context.destination.take({("orders.changes", partition): portions})
+
+    def forget_connections(self) -> None:
+        """End all connections without a word, as a host does that loses power, and answer new ones."""
+        assert self._uvicorn is not None
+        for protocol in list(self._uvicorn.server_state.connections):
+            if protocol.transport is not None:
+                tcp = protocol.transport.get_extra_info("socket")
+                try:
+                    tcp.setsockopt(IPPROTO_TCP, TCP_REPAIR, 1)
+                except PermissionError:
+                    pytest.skip("needs the capability CAP_NET_ADMIN to end a connection without a reset")
+                protocol.transport.abort()
 
     async def stop(self) -> None:
         """Cut all connections, and answer no more."""

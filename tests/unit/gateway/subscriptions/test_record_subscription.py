@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.nodes import failover
+from gateway.nodes import connections, failover
 from sowline.filter import compile_filter
 from sowline.model.bookmark import format_bookmark, parse_bookmark
 from sowline.model.key import hash_of
@@ -81,6 +81,23 @@ async def test_a_node_is_lost_under_load() -> None:
             wanted = matching(made, lambda record: record["v"] > 4)
             await mine.until(lambda wanted=wanted: mine.held == wanted, f"seed {seed}, turn {turn}")
         assert not any(one.get("reason") == "shard unavailable" for one in mine.messages)
+
+
+@pytest.mark.parametrize("options", ["oof", "oof,rate=1000"])
+async def test_a_node_that_has_forgotten_its_connections(
+    options: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sends nothing, not even a reset, and answers new connections: subscriptions continue there."""
+    monkeypatch.setattr(connections, "PROBE_AFTER_SECONDS", 1)
+    async with rig(["0/1"]) as made, subscriber(made) as mine:
+        mine.send("sow_and_subscribe", options=options, bookmark="now", ack_type="processed,completed")
+        await mine.until(lambda: len(mine.acks()) == 2)
+        made.put({"id": 1, "v": 1})
+        await mine.until(lambda: mine.held == matching(made))
+        made.nodes[0].forget_connections()
+        made.put({"id": 2, "v": 1})
+        await mine.until(lambda: mine.held == matching(made))
+        assert mine.acks() == [("processed", ""), ("completed", "")]
 
 
 async def test_the_number_of_shards_changes_under_load() -> None:
