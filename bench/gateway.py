@@ -177,10 +177,11 @@ def _gateway(port: int, urls: list[str], ready: Connection) -> None:
 
 async def _serve_gateway(port: int, urls: list[str], ready: Connection) -> None:
     credentials = Credentials()
-    announcements = Announcements(urls, credentials)
+    http = NodeHttp(credentials)
+    announcements = Announcements(urls, http)
     topics = {topic.name: topic for topic in parse_topics(TOPICS).topics}
     nodes = NodeSet(topics, announcements, ConnectionPool(credentials))
-    context = GatewayContext.of(nodes, NodeHttp(credentials), QueryLimits(), {})
+    context = GatewayContext.of(nodes, http, QueryLimits(), {})
     following = asyncio.create_task(announcements.follow())
     while len(announcements.nodes) < len(urls):
         await announcements.next_news(1)

@@ -1,8 +1,10 @@
 """What all sessions of a gateway share."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Protocol, Self
 
 from gateway.nodes.http import NodeHttp
 from gateway.nodes.node_set import NodeSet
@@ -15,9 +17,17 @@ from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.pending_commands import WriteService
 
 
+class ClientSubscription(Protocol):
+    """A subscription of a client of the gateway."""
+
+    @property
+    def live_topics(self) -> Sequence[str]:
+        """The topics in which it is live now."""
+
+
 @dataclass(frozen=True, slots=True)
 class GatewayContext:
-    """The nodes, the HTTP client of the nodes, the limits of a query, what writes commands, and shared streams."""
+    """The nodes, the HTTP client of the nodes, the limits of a query, what writes commands, and subscriptions."""
 
     nodes: NodeSet
     http: NodeHttp
@@ -25,6 +35,8 @@ class GatewayContext:
     writes: WriteService
     streams: SharedStreams
     catch_up_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(GATEWAY_MAX))
+    subscriptions: set[ClientSubscription] = field(default_factory=set)
+    """The subscriptions of all clients."""
 
     @classmethod
     def of(cls, nodes: NodeSet, http: NodeHttp, limits: QueryLimits, kafka: KafkaConfig) -> Self:
@@ -32,3 +44,7 @@ class GatewayContext:
         destination = NodesDestination(nodes, http, limits)
         writes = WriteService(destination, CommandWriter(kafka, nodes.topics.values()))
         return cls(nodes, http, limits, writes, SharedStreams(nodes))
+
+    def live_subscriptions(self) -> Counter[str]:
+        """Return by topic how many subscriptions of clients are live."""
+        return Counter(name for one in self.subscriptions for name in one.live_topics)

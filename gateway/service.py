@@ -34,7 +34,7 @@ class GatewayService:
         credentials = _credentials(settings)
         urls = _urls(settings.nodes)
         self._http = NodeHttp(credentials)
-        self._announcements = Announcements(urls, credentials)
+        self._announcements = Announcements(urls, self._http)
         definitions = {topic.name: topic for topic in topics.topics}
         self._nodes = NodeSet(definitions, self._announcements, ConnectionPool(credentials))
         limits = QueryLimits(

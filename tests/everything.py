@@ -22,6 +22,7 @@ OVER_SHARDS = tuple(
         "groups",
         "oof_chapter",
         "pages",
+        "replace",
         "replay",
         "supplied_keys",
         "views",

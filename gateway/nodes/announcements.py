@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import httpx2
+import orjson
 import structlog
 
+from gateway.nodes.connections import NodeLost
+from gateway.nodes.http import NodeHttp
 from gateway.nodes.routing import AnnouncedTopic, Announcement
-from sowline.config.credentials import Credentials
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
 from sowline.model.position import Position
@@ -28,9 +29,9 @@ SILENCE_SECONDS_MAX = 10.0
 class Announcements:
     """The newest announcement of each node that answers."""
 
-    def __init__(self, urls: Sequence[str], credentials: Credentials) -> None:
+    def __init__(self, urls: Sequence[str], http: NodeHttp) -> None:
         self.urls = urls
-        self._credentials = credentials
+        self._http = http
         self._known: dict[str, Announcement] = {}
         self._described: dict[str, Mapping[str, Any]] = {}
         self._failed: dict[str, float] = {}
@@ -68,27 +69,17 @@ class Announcements:
 
     async def follow(self) -> None:
         """Ask all nodes, again and again."""
-        limits = httpx2.Limits(max_connections=None, keepalive_expiry=2.0)
-        async with httpx2.AsyncClient(
-            limits=limits, timeout=ANSWER_SECONDS_MAX, verify=self._tls() or True
-        ) as http:
-            await asyncio.gather(*(self._follow(http, url) for url in self.urls))
+        await asyncio.gather(*(self._follow(url) for url in self.urls))
 
-    def _tls(self) -> Any:
-        return self._credentials.tls() if any(url.startswith("https:") for url in self.urls) else None
-
-    async def _follow(self, http: httpx2.AsyncClient, url: str) -> None:
+    async def _follow(self, url: str) -> None:
         reported, answered = "", time.monotonic()
         while True:
             asked = time.monotonic()
             try:
-                answer = await http.get(
-                    f"{url}/v1/topics", headers=await self._credentials.headers(fresh=True)
-                )
-                answer.raise_for_status()
-                self._take(url, answer.json(), asked)
+                answer = await self._http.announced(url, ANSWER_SECONDS_MAX)
+                self._take(url, orjson.loads(answer), asked)
                 reported, answered = "", asked
-            except (httpx2.HTTPError, SowlineError, ValueError, LookupError, TypeError) as error:
+            except (NodeLost, SowlineError, ValueError, LookupError, TypeError) as error:
                 self._known.pop(url, None)
                 if str(error) != reported:
                     reported = str(error)

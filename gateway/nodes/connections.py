@@ -9,6 +9,7 @@ import errno
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from socket import IPPROTO_TCP, SO_KEEPALIVE, SOL_SOCKET, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL
 from typing import Any
 
 import msgspec
@@ -21,6 +22,11 @@ from sowline.config.credentials import Credentials
 from sowline.errors import SowlineError
 from sowline.serving.authorization.delegation import headers_of
 from sowline.serving.authorization.entitlements import Rights
+
+PROBE_AFTER_SECONDS = 3
+PROBE_SECONDS = 2
+PROBES_MAX = 3
+"""When the kernel probes a silent connection, how often, and after how many unanswered probes it ends."""
 
 CONNECT_SECONDS_MAX = 5.0
 CLOSE_SECONDS_MAX = 1.0
@@ -62,6 +68,7 @@ class NodeMessage(msgspec.Struct, gc=False):
     reports: msgspec.Raw = msgspec.Raw(b"")
     sow_key: str = ""
     data: msgspec.Raw = msgspec.Raw(b"")
+    intrinsics: msgspec.Raw = msgspec.Raw(b"")
     relayed: msgspec.Raw = msgspec.Raw(b"")
     timestamp: str = ""
     more: bool = False
@@ -227,6 +234,7 @@ class ConnectionPool:
             raise NodeLost(f"{url}: {error}") from error
         except (InvalidHandshake, TimeoutError) as error:
             raise NodeLost(f"{url}: {error or type(error).__name__}") from error
+        _probe(socket)
         return NodeConnection(url, socket)
 
     def _start_closing(self, connection: NodeConnection) -> None:
@@ -242,6 +250,19 @@ class ConnectionPool:
             self._start_closing(connection)
         while self._closing:
             await asyncio.gather(*self._closing, return_exceptions=True)
+
+
+def _probe(socket: ClientConnection) -> None:
+    """Let the kernel probe the connection while nothing comes.
+
+    A node may vanish without a reset, and be back before it counts as silent: subscriptions at it would hang
+    (test_a_node_that_has_forgotten_its_connections).
+    """
+    tcp = socket.transport.get_extra_info("socket")
+    tcp.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
+    tcp.setsockopt(IPPROTO_TCP, TCP_KEEPIDLE, PROBE_AFTER_SECONDS)
+    tcp.setsockopt(IPPROTO_TCP, TCP_KEEPINTVL, PROBE_SECONDS)
+    tcp.setsockopt(IPPROTO_TCP, TCP_KEEPCNT, PROBES_MAX)
 
 
 def _refusal(error: InvalidStatus, url: str) -> Exception:

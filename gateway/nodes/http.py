@@ -1,4 +1,4 @@
-"""Sends an HTTP request on to a node, with the rights of the client."""
+"""Asks nodes by HTTP: for what they announce, or with the rights of a client."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -48,11 +48,25 @@ class NodeHttp:
         self._credentials = credentials
         self._client: httpx2.AsyncClient | None = None
 
+    async def announced(self, url: str, seconds_max: float) -> bytes:
+        """Return the topics that a node announces, as JSON; raise `NodeLost`, or why the node refuses."""
+        # Nodes are asked for it all the time: so other requests have a fresh token without reading its file again.
+        headers = list((await self._credentials.headers(fresh=True)).items())
+        answer = await self._get(url, "/v1/topics", headers, seconds_max)
+        if answer.is_refusal:
+            raise answer.error
+        return answer.body
+
     async def get(self, url: str, path: str, query: str, rights: Rights) -> NodeAnswer:
-        """Return a node's answer to a GET, whatever its status; raise `NodeLost`."""
-        headers = [*(await self._credentials.headers(fresh=True)).items(), *headers_of(rights)]
+        """Return a node's answer to a GET with these rights, whatever its status; raise `NodeLost`."""
+        headers = [*(await self._credentials.headers()).items(), *headers_of(rights)]
+        return await self._get(url, f"{path}{'?' if query else ''}{query}", headers, ANSWER_SECONDS_MAX)
+
+    async def _get(
+        self, url: str, path: str, headers: list[tuple[str, str]], seconds_max: float
+    ) -> NodeAnswer:
         try:
-            answer = await self._of(url).get(f"{url}{path}{'?' if query else ''}{query}", headers=headers)
+            answer = await self._of(url).get(f"{url}{path}", headers=headers, timeout=seconds_max)
         except httpx2.HTTPError as error:
             raise NodeLost(f"{url}: {error!r}") from error
         passed = {name: text for name in PASSED if (text := answer.headers.get(name)) is not None}
@@ -62,7 +76,7 @@ class NodeHttp:
         if self._client is None:
             limits = httpx2.Limits(max_connections=None, keepalive_expiry=IDLE_SECONDS_MAX)
             tls = self._credentials.tls() if url.startswith("https:") else True
-            self._client = httpx2.AsyncClient(limits=limits, timeout=ANSWER_SECONDS_MAX, verify=tls)
+            self._client = httpx2.AsyncClient(limits=limits, verify=tls)
         return self._client
 
     async def close(self) -> None:

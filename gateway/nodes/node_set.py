@@ -21,7 +21,7 @@ from gateway.nodes.routing import (
 )
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.model.bookmark import Positions
+from sowline.model.bookmark import Positions, PositionsByLog
 
 RETRY_REASONS = frozenset({"not ready", "behind", "stale", "gateway required", "busy", "auth unavailable"})
 """Errors of a node that another node may not have."""
@@ -36,26 +36,39 @@ class NodeSet:
     connections: ConnectionPool
     chance: random.Random = field(default_factory=random.Random)
     channels: NodeChannels = field(init=False)
+    names: Mapping[str, str] = field(init=False)
+    """The name of the topic of each log."""
 
     def __post_init__(self) -> None:
+        self.names = {topic.log: name for name, topic in self.topics.items()}
         self.announcements.on_silence = self.connections.cut
         self.channels = NodeChannels(self.connections)
 
     def routes(
-        self, topics: Collection[str], floor: Mapping[str, Positions], avoid: Collection[str] = ()
+        self,
+        topics: Collection[str],
+        floor: Mapping[str, Positions],
+        avoid: Collection[str] = (),
+        needed: Share | None = None,
     ) -> list[Route]:
-        """Return a node for each partition of the topics; raise `shard unavailable`.
+        """Return a node for each partition of the topics, or for each that is `needed`; raise `shard unavailable`.
 
         Of nodes with the same partitions, one that is known to have reached `floor` comes first, then the one that is
         least behind.
         """
-        return routes(self.announcements.nodes, self._counts(topics), self._rank(topics, floor), avoid)
+        nodes, rank = self.announcements.nodes, self._rank(topics, floor)
+        return routes(nodes, self._counts(topics), rank, avoid, needed)
 
     def some_routes(
-        self, topics: Collection[str], floor: Mapping[str, Positions], avoid: Collection[str] = ()
+        self,
+        topics: Collection[str],
+        floor: Mapping[str, Positions],
+        avoid: Collection[str] = (),
+        needed: Share | None = None,
     ) -> list[Route]:
-        """Return a node for each partition that has one, in the order of `routes`."""
-        return some_routes(self.announcements.nodes, self._counts(topics), self._rank(topics, floor), avoid)
+        """Return a node for each of these partitions that has one, in the order of `routes`."""
+        nodes, rank = self.announcements.nodes, self._rank(topics, floor)
+        return some_routes(nodes, self._counts(topics), rank, avoid, needed)
 
     def partitions(self, topics: Collection[str]) -> Share:
         """Return all partitions of these topics, whether a node holds them or not."""
@@ -78,6 +91,18 @@ class NodeSet:
 
         return holder(self.announcements.nodes, topic, number, rank, avoid)
 
+    def announced(self, partitions: Share) -> PositionsByLog:
+        """Return the newest positions that nodes announce of some partitions, of those that are announced."""
+        found: PositionsByLog = {}
+        for name, number in partitions:
+            held = [node.topics[name] for node in self.announcements.nodes if name in node.topics]
+            positions = [
+                one.positions[number] for one in held if number in one.positions and not one.is_loading
+            ]
+            if positions:
+                found.setdefault(self.topics[name].log, {})[number] = max(positions)
+        return found
+
     def lag_seconds(self, urls: Collection[str], topics: Collection[str]) -> float | None:
         """Return how far some nodes are behind the logs of these topics; None if that is not known."""
         lags = [node.lag_seconds(topics) for node in self.announcements.nodes if node.url in urls]
@@ -91,6 +116,14 @@ class NodeSet:
         except SowlineError:
             return []
         return [self.announcements.described(url)[topic] for url in urls]
+
+    def by_topic(self, positions: Mapping[str, Positions]) -> dict[str, Positions]:
+        """Return positions by topic instead of by log; those of unknown logs are left out."""
+        return {self.names[log]: held for log, held in positions.items() if log in self.names}
+
+    def note_shown(self, url: str, positions: PositionsByLog) -> None:
+        """Note positions that a node has shown in a message: queries of clients that have seen them may ask it."""
+        self.announcements.note(url, self.by_topic(positions))
 
     async def close(self) -> None:
         """End all connections."""

@@ -87,15 +87,19 @@ Rank = Callable[[Announcement], object]
 
 
 def routes(
-    nodes: Collection[Announcement], topics: Mapping[str, int], rank: Rank, avoid: Collection[str] = ()
+    nodes: Collection[Announcement],
+    topics: Mapping[str, int],
+    rank: Rank,
+    avoid: Collection[str] = (),
+    needed: Share | None = None,
 ) -> list[Route]:
-    """Return nodes that hold all partitions of these topics together, each partition once.
+    """Return nodes that hold all partitions of these topics together, each partition once; or all that are `needed`.
 
     `topics` has the number of partitions of each topic. Nodes whose URL is in `avoid` are left out. Raise `shard
     unavailable` if partitions are missing.
     """
-    wanted = partitions_of(topics)
-    by_share = _by_share(nodes, topics, avoid)
+    wanted = partitions_of(topics) if needed is None else needed
+    by_share = _by_share(nodes, topics, avoid, needed)
     chosen = _cover(sorted(by_share, key=_largest_first), wanted)
     if chosen is None:
         raise unavailable(wanted - frozenset().union(*by_share))
@@ -103,11 +107,15 @@ def routes(
 
 
 def some_routes(
-    nodes: Collection[Announcement], topics: Mapping[str, int], rank: Rank, avoid: Collection[str] = ()
+    nodes: Collection[Announcement],
+    topics: Mapping[str, int],
+    rank: Rank,
+    avoid: Collection[str] = (),
+    needed: Share | None = None,
 ) -> list[Route]:
-    """Return nodes that hold some partitions of these topics, each once, and as many as are easily found."""
-    wanted = partitions_of(topics)
-    by_share = _by_share(nodes, topics, avoid)
+    """Return nodes that hold some of these partitions, each once, and as many as are easily found."""
+    wanted = partitions_of(topics) if needed is None else needed
+    by_share = _by_share(nodes, topics, avoid, needed)
     shares = sorted((share for share in by_share if share <= wanted), key=_largest_first)
     chosen = _cover(shares, frozenset().union(*shares))
     if chosen is None:  # the nodes' partitions overlap
@@ -130,11 +138,14 @@ def _ranked(
 
 
 def _by_share(
-    nodes: Collection[Announcement], topics: Mapping[str, int], avoid: Collection[str]
+    nodes: Collection[Announcement], topics: Mapping[str, int], avoid: Collection[str], needed: Share | None
 ) -> dict[Share, list[Announcement]]:
     by_share: dict[Share, list[Announcement]] = defaultdict(list)
     for node in nodes:
-        if node.url not in avoid and (share := node.share(topics)):
+        share = node.share(topics) if node.url not in avoid else frozenset()
+        # Nodes may overlap in partitions that the request does not need.
+        share = share if needed is None else share & needed
+        if share:
             by_share[share].append(node)
     return by_share
 

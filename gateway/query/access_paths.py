@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from gateway.nodes.failover import replaceable, with_failover
 from gateway.nodes.node_set import NodeSet
 from gateway.nodes.routing import Route
+from gateway.query.key_routing import partitions_of_keys
 from gateway.query.sharded_query import forwarded
 from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark, lay_over, parse_bookmark
 from sowline.protocol.request import Request
@@ -23,12 +24,13 @@ class Explained(NamedTuple):
 async def explain(
     nodes: NodeSet, request: Request, topics: Sequence[str], rights: Rights, floor: PositionsByLog
 ) -> Explained:
-    """Return the access paths of all nodes; raise `shard unavailable`, or the error of the request."""
+    """Return the access paths of the nodes that are asked; raise `shard unavailable`, or the error of the request."""
     at_least = format_bookmark(floor) if floor else ""
     asked = forwarded(request, "explain", at_least, ack_type="processed,completed") | _page(request)
+    needed = partitions_of_keys(nodes.topics, request, topics)
 
     async def attempt(avoid: Collection[str]) -> list[Explained]:
-        wanted = nodes.routes(topics, {}, avoid)
+        wanted = nodes.routes(topics, {}, avoid, needed)
         return await asyncio.gather(*(_explained(nodes, route, rights, asked) for route in wanted))
 
     answers = await with_failover(nodes, attempt)

@@ -1,6 +1,6 @@
 """One node's part of an answer: its instant, its records, and its counts."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +51,7 @@ class Part:
     counts: PartCounts = field(default_factory=PartCounts)
     has_begun: bool = False
     has_group: bool = True
-    """Whether its answer has a group of records."""
+    """Whether its answer begins with a group of records."""
     connection: NodeConnection | None = None
     up_to: str = ""
     """The bookmark of the end of a subscription, if it is known."""
@@ -111,6 +111,15 @@ class Part:
             {"command": FETCH, "command_id": COMMAND_ID, "skip_n": first, "top_n": count}
         )
 
+    async def leaving(self) -> AsyncIterator[NodeMessage]:
+        """Yield the messages before the group: records that the client should drop."""
+        assert self._messages is not None
+        async for message in self._messages:
+            if message.command == "group_begin":
+                self.warnings = message.warnings
+                return
+            yield message
+
     async def batches(self) -> AsyncIterator[Batch]:
         """Yield the records as they arrive, then note the counts; raise the node's error, or `NodeLost`."""
         assert self._messages is not None
@@ -141,10 +150,10 @@ class Part:
             yield message
         raise NodeLost(f"{self.url}: the subscription has ended")
 
-    def answers_for(self, logs: dict[str, str]) -> Share:
-        """Return the partitions that the node has answered for; `logs` names the topic of each log."""
+    def answers_for(self, names: Mapping[str, str]) -> Share:
+        """Return the partitions that the node has answered for; `names` are those of the topics, by log."""
         return frozenset(
-            (logs[log], number) for log, positions in self.positions_by_log.items() for number in positions
+            (names[log], number) for log, positions in self.positions_by_log.items() for number in positions
         )
 
     async def close(self) -> None:

@@ -16,16 +16,18 @@ from typing import Any
 import orjson
 
 from fanout.engine.groups import MergedGroups
-from gateway.nodes.connections import COMMAND_ID, NodeLost
+from gateway.nodes.connections import COMMAND_ID, NodeLost, NodeMessage
 from gateway.nodes.failover import NodesFailed, begin_each, replaceable, replaced, with_failover
 from gateway.nodes.node_set import NodeSet
-from gateway.nodes.routing import UNAVAILABLE, Route, by_topic, unavailable
+from gateway.nodes.routing import UNAVAILABLE, Route, Share, by_topic, unavailable
+from gateway.query.key_routing import partitions_of_keys
 from gateway.query.merge import Key, merged, surely_before
 from gateway.query.part import Batch, Part, longest_lag
+from gateway.query.seen import newest
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_projection
 from sowline.filter import ALL
-from sowline.model.bookmark import Positions, format_bookmark, lay_over
+from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark, lay_over
 from sowline.model.key import hash_of
 from sowline.model.path import Scalar
 from sowline.protocol.request import Request
@@ -81,14 +83,19 @@ class ShardedQuery:
         rights: Rights,
         limits: QueryLimits,
         floor: Mapping[str, Positions],
-        subscription: Mapping[str, Any] | None = None,
+        instead: Mapping[str, Any] | None = None,
         *,
         has_group: bool = True,
+        compared: Sequence[str] = (),
     ) -> None:
-        """Prepare a query; or, with the fields in which the nodes' command differs from one, a subscription."""
+        """Prepare a query; or, with the fields in which the nodes' command differs from one, another read.
+
+        `has_group`: the answers begin with a group. `compared` are further topics whose records the nodes need.
+        """
         self.result = Result()
-        self._subscription = subscription
+        self._instead = instead
         self._has_group = has_group
+        self._all_topics = (*topics, *compared)
         self._nodes = nodes
         self._request = request
         self._topics = topics
@@ -98,17 +105,20 @@ class ShardedQuery:
         self._parts: list[Part] = []
         skip = request.skip_n or 0
         # Over four nodes, the samples are then as many as the records that are fetched and not in the page.
-        self._sample_n = isqrt(skip // 4) if skip >= DEEP and subscription is None else 0
+        self._sample_n = isqrt(skip // 4) if skip >= DEEP and instead is None else 0
         """One of so many skipped records is a sample of a deep page. 0 for other queries."""
-        self._logs = {nodes.topics[name].log: name for name in topics}
+        # The bookmark of a subscription must move on in all partitions, or it would expire.
+        self._needed = None if instead else partitions_of_keys(nodes.topics, request, topics)
+        self._elsewhere: PositionsByLog = {}
+        """Positions of partitions whose nodes were not asked, because no record with the requested keys is there."""
 
     @property
-    def positions(self) -> dict[str, Positions]:
+    def positions(self) -> PositionsByLog:
         """By log, the positions of the query's instants."""
-        positions: dict[str, Positions] = {}
+        positions, logs = self._elsewhere, {self._nodes.topics[name].log for name in self._topics}
         for part in self._parts:
             positions = lay_over(positions, part.positions_by_log)
-        return positions
+        return {log: held for log, held in positions.items() if log in logs}
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -126,11 +136,12 @@ class ShardedQuery:
         """Wait for the instant of each node; raise `shard unavailable`, or the error of the request."""
         fields = {"ack_type": "processed,stats", "batch_size": NODE_BATCH, "merges": True, **self._page()}
         floor = format_bookmark(self._floor) if self._floor else ""
-        request = forwarded(self._request, "sow", floor, **fields) | dict(self._subscription or {})
+        request = forwarded(self._request, "sow", floor, **fields) | dict(self._instead or {})
         await with_failover(self._nodes, lambda avoid: self._begin_parts(request, avoid))
         self.result.topic_matches = sum(part.topic_matches for part in self._parts)
         self.result.warnings = _agreed(self._parts)
         self._note_missing()
+        self._note_elsewhere()
 
     def _page(self) -> dict[str, int]:
         """Return the fields with which a node sends what its part of the page is merged from."""
@@ -154,38 +165,47 @@ class ShardedQuery:
 
     def _routes(self, avoid: Collection[str]) -> list[Route]:
         """Return the nodes to ask; those that there are, if the client accepts that partitions are missing."""
-        floor = self._by_topic(self._floor)
+        floor = self._nodes.by_topic(self._floor)
         try:
-            return self._nodes.routes(self._topics, floor, avoid)
+            return self._nodes.routes(self._all_topics, floor, avoid, self._needed)
         except SowlineError as error:
             is_accepted = self._request.parsed_options.partial and error.reason == UNAVAILABLE
-            found = self._nodes.some_routes(self._topics, floor, avoid) if is_accepted else []
+            some_routes = self._nodes.some_routes
+            found = some_routes(self._topics, floor, avoid, self._needed) if is_accepted else []
             if not found:
                 raise
             return found
 
     def _note_missing(self) -> None:
-        missing = self._nodes.partitions(self._topics).difference(*(part.share for part in self._parts))
+        missing = self._wanted.difference(*(part.share for part in self._parts))
         if missing:
             self.result.missing = by_topic(missing)
             self.result.warnings.append(f"the answer is partial: {unavailable(missing).message}")
+
+    @property
+    def _wanted(self) -> Share:
+        """The partitions that must be answered for."""
+        return self._nodes.partitions(self._all_topics) if self._needed is None else self._needed
+
+    def _note_elsewhere(self) -> None:
+        """Complete the bookmark: without a partition it would begin there at its first change."""
+        if self._needed is not None and not self.result.missing:
+            announced = self._nodes.announced(self._nodes.partitions(self._topics))
+            self._elsewhere = newest(announced, self._floor)
 
     async def _begin_part(self, part: Part, request: dict[str, Any]) -> None:
         """Begin a part; raise `NodesFailed`, or why no node can answer."""
         share = part.route.share
         async with replaceable(self._nodes, part.url, share):
             await part.begin(self._nodes.connections, self._rights, request)
-        if part.answers_for(self._logs) != share:
+        if part.answers_for(self._nodes.names) & self._wanted != share:
             part.has_begun = False
             # It holds other partitions than it announced: it was started again as another shard.
             raise NodesFailed([part.url], unavailable(share))
         if not self._request.bookmark:
             # Its announcement may be half a second old. The next query of this client must not go to a node that is
             # only announced to be as far (test_an_answer_never_goes_behind_one_before).
-            self._nodes.announcements.note(part.url, self._by_topic(part.positions_by_log))
-
-    def _by_topic(self, floor: Mapping[str, Positions]) -> dict[str, Positions]:
-        return {self._logs[log]: positions for log, positions in floor.items() if log in self._logs}
+            self._nodes.note_shown(part.url, part.positions_by_log)
 
     # the records
 
@@ -207,10 +227,18 @@ class ShardedQuery:
                     self._limits.check(self.result)
                     yield RecordPortion(batch.topic, batch.records)
         except NodeLost as lost:
-            raise SowlineError(
-                UNAVAILABLE, f"a query service was lost while it answered; ask again: {lost}"
-            ) from lost
+            raise _lost(lost) from lost
         self.count()
+
+    async def leaving(self) -> AsyncIterator[NodeMessage]:
+        """Yield the messages before the groups, if the answers do not begin with these; raise `shard unavailable`."""
+        try:
+            for part in self._parts:
+                async for message in part.leaving():
+                    yield message
+        except NodeLost as lost:
+            raise _lost(lost) from lost
+        self.result.warnings = _agreed(self._parts)
 
     async def _side_by_side(self) -> AsyncGenerator[Batch, None]:
         """Yield the records of all parts as they arrive."""
@@ -311,6 +339,10 @@ class ShardedQuery:
         """Return the connections."""
         for part in self._parts:
             await part.close()
+
+
+def _lost(lost: NodeLost) -> SowlineError:
+    return SowlineError(UNAVAILABLE, f"a query service was lost while it answered; ask again: {lost}")
 
 
 def _agreed(parts: Sequence[Part]) -> list[str]:

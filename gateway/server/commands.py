@@ -16,7 +16,7 @@ from gateway.streams.catch_up_slot import CLIENT_MAX, CatchUpSlot
 from gateway.subscriptions.record_subscription import ForwardedSubscription
 from gateway.subscriptions.view_subscription import ViewOverNodes
 from sowline.errors import SowlineError
-from sowline.filter import ALL
+from sowline.filter import ALL, compile_filter
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import failure, message
@@ -209,6 +209,8 @@ class GatewayCommands(SessionCommands):
         readable = together(self._runner.rights.read, topics)
         check_fields(readable, ALL, (*request.order.paths, *options.conflation_key))
         check_replaced(replaced, ForwardedSubscription, bookmark_range)
+        if replaced is not None:
+            compile_filter(request.filter)  # if it is refused later, the replaced subscription has ended
         return ForwardedSubscription(
             self._context,
             self._outbox,

@@ -62,14 +62,15 @@ class GatewayHttpApi:
 
     async def topics(self, request: HttpRequest) -> Response:
         """List the topics that the user may read or write."""
-        rights = rights_in(request)
+        rights, live = rights_in(request), self._context.live_subscriptions()
         kafka = self._settings.kafka_advertised or self._settings.kafka
         return JSONResponse(
             {
                 "kafka": kafka,
                 "shard": "0/1",
                 "topics": [
-                    described_topic(self._nodes, definition) | {"select": readable_fields(rights.read, name)}
+                    described_topic(self._nodes, definition, live[name])
+                    | {"select": readable_fields(rights.read, name)}
                     for name, definition in self._nodes.topics.items()
                     if name in rights.read or name in rights.write
                 ],

@@ -10,8 +10,11 @@ from sowline.model.position import Position
 from sowline.serving.http.topics import described_definition
 
 
-def described_topic(nodes: NodeSet, topic: TopicDefinition) -> dict[str, Any]:
-    """Return the description of a topic over all its partitions; it is `loading` while partitions are missing."""
+def described_topic(nodes: NodeSet, topic: TopicDefinition, subscriptions: int) -> dict[str, Any]:
+    """Return the description of a topic over all its partitions; it is `loading` while partitions are missing.
+
+    `subscriptions` are the live ones of the gateway's clients.
+    """
     parts = nodes.described(topic.name)
     lags = sorted((one for part in parts for one in part["lags"]), key=lambda one: one["partition"])
     positions: Positions = {one["partition"]: Position.parse(one["position"]) for one in lags}
@@ -28,7 +31,7 @@ def described_topic(nodes: NodeSet, topic: TopicDefinition) -> dict[str, Any]:
         "newest_seconds": min(
             (part["newest_seconds"] for part in parts if part["newest_seconds"] is not None), default=None
         ),
-        "subscriptions": 0,
+        "subscriptions": subscriptions,
     }
 
 

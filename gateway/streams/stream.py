@@ -22,7 +22,7 @@ from gateway.nodes.routing import UNAVAILABLE, Route, Share, unavailable
 from gateway.query.part import begun_at
 from gateway.streams.member import HeldBytes, LiveMessage, Member, Sink, put_to_client
 from sowline.errors import SowlineError
-from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark, parse_bookmark
+from sowline.model.bookmark import PositionsByLog, format_bookmark, parse_bookmark
 from sowline.protocol.options import failing_if_expired, for_stream
 from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import Rights
@@ -135,7 +135,6 @@ class SharedStream:
         self._rights = rights
         self._held_bytes = held_bytes
         self._ended = ended
-        self._logs = {nodes.topics[one].log: one for one in name.topics}
         self._parts: list[StreamPart] = []
         self._work: asyncio.Task[None] | None = None
         self._has_begun = False
@@ -176,7 +175,7 @@ class SharedStream:
 
     async def _begin_parts(self, avoid: Collection[str]) -> None:
         """Begin at the nodes that are not followed yet, from the positions up to which messages were sent."""
-        wanted = self._nodes.routes(self.name.topics, self._by_topic(), avoid)
+        wanted = self._nodes.routes(self.name.topics, self._nodes.by_topic(self.positions), avoid)
         dropped, self._parts = replaced(self._parts, wanted, lambda route: StreamPart(self, route))
         for part in dropped:
             part.end(self._channels)
@@ -201,12 +200,9 @@ class SharedStream:
             # It holds other partitions than it announced: it was started again as another shard.
             raise NodesFailed([part.url], unavailable(part.share))
 
-    def _by_topic(self) -> dict[str, Positions]:
-        return {self._logs[log]: held for log, held in self.positions.items()}
-
     def note_begun(self, part: StreamPart, positions: PositionsByLog) -> bool:
         """Take the positions at which a node has begun; return whether it holds what it has announced."""
-        held = {(self._logs.get(log, ""), number) for log, of in positions.items() for number in of}
+        held = {(self._nodes.names.get(log, ""), number) for log, of in positions.items() for number in of}
         if held != part.share:
             return False
         if not self._has_begun:
@@ -218,10 +214,9 @@ class SharedStream:
         for log, of in positions.items():
             self.positions.setdefault(log, {}).update(of)
 
-    def show(self, url: str, positions: PositionsByLog) -> None:
-        """Note that a node has shown these positions: queries of clients that have seen them may ask it."""
-        by_topic = {self._logs[log]: of for log, of in positions.items()}
-        self._nodes.announcements.note(url, by_topic)
+    def note_shown(self, url: str, positions: PositionsByLog) -> None:
+        """Note that a node has shown these positions."""
+        self._nodes.note_shown(url, positions)
 
     # members
 
@@ -264,7 +259,7 @@ class SharedStream:
         if not self._has_begun or self.is_over or (mine is not None and mine < STUCK_SECONDS):
             return
         try:
-            wanted = self._nodes.routes(self.name.topics, self._by_topic())
+            wanted = self._nodes.routes(self.name.topics, self._nodes.by_topic(self.positions))
         except SowlineError:
             return
         theirs = {route.share: route.node for route in wanted}
@@ -301,7 +296,7 @@ class SharedStream:
 def deliver(message: NodeMessage, parts: Sequence[StreamPart]) -> None:
     """Send a message of a node to the members of all streams that it is for: one message for each client."""
     positions = parse_bookmark(message.bookmark)
-    parts[0].stream.show(parts[0].url, positions)
+    parts[0].stream.note_shown(parts[0].url, positions)
     streams = [part.stream for part in parts if part.has_begun]
     if message.command in ("publish", "oof"):
         ((log, held),) = positions.items()

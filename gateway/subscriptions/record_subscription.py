@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from fanout.live.progress import put_view_checksum
+from fanout.live.request_checks import GONE
 from gateway.context import GatewayContext
 from gateway.nodes.connections import COMMAND_ID, SUB_ID, NodeLost, NodeMessage
 from gateway.nodes.failover import AGAIN_SECONDS, FAILOVER_SECONDS
@@ -31,6 +32,7 @@ from gateway.streams.catch_up_slot import CatchUpSlot
 from gateway.streams.stream import SharedStream
 from gateway.subscriptions.checksum import NodeChecksums
 from gateway.subscriptions.outlets import ConflatingOutlet, PassingOutlet, outlet_of
+from gateway.subscriptions.replacement import HeldView, send_leaving
 from gateway.subscriptions.stream_membership import StreamMembership
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, parse_bookmark
@@ -43,7 +45,6 @@ from sowline.serving.cooperative import running
 from sowline.serving.flag import Flag
 from sowline.serving.outbox.group import (
     Mark,
-    acknowledge,
     acknowledge_completed,
     acknowledge_processed,
     send_group,
@@ -85,14 +86,15 @@ class ForwardedSubscription:
         slot: CatchUpSlot,
         replaced: "ForwardedSubscription | None" = None,
     ) -> None:
-        """Prepare a subscription; stop the one that it replaces, whose records a new group replaces, too."""
+        """Prepare a subscription; stop the one that it replaces."""
         self._is_replacement = replaced is not None
+        self._held: HeldView | None = None
+        """What the client of the replaced subscription holds, if that is known."""
         self._context = context
         self._outbox = outbox
         self._request = request
         self._topics = topics
-        self._names = {context.nodes.topics[name].log: name for name in topics}
-        self._logs = list(self._names)
+        self._logs = [context.nodes.topics[name].log for name in topics]
         self._rights = rights
         self._seen = seen
         self._snapshot_slots = snapshot_slots
@@ -107,11 +109,9 @@ class ForwardedSubscription:
         """The bookmark of the end, if it is known."""
         self._nodes_are_paused = False
         """Whether the nodes of the query began paused."""
-        self._sharing: PassingOutlet | ConflatingOutlet | None = None
-        """The outlet, if it can take messages of a stream; None if it has an end or a rate."""
         self._membership: StreamMembership | None = None
+        """Its relation to a stream; None if it is paced: with an end or a rate."""
         if isinstance(self._outlet, PassingOutlet | ConflatingOutlet):
-            self._sharing = self._outlet
             self._membership = StreamMembership(
                 context.streams, outbox, request, topics, rights, self._outlet, seen
             )
@@ -137,7 +137,7 @@ class ForwardedSubscription:
         self.is_querying = False
         # Last: a request that is refused leaves the other subscription as it is.
         if replaced is not None:
-            replaced.stop()
+            self._held = replaced.held()
 
     # serving
 
@@ -148,6 +148,7 @@ class ForwardedSubscription:
         """
         request = self._request
         mark: Mark = "reset" if self._is_replacement else None
+        self._context.subscriptions.add(self)
         try:
             if self._joins_at_once:
                 await self._begin_in_stream(mark)
@@ -172,6 +173,7 @@ class ForwardedSubscription:
                 self._fail_checksum()
                 await asyncio.sleep(max(0.0, began + AGAIN_SECONDS - time.monotonic()))
         finally:
+            self._context.subscriptions.discard(self)
             self._fail_checksum()
             if self._membership is not None:
                 self._membership.end()
@@ -192,7 +194,16 @@ class ForwardedSubscription:
             return False
         if request.has_snapshot:
             return all(self._context.nodes.topics[name].has_sow for name in self._topics)
-        return not request.demands_fresh
+        return not request.demands_fresh or self._compared is not None
+
+    @property
+    def _compared(self) -> HeldView | None:
+        """What the client holds, if it must be sent the difference from that; None if it begins like a new one."""
+        held = self._held
+        if held is None or not self._request.has_snapshot:
+            return held if self._request.parsed_options.oof else None
+        # Without a snapshot, the client was sent only the records that changed: what it lacks is not known.
+        return held if held.is_complete else None
 
     async def _returned(self) -> Request:
         """Wait until a member has to leave the stream, and until the client has room; return the request to go on."""
@@ -203,25 +214,20 @@ class ForwardedSubscription:
         return self._continued()
 
     async def _begin_in_stream(self, mark: Mark) -> None:
-        """Join the stream. Send the snapshot, if requested, at the stream's positions or later ones."""
+        """Join the stream. Send the snapshot or the difference, if any, at the stream's positions or later ones."""
         assert self._membership is not None
-        request = self._request
-        if request.has_snapshot:
-            self.is_querying = True
-            async with self._snapshot_slots:
-                stream = await self._membership.join()
-                await self._send_snapshot(mark, self._floor_in(stream))
-            self.is_querying = False
-        else:
+        held, has_snapshot = self._compared, self._request.has_snapshot
+        self.is_querying = has_snapshot or held is not None
+        async with self._snapshot_slots if self.is_querying else contextlib.nullcontext():
             stream = await self._membership.join()
-            self._note_begun(self._floor_in(stream))
-            if self._owes_completed:
-                self._owes_completed = False
-                self._outbox.put(self._completed(), (self._sub_id,))
-            if self._owes_stats:
-                self._owes_stats = False
-                result = Result(lag_seconds=stream.lag_seconds())
-                self._outbox.put(ack("stats", request.command_id, **result.stats), (self._sub_id,))
+            floor = self._floor_in(stream)
+            if held is None or not await self._send_difference(held, floor):
+                if has_snapshot:
+                    await self._send_snapshot(mark, floor)
+                else:
+                    self._note_begun(floor)
+                    self._acknowledge_begin(stream.lag_seconds())
+        self.is_querying = False
         if self._is_stopped or not self._going.is_set():
             self._membership.leave()
         self._membership.release()
@@ -237,12 +243,53 @@ class ForwardedSubscription:
         try:
             await query.begin()
             self._note_begun(query.positions)
-            await send_group(self._outbox, request, query, mark)
-            result = query.result if self._owes_stats else None
-            acknowledge(self._outbox, request, query.bookmark, result, is_completed=self._owes_completed)
-            self._owes_stats = self._owes_completed = False
+            await self._send_group(request, query, mark)
         finally:
             await query.close()
+
+    async def _send_group(self, request: Request, query: ShardedQuery, mark: Mark) -> None:
+        await send_group(self._outbox, request, query, mark)
+        self._acknowledge_completed(query.bookmark)
+        self._acknowledge_counts(query.result)
+
+    async def _send_difference(self, held: HeldView, floor: PositionsByLog) -> bool:
+        """Send which records leave the client's view, and a group of those that it lacks, with the acknowledgements.
+
+        Return False if the nodes can't determine what the client holds; then nothing was sent.
+        """
+        request, context = msgspec.structs.replace(self._request, bookmark=""), self._context
+        if not request.has_snapshot:
+            request = msgspec.structs.replace(request, top_n=0, skip_n=None)
+        query = ShardedQuery(
+            context.nodes,
+            request,
+            self._topics,
+            self._rights,
+            context.limits,
+            floor,
+            {"replaces": held.as_query()},
+            has_group=False,
+            compared=[name for name in held.topics if name not in self._topics],
+        )
+        try:
+            try:
+                await query.begin()
+            except SowlineError as error:
+                if error.reason not in GONE:
+                    raise
+                return False
+            self._note_begun(query.positions)
+            now = "" if request.has_snapshot else query.bookmark
+            await send_leaving(self._outbox, self._sub_id, query, held.bookmark, now)
+            if request.has_snapshot:
+                await self._send_group(request, query, "replace")
+            else:
+                async for _ in query.records():
+                    pass  # the counts follow
+                self._acknowledge_begin(query.result.lag_seconds)
+        finally:
+            await query.close()
+        return True
 
     def _note_begun(self, positions: PositionsByLog) -> None:
         """Note at which positions it begins in the stream, and acknowledge that."""
@@ -375,20 +422,32 @@ class ForwardedSubscription:
     def _acknowledge(self, query: ShardedQuery, *, has_group: bool = False) -> None:
         """Send the acknowledgements that are due: of a group that was sent, and of nodes that have caught up."""
         is_endless = self._request.bookmark_range.end is None
-        if self._owes_completed and is_endless and all(part.is_completed for part in query.parts):
-            self._owes_completed = False
-            if has_group:
-                acknowledge_completed(self._outbox, self._request, query.bookmark)
-            else:
-                self._outbox.put(self._completed(), (self._sub_id,))
-        if not self._owes_stats:
-            return
+        if is_endless and all(part.is_completed for part in query.parts):
+            self._acknowledge_completed(query.bookmark if has_group else "")
         if has_group:
-            self._owes_stats = False
-            acknowledge(self._outbox, self._request, query.bookmark, query.result, is_completed=False)
+            self._acknowledge_counts(query.result)
         elif all(part.has_counts for part in query.parts):
+            self._acknowledge_counts(Result(lag_seconds=longest_lag(query.parts)))
+
+    def _acknowledge_completed(self, group: str = "") -> None:
+        """Acknowledge, once, that the begin is complete; `group` is the bookmark of the group, if there was one."""
+        if not self._owes_completed:
+            return
+        self._owes_completed = False
+        if group:
+            acknowledge_completed(self._outbox, self._request, group)
+        else:
+            self._outbox.put(self._completed(), (self._sub_id,))
+
+    def _acknowledge_begin(self, lag_seconds: float | None) -> None:
+        """Acknowledge that the begin is complete, without a group."""
+        self._acknowledge_completed()
+        self._acknowledge_counts(Result(lag_seconds=lag_seconds))
+
+    def _acknowledge_counts(self, result: Result) -> None:
+        """Acknowledge the counts, once."""
+        if self._owes_stats:
             self._owes_stats = False
-            result = Result(lag_seconds=longest_lag(query.parts))
             self._outbox.put(ack("stats", self._request.command_id, **result.stats), (self._sub_id,))
 
     def _completed(self) -> bytes:
@@ -469,8 +528,7 @@ class ForwardedSubscription:
             self._taking -= 1
         positions = parse_bookmark(received.bookmark)
         self._seen.note(positions)
-        by_topic = {self._names[log]: held for log, held in positions.items()}
-        self._context.nodes.announcements.note(part.url, by_topic)
+        self._context.nodes.note_shown(part.url, positions)
         self._join_if_level()
 
     def _look_whether_caught_up(self, query: ShardedQuery) -> None:
@@ -487,8 +545,8 @@ class ForwardedSubscription:
                 checksum.fail(SowlineError(received.reason, received.message))
             return
         if received.ack_type == "completed":
-            if self._sharing is not None:
-                self._sharing.note(parse_bookmark(received.bookmark))
+            if self._membership is not None:
+                self._membership.note(parse_bookmark(received.bookmark))
             await self._outlet.complete(part, received)
         part.note_ack(received)
         self._acknowledge(self._query)
@@ -500,6 +558,19 @@ class ForwardedSubscription:
         """Send nothing more, from now on."""
         self._is_stopped = True
         self._leave()
+
+    def held(self) -> HeldView | None:
+        """Stop, and return what the client holds; None if that is unknown."""
+        self.stop()
+        # It replaces another one, and was replaced before it has sent anything: the client still holds the records of
+        # the first.
+        if not self.has_begun:
+            return self._held
+        # Within a snapshot it is unknown which of its records the client has; and so it is after one with a limit.
+        if self.is_querying or self._request.top_n is not None:
+            return None
+        sent = self._outlet.sent if self._membership is None else self._membership.sent
+        return HeldView(self._request, self._topics, {log: dict(of) for log, of in sent.items()})
 
     def _leave(self) -> None:
         """Leave the stream; its messages that wait for the snapshot are read again by the subscription itself."""
@@ -540,19 +611,21 @@ class ForwardedSubscription:
             return "group"
         if not self._going.is_set():
             return "paused"
-        return "paced" if self._is_paced else "live"
+        if self._membership is None:
+            return "paced"
+        return "live" if self._is_member or self._caught_up.is_set() else "catching up"
 
     @property
-    def _is_paced(self) -> bool:
-        asked = self._request
-        return asked.parsed_options.rate is not None or asked.bookmark_range.end is not None
+    def live_topics(self) -> Sequence[str]:
+        """The topics in which it is live now."""
+        return self._topics if self._state == "live" else ()
 
     async def prove(self, request: Request) -> None:
         """Send a checksum of the records that the client should hold; raise if there can't be one."""
         async with self._checking:
             if self._query is None and not self._is_member:
                 raise _not_ready()
-            if not self._going.is_set() or self._is_paced:
+            if not self._going.is_set() or self._membership is None:
                 raise SowlineError(
                     "not supported", "expected a subscription without an end or a rate that is not paused"
                 )
@@ -581,8 +654,8 @@ class ForwardedSubscription:
             self._outlet.flush()
             put_view_checksum(self._outbox, request, checksum.bookmark, checksum.records, checksum.hash)
             self._seen.note(checksum.positions)
-            if self._sharing is not None:
-                self._sharing.note(checksum.positions)
+            if self._membership is not None:
+                self._membership.note(checksum.positions)
         except NodeLost:
             raise _lost() from None
         finally:

@@ -53,6 +53,12 @@ class StreamMembership:
         return self._member is not None
 
     @property
+    def sent(self) -> PositionsByLog:
+        """The positions up to which the client was sent everything."""
+        member = self._member
+        return self._outlet.sent if member is None or member.sink is not None else member.sent
+
+    @property
     def stream(self) -> SharedStream | None:
         """The stream that it is in, or waits for."""
         return self._stream
@@ -113,6 +119,10 @@ class StreamMembership:
         self.settled.set()
         return True
 
+    def note(self, positions: PositionsByLog) -> None:
+        """Note that nodes have sent the client everything up to these positions."""
+        self._outlet.note(positions)
+
     # leaving
 
     async def left(self) -> None:
@@ -149,5 +159,5 @@ class StreamMembership:
         if member is None or not member.is_released:
             return None
         was_sent, member.was_sent = member.was_sent, False
-        sent = member.sent if member.sink is None else self._outlet.sent
+        sent = self.sent
         return sent if self._progress_timer.look(was_sent, sent) else None

@@ -42,7 +42,7 @@ from gateway.query.part import Part
 from gateway.query.seen import SeenPositions, newest
 from gateway.query.sharded_query import ShardedQuery
 from gateway.subscriptions.merged_view import MergedGroupPage, MergedGroupsView, MergedPage, MergedView
-from gateway.subscriptions.past_view import earliest, past_record
+from gateway.subscriptions.past_view import past_record
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_projection
 from sowline.filter import ALL
@@ -192,6 +192,11 @@ class ViewOverNodes:
             return "paused"
         return "catching up" if self._changed.is_set() else "live"
 
+    @property
+    def live_topics(self) -> Sequence[str]:
+        """Its topic, if it is live now."""
+        return (self._topic.name,) if self._state == "live" else ()
+
     async def prove(self, request: Request) -> None:
         """Send the checksum of the view that the client should hold, in order with the messages.
 
@@ -209,10 +214,12 @@ class ViewOverNodes:
 
     async def run(self) -> bytes | None:
         """Serve until cancelled; raise if it can't continue. It never returns: a view has no end."""
+        self._context.subscriptions.add(self)
         try:
             await self._begin()
             await together([self._follow(), self._send_later()])
         finally:
+            self._context.subscriptions.discard(self)
             if self._query is not None:
                 await self._query.close()
         return None
@@ -224,7 +231,7 @@ class ViewOverNodes:
         past: ShardedQuery | None = None
         mark: Mark = None
         if not self._begins_now:
-            past = await self._past(bookmark_range)
+            past = await self._past()
             mark = "reset"
         try:
             if past is not None:
@@ -336,17 +343,17 @@ class ViewOverNodes:
         )
         return bookmark_range.begins_now or is_instead
 
-    async def _past(self, bookmark_range: BookmarkRange) -> ShardedQuery | None:
+    async def _past(self) -> ShardedQuery | None:
         """Return the query of the view at the client's bookmark or time, or None for a new group."""
         options = for_merged_view(self.request.options, live=False)
         fields: dict[str, Any] = {"command": "sow", "options": options}
-        fields["bookmark"] = earliest(self.request.bookmark, bookmark_range)
         if self._window is None:
             # The client may hold more groups than the first ones: it was sent each that has changed.
             fields |= {"top_n": None, "skip_n": None, "order_by": ""}
         request = msgspec.structs.replace(self.request, **fields)
         context = self._context
-        query = ShardedQuery(context.nodes, request, [self._topic.name], self._rights, context.limits, {})
+        topics, at_any = [self._topic.name], {"relays": True}
+        query = ShardedQuery(context.nodes, request, topics, self._rights, context.limits, {}, at_any)
         try:
             await query.begin()
         except SowlineError as error:
@@ -498,7 +505,7 @@ class ViewOverNodes:
     def _note_positions(self, part: Part, bookmark: str) -> None:
         positions = parse_bookmark(bookmark)
         self._positions = newest(self._positions, positions)
-        self._context.nodes.announcements.note(part.url, {self._topic.name: positions.get(self._log, {})})
+        self._context.nodes.note_shown(part.url, positions)
 
     def _take(self, part: Part, step: Sequence[NodeMessage]) -> None:
         """Apply a step of a node, and send the difference, now or later."""

@@ -10,6 +10,7 @@ from query_service.server.new_subscription import subscription_for
 from query_service.server.outcome_commands import OutcomeCommands
 from query_service.server.query_commands import QueryCommands
 from sowline.errors import SowlineError
+from sowline.protocol.command_fields import NODE_FIELDS
 from sowline.protocol.request import FETCH, OUTCOME, WATCH_OUTCOMES, Request
 from sowline.protocol.server_message import failure
 from sowline.serving.access.login_session import LoginSession
@@ -59,10 +60,10 @@ class ServiceCommands(SessionCommands):
 
     def begin(self, request: Request) -> Waiting:
         """Start a command, other than a logon; raise if it is refused."""
-        is_for_gateway = request.merges or request.relays or request.shares or request.sample_n
-        if is_for_gateway and not self._runner.is_of_gateway:
+        if not self._runner.is_of_gateway and any(getattr(request, name) for name in NODE_FIELDS):
             raise SowlineError(
-                "bad request", "expected `merges`, `relays`, `shares` and `sample_n` only from a gateway"
+                "bad request",
+                f"expected {', '.join(f'`{name}`' for name in NODE_FIELDS)} only from a gateway",
             )
         return self._when_fresh(request) if request.demands_fresh else self._begin(request)
 

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from fanout.engine.delivery import Form
 from query_service.context import ServiceContext
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
@@ -12,7 +13,9 @@ from query_service.query.read_request import ReadRequest
 from query_service.query.timeline_read import TimelineRequest, timeline_request_of
 from query_service.subscriptions.bookmark_resolver import check_newest, wait_for_past, wait_for_replica
 from query_service.subscriptions.query_at_bookmark import query_at
+from query_service.subscriptions.replacement import ReplacementQuery, held_records
 from sowline.errors import SowlineError
+from sowline.model.bookmark import format_bookmark
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import message
 from sowline.serving.outbox.group import (
@@ -22,8 +25,17 @@ from sowline.serving.outbox.group import (
     send_group,
     send_timeline,
 )
+from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.running_queries import RunningQueries
+
+
+class LeavingRecords(NamedTuple):
+    """How a gateway gets the records that its client should drop."""
+
+    outbox: Outbox
+    sub_id: str
+    form: Form
 
 
 class QueryCommands:
@@ -40,6 +52,9 @@ class QueryCommands:
     def sow(self, request: Request, checked: ReadRequest) -> None:
         """Start a query; without a bookmark it is of the current records."""
         self._running.check_limit()
+        if request.replaces:
+            self._running.start(request, partial(self._run_difference, request, checked))
+            return
         query = query_at(self._context, request, checked)
         if request.sample_n and isinstance(query, Query):
             query.range_of = partial(self._fetched_range, request)
@@ -78,6 +93,21 @@ class QueryCommands:
             )
         skip = request.skip_n or 0
         fetched.set_result((skip, skip + request.top_n))
+
+    async def _run_difference(self, request: Request, checked: ReadRequest) -> None:
+        """Answer with what differs from the records that the client of a gateway holds: first those that leave."""
+        topics, selection = checked
+        held = await held_records(self._context.state, request.replaces, self._runner.rights)
+        query = ReplacementQuery(self._context, held, topics, selection)
+        await query.begin()
+        bookmark = format_bookmark(query.compared)
+        matches = query.result.topic_matches
+        acknowledge_processed(self._outbox, request, bookmark=bookmark, topic_matches=matches)
+        if selection.options.oof:
+            to = LeavingRecords(self._outbox, request.id_of_query, Form.of(selection.options))
+            await query.send_leaving(to, has_group=True)
+        await send_group(self._outbox, request, query)
+        acknowledge(self._outbox, request, query.bookmark, query.result)
 
     def explain(self, request: Request, checked: ReadRequest) -> None:
         """Start to determine the access path of a query."""

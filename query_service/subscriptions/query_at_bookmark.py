@@ -34,17 +34,18 @@ from sowline.serving.refusal import no_sow
 def query_at(context: ServiceContext, request: Request, asked: ReadRequest) -> Query | GroupedQuery:
     """Return the query for a request: of the current records, of a time or of a bookmark.
 
+    A gateway that `relays` may also ask for the start of a view: the bookmark may be a list, or `epoch`.
+
     Raise `no sow`, `invalid bookmark`, `no history` or `no documents`.
     """
     topics, selection = asked
     bookmark_range = bookmark_range_of(request, topics) if request.bookmark else BookmarkRange()
     if not any(topic.definition.has_sow for topic in topics):
         raise no_sow(topics[0].definition.name)
-    if (
-        bookmark_range.end is not None
-        or len(bookmark_range.starts) > 1
-        or not isinstance(bookmark_range.starts[0], dict)
-    ):
+    [start, *more] = bookmark_range.starts
+    is_of_positions = isinstance(start, dict) and not more
+    is_start = bookmark_range.is_return if request.relays else is_of_positions
+    if bookmark_range.end is not None or not is_start:
         return query_of(request, asked, context.limits)
     check_documents(selection.options, topics)
     if selection.options.projection:

@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 
-from fanout.engine.delivery import whole_payload
-from fanout.live.change_message import put_payload
 from fanout.live.progress import ProgressTimer
 from fanout.live.request_checks import GONE
 from query_service.context import ServiceContext
@@ -299,7 +297,8 @@ class RecordSubscription:
         self._find_end()
         self._acknowledge()
         if isinstance(query, ReplacementQuery) and self._selection.options.oof:
-            await self._send_leaving(query)
+            # The messages belong to the same step as a group that follows.
+            await query.send_leaving(self._live.first, has_group=self._request.has_snapshot)
         if self._request.has_snapshot:
             await self._send_group(query, mark)
         else:
@@ -311,28 +310,14 @@ class RecordSubscription:
         # Without a snapshot, a client was sent only the records that changed. A group of the records that it lacks
         # can't be computed, so it gets the whole group as a reset (test_plain_subscriptions).
         if self._held is not None and (self._held.is_complete or not self._request.has_snapshot):
-            replacement = ReplacementQuery(
-                self._held, self._topics, self._selection, context.limits, context.kafka
-            )
+            replacement = ReplacementQuery(context, self._held, self._topics, self._selection)
             self._query = replacement
             with contextlib.suppress(BookmarkExpired):
-                await replacement.evaluate()
+                await replacement.begin()
                 return replacement, "replace"
         self._query = query = self._new_query()
         await query.begin()
         return query, "reset"
-
-    async def _send_leaving(self, query: ReplacementQuery) -> None:
-        """Send which records the client should drop; if a group follows, they belong to the same step."""
-        request, to = self._request, self._live.first
-        for number, (topic, key, delivery) in enumerate(query.leaving, 1):
-            await self._outbox.wait_turn()
-            # All messages of a step but the last one have the bookmark before the step. A client that loses its
-            # connection within the step resumes before it, and gets the whole step again.
-            more = request.has_snapshot or number < len(query.leaving)
-            payload = whole_payload(key, delivery, to.form, None)
-            bookmark = query.bookmark_before if more else query.bookmark
-            put_payload(to, topic, payload, bookmark, more=more)
 
     def _acknowledge(self) -> None:
         self.has_begun = True

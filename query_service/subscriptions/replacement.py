@@ -7,19 +7,25 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import structs
 
+from fanout.engine.delivery import whole_payload
 from fanout.engine.subscription import MATCH, OOF, ChangeView, Delivery, entitled, is_sent_before, left
+from fanout.live.change_message import Recipient, put_payload
+from query_service.context import ServiceContext
 from query_service.index.access_path import NO_ROWS
 from query_service.index.rows import RowNumbers
 from query_service.query.query import Query
-from query_service.query.read_request import live_filter
+from query_service.query.read_request import bookmark_range_of, live_filter, read_request_of
 from query_service.query.selection import Selection
 from query_service.query.topic_slice import TopicSlice
+from query_service.subscriptions.bookmark_resolver import wait_for_replica
 from query_service.subscriptions.catch_up import changes_since
-from query_service.topics.state import TopicState
-from sowline.config.kafka_options import KafkaConfig
+from query_service.topics.state import ServedTopics, TopicState
+from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.protocol.change import Change
-from sowline.serving.result import QueryLimits
+from sowline.protocol.request import read_request
+from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.worker_thread import bytes_to_read, in_worker_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,26 @@ class HeldRecords:
         return self.selection.top_n is None and is_sent_before(self.selection.filter)
 
 
+async def held_records(state: ServedTopics, text: bytes, rights: Rights) -> HeldRecords:
+    """Return the records that the client of a gateway holds, from the `sow` that finds them at the client's bookmark.
+
+    Raise `bookmark_expired` if they are unknown.
+    """
+    request = read_request(text)
+    topics, selection = await in_worker_thread(
+        bytes_to_read(request), read_request_of, state, request, rights
+    )
+    (positions,) = bookmark_range_of(request, topics).starts
+    assert isinstance(positions, dict), "gateways send positions"
+    held = HeldRecords(topics, selection, positions, is_complete=True)
+    if not held.is_certain:
+        raise SowlineError(
+            "bookmark_expired",
+            "the records that the replaced subscription has sent are unknown, because its filter depends on the time",
+        )
+    return held
+
+
 class Leaving(NamedTuple):
     """A record that the client holds and that the new selection does not contain."""
 
@@ -51,24 +77,18 @@ class Leaving(NamedTuple):
 class ReplacementQuery(Query):
     """The records of one instant that the new selection contains and the client does not hold.
 
-    `leaving` are the records of the reverse. Call `evaluate`, then use it like any other query.
+    `leaving` are the records of the reverse. `begin` it, then use it like any other query.
     """
 
     def __init__(
-        self,
-        held: HeldRecords,
-        topics: list[TopicState],
-        selection: Selection,
-        limits: QueryLimits,
-        kafka: KafkaConfig,
+        self, context: ServiceContext, held: HeldRecords, topics: list[TopicState], selection: Selection
     ) -> None:
-        super().__init__(topics, selection, limits)
+        super().__init__(topics, selection, context.limits)
+        self._context = context
         self._held = held
         self._before = Query(
-            held.topics, Selection(held.selection.filter, sow_keys=held.selection.sow_keys), limits
+            held.topics, Selection(held.selection.filter, sow_keys=held.selection.sow_keys), context.limits
         )
-        self._kafka = kafka
-        self._undo_max = limits.undo_max
         self._matching: dict[str, RowNumbers] = {}
         self._held_rows: dict[str, RowNumbers] = {}
         self.leaving: list[Leaving] = []
@@ -78,11 +98,19 @@ class ReplacementQuery(Query):
         """The bookmark of the records that the client holds."""
         return format_bookmark(self._held.positions)
 
-    async def evaluate(self) -> None:
+    @property
+    def compared(self) -> PositionsByLog:
+        """The positions of the instant in all topics: those of the client's records, too."""
+        return {**self._before.positions, **self.positions}
+
+    async def begin(self) -> None:
         """Take the instant, and compare both selections at it.
 
-        Raise `BookmarkExpired` if the changes since the client's bookmark are no longer available.
+        Raise `BookmarkExpired` if the changes since the client's bookmark are no longer available, and `behind`.
         """
+        for topic in self._held.topics:
+            # Another replica may have sent the client what it holds.
+            await wait_for_replica(self._context.state, topic, self._held.positions[topic.definition.log])
         changes = await self._begin_together()
         changed = {
             topic.definition.name: _Changed.of(topic, found)
@@ -111,7 +139,7 @@ class ReplacementQuery(Query):
             await self._before.prepare()
             # Both queries must begin at the instant up to which these changes are known, so nothing is awaited after
             # this line. Otherwise a record that changed in between would be in neither.
-            changes = await changes_since(self._kafka, positions, self._undo_max)
+            changes = await changes_since(self._context.kafka, positions, self._context.limits.undo_max)
             if self.is_prepared and self._before.is_prepared:
                 self.begin_now()
                 self._before.begin_now()
@@ -139,6 +167,16 @@ class ReplacementQuery(Query):
                 if (entitlement := self._held.selection.entitled.get(topic.definition.name)) is not None:
                     delivery = entitled(delivery, entitlement)
                 self.leaving.append(Leaving(topic.definition.name, key, delivery))
+
+    async def send_leaving(self, to: Recipient, *, has_group: bool) -> None:
+        """Send which records the client should drop, as fast as it reads; a group may follow."""
+        for number, (topic, key, delivery) in enumerate(self.leaving, 1):
+            await to.outbox.wait_turn()
+            # All messages of a step but the last one have the bookmark before the step. A client that loses its
+            # connection within the step resumes before it, and gets the whole step again.
+            more = has_group or number < len(self.leaving)
+            payload = whole_payload(key, delivery, to.form, None)
+            put_payload(to, topic, payload, self.bookmark_before if more else self.bookmark, more=more)
 
     def _slice_of(self, topic: TopicState) -> TopicSlice:
         return TopicSlice.of(topic, replace(self._selection, top_n=None, skip_n=0))

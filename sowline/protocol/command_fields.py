@@ -5,7 +5,7 @@ The protocol description is made from these tables (`python -m deploy.protocol`)
 
 from typing import NamedTuple
 
-NODE_FIELDS = ("merges", "relays", "sample_n", "shares")
+NODE_FIELDS = ("merges", "relays", "replaces", "sample_n", "shares")
 """The fields that only gateways set, in what they ask of query services. No client description has them."""
 
 

@@ -183,7 +183,7 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     merges: bool = False
     """Whether a gateway asks, which merges the answer with those of other query services."""
     relays: bool = False
-    """Whether a gateway asks, which makes the client's messages itself from whole changes."""
+    """Whether a gateway asks, which makes the messages of the client's subscription itself."""
     shares: bool = False
     """Whether a gateway asks, which passes the messages of the subscription on to several clients."""
     sample_n: int = 0
@@ -191,6 +191,8 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
 
     The service first sends what the samples are sorted by, then waits for `fetch`.
     """
+    replaces: msgspec.Raw = msgspec.Raw(b"")
+    """The `sow` at a bookmark that finds what the client of a gateway holds. The answer is the difference from it."""
 
     @property
     def acks(self) -> frozenset[str]:

@@ -3,14 +3,13 @@
 import asyncio
 import contextlib
 from random import Random
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-import httpx2
 import orjson
 
 from gateway.context import GatewayContext
-from gateway.nodes.announcements import ANSWER_SECONDS_MAX, Announcements
+from gateway.nodes.announcements import Announcements
+from gateway.nodes.connections import NodeLost
 from gateway.nodes.http import NodeHttp
 from gateway.nodes.node_set import NodeSet
 from gateway.server.commands import GatewayCommands
@@ -70,7 +69,7 @@ class Layout(NamedTuple):
 
 
 class PlayedAnnouncements:
-    """What `Announcements` uses of its HTTP client: it returns what the HTTP API of the nodes returns."""
+    """What `Announcements` uses of `NodeHttp`: it returns what the HTTP API of the nodes returns."""
 
     def __init__(self, gateway: str, chance: Random, network: Network, faults: frozenset[str]) -> None:
         self._gateway = gateway
@@ -78,19 +77,19 @@ class PlayedAnnouncements:
         self._network = network
         self._faults = faults
 
-    async def get(self, url: str, headers: Any) -> Any:
-        """Return what a node answers, or raise an error of the HTTP client."""
-        node = self._network.node_at(url.removesuffix("/v1/topics"), self._gateway)
+    async def announced(self, url: str, seconds_max: float) -> bytes:
+        """Return what a node answers; raise `NodeLost`."""
+        node = self._network.node_at(url, self._gateway)
         if node is None:
-            raise httpx2.ConnectError("refused")
+            raise NodeLost("refused")
         is_late = "late announcements" in self._faults and not self._network.is_calm
         if node.is_stalled or (is_late and self._chance.random() < 0.2):
-            await asyncio.sleep(ANSWER_SECONDS_MAX)
-            raise httpx2.ReadTimeout("late")
+            await asyncio.sleep(seconds_max)
+            raise NodeLost("late")
         answer = announced(node)
         if is_late and self._chance.random() < 0.5:
             await asyncio.sleep(self._chance.choice(LATE_SECONDS))
-        return SimpleNamespace(raise_for_status=lambda: None, json=lambda: orjson.loads(answer))
+        return answer
 
 
 def announced(node: QueryService) -> bytes:
@@ -120,13 +119,13 @@ class PlayedGateway:
         """Start the process, which knows nothing of the one before."""
         self._trace(self.name, "starts")
         self.is_dead = False
-        announcements = Announcements(self._network.urls, Credentials())
+        announcements = Announcements(self._network.urls, self._http)
         definitions = {topic.name: topic for topic in self._topics.topics}
         pool = PlayedPool(self._network, self.name)
         nodes = NodeSet(definitions, announcements, pool, Random(self._chance.random()))
         self.context = GatewayContext.of(nodes, NodeHttp(Credentials()), QueryLimits(), {})
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(announcements._follow(self._http, url)) for url in self._network.urls]
+        self._tasks = [loop.create_task(announcements._follow(url)) for url in self._network.urls]
 
     def new_session(self, outbox: Outbox) -> Session:
         """Return the session of a client that has connected."""

@@ -8,10 +8,12 @@ import gc
 import json
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from socket import IPPROTO_TCP
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
+import pytest
 import uvicorn
 
 from deploy.ports import free_port
@@ -42,6 +44,7 @@ from tests.unit.query_service.sessions import Server, one_by_one
 
 Json = dict[str, Any]
 HOST = "127.0.0.1"
+TCP_REPAIR = 19
 SECONDS_MAX = 20.0
 
 
@@ -89,6 +92,18 @@ class Node:
             self.server.take(event, partition)
             self.context.destination.take({("orders.changes", partition): portions})
 
+    def forget_connections(self) -> None:
+        """End all connections without a word, as a host does that loses power, and answer new ones."""
+        assert self._uvicorn is not None
+        for protocol in list(self._uvicorn.server_state.connections):
+            if protocol.transport is not None:
+                tcp = protocol.transport.get_extra_info("socket")
+                try:
+                    tcp.setsockopt(IPPROTO_TCP, TCP_REPAIR, 1)
+                except PermissionError:
+                    pytest.skip("needs the capability CAP_NET_ADMIN to end a connection without a reset")
+                protocol.transport.abort()
+
     async def stop(self) -> None:
         """Cut all connections, and answer no more."""
         if self._uvicorn is None or self._serving is None:
@@ -109,8 +124,8 @@ class Rig:
         self.nodes = list(nodes)
         self.whole = Server(partitions, limits=limits, **options)
         self.limits = limits
-        self.node_set = NodeSet({}, Announcements([], Credentials()), ConnectionPool(Credentials()))
         self.http = NodeHttp(Credentials())
+        self.node_set = NodeSet({}, Announcements([], self.http), ConnectionPool(Credentials()))
         self.sessions: list[Session] = []
 
     def loaded(self) -> "Rig":
@@ -134,7 +149,7 @@ class Rig:
             # All at once: a server looks only now and then whether it should end.
             stack.push_async_callback(self._stop)
             await asyncio.gather(*(node.start() for node in self.nodes))
-            announcements = Announcements([node.url for node in self.nodes], Credentials())
+            announcements = Announcements([node.url for node in self.nodes], self.http)
             topics = {topic.name: topic for topic in self.whole.topics.topics}
             self.node_set = NodeSet(topics, announcements, ConnectionPool(Credentials()))
             self.context = GatewayContext.of(self.node_set, self.http, self.limits, {})

@@ -86,7 +86,7 @@ class Server:
         correlation: str | None = None,
     ) -> Position:
         """Apply one change: a record's new body, or the end of the record named `key`."""
-        sow = sow_key(DOMAIN, str(key if body is None else body["id"]))
+        sow = self.topic.definition.key_rule.sow_key(str(key if body is None else body["id"]))
         text = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         return self._put(sow, text, partition, step, correlation)
 

@@ -48,6 +48,21 @@ def test_each_partition_is_answered_once(nodes: list[frozenset[int]]) -> None:
     assert all(route.share == route.node.share(["orders"]) for route in found)
 
 
+@given(held, st.frozensets(st.integers(0, 3), min_size=1))
+@example([frozenset({0, 1}), frozenset({1, 2})], frozenset({0, 2}))
+def test_only_needed_partitions_are_answered(nodes: list[frozenset[int]], numbers: frozenset[int]) -> None:
+    """Each once; nodes may overlap in others, which may also be missing."""
+    announced = [node(f"n{number}", held) for number, held in enumerate(nodes)]
+    needed = frozenset(("orders", number) for number in numbers)
+    if not can_be_covered([held & numbers for held in nodes], numbers):
+        with pytest.raises(SowlineError, match=r"these partitions now|overlap"):
+            routes(announced, {"orders": 4}, by_url, needed=needed)
+        return
+    found = routes(announced, {"orders": 4}, by_url, needed=needed)
+    assert sorted(one for route in found for one in route.share) == sorted(needed)
+    assert all(route.share == route.node.share(["orders"]) & needed for route in found)
+
+
 @given(held)
 @example([frozenset({0, 1, 2}), frozenset({2, 3})])
 def test_a_partial_answer_has_each_partition_once(nodes: list[frozenset[int]]) -> None:
@@ -65,10 +80,10 @@ def test_a_partial_answer_has_each_partition_once(nodes: list[frozenset[int]]) -
         assert len(answered) >= max(map(len, nodes))
 
 
-def can_be_covered(nodes: list[frozenset[int]]) -> bool:
-    """Return whether some of the nodes hold each of four partitions once."""
+def can_be_covered(nodes: list[frozenset[int]], numbers: frozenset[int] = frozenset(range(4))) -> bool:
+    """Return whether some of the nodes hold each of these partitions once, and no others."""
     return any(
-        sum(map(len, some)) == 4 and len(frozenset().union(*some)) == 4
+        sum(map(len, some)) == len(numbers) and frozenset().union(*some) == numbers
         for count in range(1, 5)
         for some in combinations(nodes, count)
     )

@@ -11,11 +11,13 @@ import orjson
 import pytest
 
 from fanout.engine.groups import GroupStates
+from gateway.nodes import failover
 from gateway.nodes.routing import Announcement, Route
 from gateway.query.part import Batch, Part
 from gateway.query.sharded_query import ShardedQuery
 from sowline.expressions.projection import parse_grouping, parse_projection
 from sowline.filter import compile_filter
+from sowline.model.key import partition_of
 from sowline.model.select import parse_select
 from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
@@ -162,6 +164,70 @@ async def test_a_user_sees_what_one_query_service_shows(rights: Rights) -> None:
                 expected[2].sort()
                 got[2].sort()
             assert got == expected, request
+
+
+SUPPLIED = "{name: orders, key: {from: kafka_key}, partitions: 4}"
+LOOK_UPS: list[Json] = [
+    {"sow_keys": ["1"]},
+    {"sow_keys": "1,2,3,nosuch,2"},
+    {"sow_keys": ["nosuch"]},
+    {"sow_keys": [str(number) for number in range(60)], "order_by": "/v", "top_n": 5, "skip_n": 1},
+    {"sow_keys": ["4", "5"], "filter": "/g = 1"},
+    {"sow_keys": ["4", "5"], "options": "projection=[COUNT(1) AS /n]"},
+    {"sow_keys": ["4", "5"], "options": "partial"},
+    {"sow_keys": ["4"], "topic": "^ord.*"},
+    {"sow_keys": ["4"], "filter": "/v >"},
+    {"sow_keys": ["4"], "at_least": "orders:9@5"},
+    {"sow_keys": [f"many {number}" for number in range(2000)] + ["1"]},
+]
+
+
+@pytest.mark.parametrize("rights", [EVERYTHING, RIGHTS[0]], ids=["everything", "some"])
+async def test_a_look_up_by_supplied_keys_is_that_of_one_query_service(rights: Rights) -> None:
+    """Only nodes that hold the keys are asked: records, counts and bookmarks stay the same."""
+    async with rig(["0/4", "1/4", "2/4", "3/4"], definition=SUPPLIED) as made:
+        fill(made, random.Random(2))
+        gateway, whole = made.client(rights), made.whole_client(rights)
+        for request in LOOK_UPS:
+            # The gateway knows how far each node is.
+            await gateway.ask("sow", top_n=0)
+            expected = comparable(await whole.ask("sow", **request))
+            got = comparable(await gateway.ask("sow", **request))
+            if "order_by" not in request:
+                expected[2].sort()
+                got[2].sort()
+            assert got == expected, request
+
+
+async def test_a_look_up_by_supplied_keys_asks_only_the_nodes_that_hold_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without the others, it is answered; a key of a missing one names its partition only."""
+    monkeypatch.setattr(failover, "FAILOVER_SECONDS", 0.2)
+    async with rig(["0/2", "1/2"], definition=SUPPLIED) as made:
+        for number in range(40):
+            made.put({"id": number, "v": 1})
+        client = made.client()
+        before = (await client.ask("sow", top_n=0))[0]["bookmark"]
+        gone = made.nodes[1].server.topic.partitions.keys()
+        mine = [str(number) for number in range(40) if partition_of(str(number), 4) not in gone]
+        lost = next(str(number) for number in range(40) if partition_of(str(number), 4) in gone)
+        await made.nodes[1].stop()
+        answer = await client.ask("sow", sow_keys=mine)
+        assert answer[-1]["topic_matches"] == answer[-1]["matches"] == len(mine)
+        # A partition whose node is away has the position that this client has seen.
+        assert answer[0]["bookmark"] == before
+        answer = await client.ask("explain", command_id="2", sow_keys=mine, ack_type="completed")
+        (explained,) = answer[0]["access_paths"]
+        assert (explained["shard"], explained["access_path"]) == ("0/2", "sow keys")
+        answer = await client.ask("sow", sow_keys=[mine[0], lost], options="partial")
+        assert [message["missing"] for message in answer if message["command"] == "group_begin"] == [
+            {"orders": [partition_of(lost, 4)]}
+        ]
+        (refused,) = await client.ask("sow", sow_keys=[mine[0], lost])
+        assert f"partitions now: orders {partition_of(lost, 4)}." in refused["message"]
+        (refused,) = await client.ask("sow", sow_keys=mine, filter="/v = 1", bookmark=before)
+        assert refused["reason"] == "shard unavailable"
 
 
 async def test_limits_count_after_the_merge() -> None:

@@ -2,12 +2,13 @@
 
 import asyncio
 import random
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, cast
 
 import pytest
 
-from gateway.nodes import failover
+from gateway.nodes import connections, failover
 from sowline.filter import compile_filter
 from sowline.model.bookmark import format_bookmark, parse_bookmark
 from sowline.model.key import hash_of
@@ -80,6 +81,23 @@ async def test_a_node_is_lost_under_load() -> None:
             wanted = matching(made, lambda record: record["v"] > 4)
             await mine.until(lambda wanted=wanted: mine.held == wanted, f"seed {seed}, turn {turn}")
         assert not any(one.get("reason") == "shard unavailable" for one in mine.messages)
+
+
+@pytest.mark.parametrize("options", ["oof", "oof,rate=1000"])
+async def test_a_node_that_has_forgotten_its_connections(
+    options: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sends nothing, not even a reset, and answers new connections: subscriptions continue there."""
+    monkeypatch.setattr(connections, "PROBE_AFTER_SECONDS", 1)
+    async with rig(["0/1"]) as made, subscriber(made) as mine:
+        mine.send("sow_and_subscribe", options=options, bookmark="now", ack_type="processed,completed")
+        await mine.until(lambda: len(mine.acks()) == 2)
+        made.put({"id": 1, "v": 1})
+        await mine.until(lambda: mine.held == matching(made))
+        made.nodes[0].forget_connections()
+        made.put({"id": 2, "v": 1})
+        await mine.until(lambda: mine.held == matching(made))
+        assert mine.acks() == [("processed", ""), ("completed", "")]
 
 
 async def test_the_number_of_shards_changes_under_load() -> None:
@@ -183,8 +201,74 @@ async def test_rights_of_a_subscriber() -> None:
         assert all(one["data"]["v"] > 4 for one in mine.messages if one["command"] == "publish")
 
 
+REPLACED: list[Json] = [
+    {"filter": "/v < 5"},
+    {"filter": "/v < 5", "command": "sow_and_delta_subscribe", "options": "conflation=1h"},
+    {"sow_keys": ["15178519319658293642", "7087513560840384718"], "options": "select=[-/v]"},
+    {"filter": "/v < 5", "command": "subscribe"},
+    {"top_n": 3},
+    {"filter": "/v < UNIX_TIMESTAMP()"},
+]
+REPLACING: list[Json] = [
+    {"filter": "/v > 2", "options": "oof"},
+    {"filter": "/v > 2", "options": "oof", "order_by": "/v DESC", "top_n": 4},
+    {"filter": "/v > 2", "options": "no_sowkey,oof,conflation=1h", "topic": "^ord.*"},
+    {"filter": "/v > 2", "options": ""},
+    {"options": "oof,select=[-/v]", "batch_size": 7},
+    {"filter": "/v > 2", "command": "subscribe", "options": "oof"},
+    {"filter": "/v > 2", "command": "delta_subscribe", "options": "oof,timestamp"},
+]
+
+
+@pytest.mark.parametrize("now", range(len(REPLACING)))
+@pytest.mark.parametrize("before", range(len(REPLACED)))
+async def test_a_replacement_is_that_of_one_query_service(before: int, now: int) -> None:
+    """What leaves, what the group has, marks, bookmarks, counts: also of records that have changed meanwhile."""
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    async with rig(["0/3", "1/3", "2/3"]) as made:
+        for _ in range(60):
+            change(made, chance)
+        clients = made.whole_client(), made.client()
+        with made.patched():
+            for client in clients:
+                first = {"command": "sow_and_subscribe", "sub_id": "mine", "ack_type": "completed"}
+                await client.ask(**first | REPLACED[before])
+            for client in clients:
+                await client.ask("pause", command_id="2", topic=None, sub_id="mine", ack_type="completed")
+            for _ in range(30):
+                change(made, chance)
+            answers = []
+            for client in clients:
+                second = {"command": "sow_and_subscribe", "sub_id": "mine", "command_id": "3"}
+                asked = second | REPLACING[now]
+                asked["options"] = ",".join(filter(None, [asked["options"], "replace"]))
+                asked["ack_type"] = "processed,completed"
+                if asked["command"].startswith("sow"):
+                    asked["ack_type"] += ",stats"
+                answers.append(comparable(await client.ask(**asked)))
+            clients[0].session.close()
+            assert answers[1] == answers[0], f"seed {seed}"
+
+
+def comparable(messages: list[Json]) -> Any:
+    """Return the messages of a replacement, without the order of those of several nodes."""
+    kinds = [message["command"] for message in messages if message["command"] != "sow"]
+    leaving = [message for message in messages if message["command"] == "oof"]
+    # The last one may end the step.
+    ends = [(message.pop("more", False), message.pop("bookmark")) for message in leaving]
+    records = [str(one) for message in messages if message["command"] == "sow" for one in message["records"]]
+    others = [message for message in messages if message["command"] not in ("oof", "sow")]
+    return kinds, sorted(map(str, leaving)), ends, sorted(records), others
+
+
+def has_groups(mine: Subscriber, count: int) -> bool:
+    """Return whether a client was sent so many groups."""
+    return [one["command"] for one in mine.messages].count("group_end") == count
+
+
 async def test_a_subscription_replaces_another() -> None:
-    """With a new group, which has all that the client should hold from then on."""
+    """While changes come, twice in a row: the client holds all that it asks for last."""
     chance = random.Random(7)
     async with (
         rig(["0/2", "1/2"]) as made,
@@ -193,12 +277,20 @@ async def test_a_subscription_replaces_another() -> None:
         for _ in range(40):
             change(made, chance)
         await mine.until(lambda: mine.held == matching(made, lambda record: record["v"] < 5))
-        mine.send("sow_and_subscribe", filter="/v > 2", options="oof,replace")
-        for _ in range(20):
-            change(made, chance)
-        await mine.until(lambda: mine.held == matching(made, lambda record: record["v"] > 2))
+        for turn in range(5):
+            # Within its group it is unknown what the client holds.
+            await mine.until(partial(has_groups, mine, turn + 1))
+            bound = chance.randrange(9)
+            mine.send("sow_and_subscribe", filter="/v = 9", options="oof,replace")
+            mine.send("sow_and_subscribe", filter=f"/v > {bound}", options="oof,replace")
+            for number in range(40):
+                change(made, chance)
+                if number % 5 == 0:
+                    await asyncio.sleep(0)
+            await mine.until(lambda: mine.held == matching(made, lambda record: record["v"] > bound))  # noqa: B023
         begins = [message for message in mine.messages if message["command"] == "group_begin"]
-        assert [bool(begin.get("reset")) for begin in begins] == [False, True]
+        assert [bool(begin.get("replace")) for begin in begins] == [False, *[True] * 5]
+        assert mine.acks().count(("processed", "replaced")) == 5
 
 
 @pytest.mark.parametrize("command", ["subscribe", "delta_subscribe"])
@@ -340,6 +432,41 @@ async def test_a_client_that_does_not_read_slows_only_itself() -> None:
         await mine.until(lambda: {record["v"] for record in mine.held.values()} == set(range(2950, 3000)))
         assert slow.session.outbox.unsent_bytes < 2 << 20
         slow.session.close()
+
+
+async def test_live_subscriptions_are_counted() -> None:
+    """To records and to views; not those that are paused, have a rate, or have ended."""
+    async with rig(["0/2", "1/2"]) as made, AsyncExitStack() as stack:
+        for number in range(5):
+            made.put({"id": number, "v": 1})
+        bookmark = (await made.client().ask("sow", top_n=0))[0]["bookmark"]
+        found = [
+            await stack.enter_async_context(
+                subscriber(made, **{"command": "sow_and_subscribe", "ack_type": "completed"} | request)
+            )
+            for request in (
+                {},
+                {"options": "conflation=20ms"},
+                {"bookmark": bookmark},
+                {"topic": "^ord.*"},
+                {"top_n": 2, "skip_n": 0},
+                {"options": "grouping=[/v],projection=[/v,COUNT(1) AS /n]"},
+                {"bookmark": bookmark, "options": "rate=100"},
+            )
+        ]
+        for mine in found:
+            await mine.until(lambda: bool(mine.acks()))  # noqa: B023
+        live = made.context.live_subscriptions
+        assert live() == {"orders": 6}
+        for mine, command in ((found[0], "pause"), (found[4], "pause"), (found[3], "unsubscribe")):
+            mine.send(command, command_id="2", topic="", ack_type="processed")
+        for mine in (found[0], found[3], found[4]):
+            await mine.until(lambda: ("processed", "") in mine.acks())  # noqa: B023
+        assert live() == {"orders": 3}
+        found[0].send("resume", command_id="3", topic="", ack_type="completed")
+        made.put({"id": 1, "v": 2})
+        await found[0].until(lambda: any(one["command"] == "publish" for one in found[0].messages))
+        assert live() == {"orders": 4}
 
 
 @pytest.mark.parametrize("command", ["subscribe", "sow_and_subscribe"])

@@ -171,6 +171,41 @@ async def test_a_client_comes_back_with_its_bookmark(kind: str) -> None:
             await settled(again, made, KINDS[kind])
 
 
+@pytest.mark.parametrize("start", ["epoch", "list", "epoch in a list", "now in a list"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_view_starts_where_that_of_one_query_service_does(kind: str, start: str) -> None:
+    """At any start: the difference up to now is the same, and so are its bookmarks."""
+    chance = random.Random(f"{kind} {start}")
+    async with rig(["0/3", "1/3", "2/3"]) as made:
+        changes(made, chance, 20)
+        early = dict(made.whole.topic.positions)
+        changes(made, chance, 20)
+        late = made.whole.topic.positions
+        mixed = [
+            {number: (early, late)[bool(number % 2) is odd][number] for number in late}
+            for odd in (True, False)
+        ]
+        one, other = (format_bookmark({"orders": positions}) for positions in mixed)
+        bookmark: Any = {
+            "epoch": "epoch",
+            "list": [one, other],
+            "epoch in a list": [one, "epoch"],
+            "now in a list": ["now", other],
+        }[start]
+        changes(made, chance, 20)
+        whole, gateway = made.whole_client(), made.client()
+        fields = {**KINDS[kind], "bookmark": bookmark, "ack_type": "processed,completed"}
+        with made.patched(), made.whole.patched():
+            expected = await whole.ask("sow_and_subscribe", **fields)
+            got = await gateway.ask("sow_and_subscribe", **fields)
+        whole.session.close()
+        assert expected[-1]["status"] == "success", expected
+        assert steps(got) == steps(expected)
+        assert [one for one in got if one["command"] == "ack"] == [
+            one for one in expected if one["command"] == "ack"
+        ]
+
+
 async def test_a_client_that_comes_back_does_not_go_back() -> None:
     """Its bookmark is of a replica that is ahead; the one that it is shown then waits until it is as far."""
     async with rig(["0/1", "0/1"]) as made:
