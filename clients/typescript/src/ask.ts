@@ -1,7 +1,7 @@
 /** The request of a query or subscription, and the commands that send it. */
 
 import { bookmarkText, isReturn, rangeText, splitRange, type Bookmark } from "./bookmark.js";
-import type { ClientMessage } from "./frames.js";
+import type { Command } from "./message.js";
 import { hasOption, optionValue, withPause } from "./options.js";
 
 /** What a subscription asks for besides its topic; a replacement has it too. docs/client.md describes each. */
@@ -111,7 +111,7 @@ export class Ask {
   }
 
   /** Return the command in the form that is sent. */
-  request(id: string): ClientMessage {
+  request(id: string): Command {
     const { reading } = this;
     return {
       command: this.command,
@@ -134,7 +134,7 @@ export class Ask {
   }
 
   /** Return the command that replaces the subscription with this id by this request. */
-  replacement(id: string, commandId: string): ClientMessage {
+  replacement(id: string, commandId: string): Command {
     const options = ["replace", this.options].filter((text) => text !== "").join(",");
     return { ...this.request(commandId), sub_id: id, query_id: id, options };
   }

@@ -3,8 +3,8 @@
 import type { Connection } from "./connection.js";
 import { Deferred } from "./deferred.js";
 import { SowlineError } from "./errors.js";
-import type { AckMessage, ClientMessage, ServerMessage } from "./frames.js";
-import { errorOf } from "./message.js";
+import type { Ack, ServerMessage } from "./frames.js";
+import { errorOf, type Command } from "./message.js";
 
 interface Call {
   readonly lastAck: string;
@@ -24,7 +24,7 @@ export class Calls {
    * asks for. If the connection is lost before that, it fails with `disconnected`: a command that writes may have been
    * executed.
    */
-  async call(command: ClientMessage, ...acks: readonly AckMessage["ack_type"][]): Promise<ServerMessage[]> {
+  async call(command: Command, ...acks: readonly Ack["ack_type"][]): Promise<ServerMessage[]> {
     await this.connection.untilOpen();
     const id = `c${++this.#made}`;
     const answer = new Deferred<ServerMessage[]>();
@@ -40,15 +40,15 @@ export class Calls {
 
   receive(frame: ServerMessage): void {
     if ("sids" in frame || this.#byId.size === 0) return;
-    const id = "command_id" in frame ? frame.command_id! : frame.query_id;
+    const id = "query_id" in frame ? frame.query_id : (frame as Ack).command_id;
     const error = frame.command === "ack" ? errorOf(frame) : undefined;
-    if (error !== undefined && id === "") {
+    if (error !== undefined && id === undefined) {
       // The service could not read a frame: it is not known whose command that was.
       this.fail(error);
       return;
     }
-    const call = this.#byId.get(id);
-    if (call === undefined) return;
+    const call = id === undefined ? undefined : this.#byId.get(id);
+    if (id === undefined || call === undefined) return;
     call.frames.push(frame);
     if (frame.command !== "ack" || (error === undefined && frame.ack_type !== call.lastAck)) return;
     this.#byId.delete(id);
@@ -68,6 +68,3 @@ export class Calls {
     for (const call of calls) call.answer.reject(error);
   }
 }
-
-/** Return the acknowledgements of an answer. */
-export const acksOf = (frames: readonly ServerMessage[]): AckMessage[] => frames.filter((frame) => frame.command === "ack");

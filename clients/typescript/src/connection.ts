@@ -4,8 +4,8 @@ import { codecOf, FAST, type Codec, type Integers } from "./codec.js";
 import { Deferred } from "./deferred.js";
 import { Emitter } from "./emitter.js";
 import { SowlineError } from "./errors.js";
-import type { AckMessage, ClientMessage, ServerMessage } from "./frames.js";
-import { errorOf, readFrame } from "./message.js";
+import type { Ack, ServerMessage } from "./frames.js";
+import { errorOf, readFrame, type Command } from "./message.js";
 
 const BACK_OFF_MS = [50, 100, 200, 500, 1000, 2000, 5000];
 const ATTEMPT_MS_MAX = 10_000;
@@ -69,7 +69,7 @@ export interface Login {
 export interface Carried {
   receive(frame: ServerMessage): void;
   /** Yield the requests to send first on a new connection; if `isVoid`, what subscribers hold is no longer valid. */
-  resume(isVoid: boolean): Iterable<ClientMessage>;
+  resume(isVoid: boolean): Iterable<Command>;
   /** The connection is lost; another one will be made. */
   lost(): void;
   /** There will be no connection any more. */
@@ -116,12 +116,12 @@ export class Connection {
   }
 
   /** Send a command, if the connection is open. If it is lost, the next one begins with the requests of all streams. */
-  send(command: ClientMessage | undefined): void {
+  send(command: Command | undefined): void {
     if (this.isOpen && command !== undefined) this.#send(command);
   }
 
   /** Send a command after a pause, unless the connection is lost meanwhile. */
-  sendLater(command: () => ClientMessage | undefined): void {
+  sendLater(command: () => Command | undefined): void {
     const socket = this.#socket;
     setTimeout(() => {
       if (socket === this.#socket) this.send(command());
@@ -161,8 +161,8 @@ export class Connection {
     this.#drop();
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.opened.reject(error);
-    this.#setStatus("closed");
     this.#carried.fail(error);
+    this.#setStatus("closed");
     this.#statuses.clear();
   }
 
@@ -242,9 +242,9 @@ export class Connection {
     this.#after("retry", pause * (0.5 + Math.random()), () => void this.#connect());
   }
 
-  #loggedOn(ack: AckMessage): void {
-    const error = errorOf(ack);
-    if (error !== undefined) {
+  #loggedOn(ack: Ack): void {
+    if (ack.status === "failure") {
+      const error = errorOf(ack)!;
       if (this.isOpen || PASSING.includes(error.reason)) {
         this.#lost();
       } else {
@@ -254,6 +254,7 @@ export class Connection {
       }
       return;
     }
+    if (ack.ack_type !== "processed") return;
     const before = this.login.rights;
     this.login = { rights: ack.rights, user: ack.user, roles: ack.roles ?? [], version: ack.version };
     if (ack.expires_in !== undefined && this.renews) {
@@ -287,7 +288,7 @@ export class Connection {
 
   // reading and sending
 
-  #send(command: ClientMessage): void {
+  #send(command: Command): void {
     this.#socket?.send(this.codec.stringify(command));
   }
 

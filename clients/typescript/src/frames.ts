@@ -1,131 +1,1008 @@
-/** The messages of the WebSocket API, with the field names of the wire. docs/api.md describes them. */
+// The frames of Sowline's WebSocket API, as types.
+// Made by `python -m deploy.protocol` from docs/protocol/frames.schema.json: change the Python types, not this file.
 
-import type { JsonObject } from "./json.js";
+/** What a client sends. One message, or an array of messages. */
+export type ClientFrame = ClientMessage | ClientMessage[];
 
-/** A command of a client. Which fields a command takes is in docs/api.md. */
-export interface ClientMessage {
-  command: string;
-  command_id?: string;
-  [field: string]: unknown;
-}
+/** One command of a client, by its `command`. */
+export type ClientMessage =
+  | SowRequest
+  | ExplainRequest
+  | TimelineRequest
+  | SubscribeRequest
+  | SowAndSubscribeRequest
+  | DeltaSubscribeRequest
+  | SowAndDeltaSubscribeRequest
+  | UnsubscribeRequest
+  | PauseRequest
+  | ResumeRequest
+  | HeartbeatRequest
+  | LogonRequest
+  | PublishRequest
+  | DeltaPublishRequest
+  | DeltaRequest
+  | SowDeleteRequest
+  | FlushRequest;
 
-export interface SowRecord {
-  sow_key?: string;
-  timestamp?: string;
-  updated_at?: string;
-  intrinsics?: JsonObject;
-  data: JsonObject;
-}
+/** What a service sends. One message, or an array of messages. */
+export type ServerFrame = ServerMessage | ServerMessage[];
 
-export interface GroupBeginMessage {
-  command: "group_begin";
-  query_id: string;
-  topic: string;
-  bookmark: string;
-  reset?: boolean;
-  replace?: boolean;
-  warnings?: string[];
-  missing?: Record<string, number[]>;
-}
+/** One message of a service, by its `command`. */
+export type ServerMessage =
+  | GroupBegin
+  | Sow
+  | GroupEnd
+  | Timeline
+  | Explain
+  | Publish
+  | Oof
+  | Progress
+  | Heartbeat
+  | Ack;
 
-export interface SowMessage {
+/** The data of one event of an event stream, by its `command`. */
+export type StreamMessage = GroupBegin | Sow | GroupEnd | Publish | Oof | Progress | Ack | StreamFailure;
+
+/** An acknowledgement, by its `status` and `ack_type`. */
+export type Ack = AckSuccess | AckStats | AckFailure;
+
+/** One of the options of a command; `options` has them with commas between. */
+export type Option =
+  | "oof"
+  | "no_empties"
+  | "no_sowkey"
+  | "no_redundant"
+  | "send_keys"
+  | "timestamp"
+  | "intrinsics"
+  | "replace"
+  | "pause"
+  | "current"
+  | "partial"
+  | "reset"
+  | `bookmark_not_found=${string}`
+  | `rate=${string}`
+  | `conflation=${string}`
+  | `conflation_key=${string}`
+  | `select=${string}`
+  | `grouping=${string}`
+  | `projection=${string}`;
+
+/** Reads the records that match. */
+export interface SowRequest {
+  /** What to do. */
   command: "sow";
-  query_id: string;
-  topic: string;
-  records: SowRecord[];
-}
-
-export interface GroupEndMessage {
-  command: "group_end";
-  query_id: string;
-  topic: string;
-  bookmark: string;
-  records: number;
-  hash?: string;
-  since?: string;
-}
-
-interface LiveMessage {
-  sids: string[];
-  topic: string;
-  sow_key?: string;
-  timestamp?: string;
-  bookmark: string;
-  more?: boolean;
-  correlation_id?: string;
-  intrinsics?: JsonObject;
-  data: JsonObject;
-}
-
-export interface PublishMessage extends LiveMessage {
-  command: "publish";
-  delta?: boolean;
-  removed?: string[];
-}
-
-export interface OofMessage extends LiveMessage {
-  command: "oof";
-  reason: "match" | "deleted" | "expired" | "entitlement";
-}
-
-export interface ProgressMessage {
-  command: "progress";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
-  sids: string[];
-  bookmark: string;
-  records?: number;
-  hash?: string;
+  /** The topic's name, or `^` and a pattern: several topics. */
+  topic: string;
+  /** Only records that match this filter; empty: every record. */
+  filter?: string;
+  /** Only what meets this condition of documents, too; see reading documents. */
+  condition?: string;
+  /** Options, with commas. */
+  options?: string;
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  query_id?: string;
+  /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
+  batch_size?: number;
+  /**
+   * Where a subscription begins, and at which bookmark a `sow` or `explain` reads: positions, a time, a list or
+   * a range.
+   */
+  bookmark?: string | string[];
+  /** A bookmark of positions that the answer of a read or `timeline` must contain: fresh reads. */
+  at_least?: string;
+  /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
+  max_staleness?: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+  /** The order of the records of a group. */
+  order_by?: string;
+  /**
+   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
+   * key.
+   */
+  top_n?: number | null;
+  /**
+   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
+   * asks for a page.
+   */
+  skip_n?: number | null;
+  /**
+   * Only the records with these SOW keys: an array of strings, or one string, with commas or as a JSON array, of
+   * at most 100,000 keys. An empty list restricts nothing, a key that no record has finds nothing. It restricts
+   * live messages too, and goes together with `filter`.
+   */
+  sow_keys?: string[] | string;
 }
 
-export interface AckMessage {
-  command: "ack";
-  command_id: string;
-  ack_type: "received" | "processed" | "completed" | "persisted" | "stats";
-  status: "success" | "failure";
-  reason?: string;
-  message?: string;
-  sub_id?: string;
-  bookmark?: string;
+/** Explains how a `sow` would find its records. */
+export interface ExplainRequest {
+  /** What to do. */
+  command: "explain";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /** The topic's name, or `^` and a pattern: several topics. */
+  topic: string;
+  /** Only records that match this filter; empty: every record. */
+  filter?: string;
+  /** Only what meets this condition of documents, too; see reading documents. */
+  condition?: string;
+  /** Options, with commas. */
+  options?: string;
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  query_id?: string;
+  /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
+  batch_size?: number;
+  /**
+   * Where a subscription begins, and at which bookmark a `sow` or `explain` reads: positions, a time, a list or
+   * a range.
+   */
+  bookmark?: string | string[];
+  /** A bookmark of positions that the answer of a read or `timeline` must contain: fresh reads. */
+  at_least?: string;
+  /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
+  max_staleness?: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+  /** The order of the records of a group. */
+  order_by?: string;
+  /**
+   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
+   * key.
+   */
+  top_n?: number | null;
+  /**
+   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
+   * asks for a page.
+   */
+  skip_n?: number | null;
+  /**
+   * Only the records with these SOW keys: an array of strings, or one string, with commas or as a JSON array, of
+   * at most 100,000 keys. An empty list restricts nothing, a key that no record has finds nothing. It restricts
+   * live messages too, and goes together with `filter`.
+   */
+  sow_keys?: string[] | string;
+}
+
+/** Lists the writes to one record. */
+export interface TimelineRequest {
+  /** What to do. */
+  command: "timeline";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /** The topic's name, or `^` and a pattern: several topics. */
+  topic: string;
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  query_id?: string;
+  /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
+  batch_size?: number;
+  /**
+   * Where a subscription begins, and at which bookmark a `sow` or `explain` reads: positions, a time, a list or
+   * a range.
+   */
+  bookmark?: string | string[];
+  /** Where a subscription ends: positions, a time or `now`. */
   up_to?: string;
+  /** A bookmark of positions that the answer of a read or `timeline` must contain: fresh reads. */
+  at_least?: string;
+  /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
+  max_staleness?: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+  /** The key text of the document of a `delta` or of the record of a `timeline`. */
+  key: string;
+  /** List at most so many writes in a `timeline`: 1 to 1,000; 100 if not given. */
+  limit?: number;
+  /** Whether the newest write of a `timeline` comes first; `true` if not given. */
+  reversed?: boolean;
+}
+
+/** Subscribes to changes. */
+export interface SubscribeRequest {
+  /** What to do. */
+  command: "subscribe";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /** The topic's name, or `^` and a pattern: several topics. */
+  topic: string;
+  /** Only records that match this filter; empty: every record. */
+  filter?: string;
+  /** Only what meets this condition of documents, too; see reading documents. */
+  condition?: string;
+  /** Options, with commas. */
+  options?: string;
+  /**
+   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
+   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
+   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   */
+  sub_id?: string;
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  query_id?: string;
+  /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
+  batch_size?: number;
+  /**
+   * Where a subscription begins, and at which bookmark a `sow` or `explain` reads: positions, a time, a list or
+   * a range.
+   */
+  bookmark?: string | string[];
+  /** Where a subscription ends: positions, a time or `now`. */
+  up_to?: string;
+  /** A bookmark of positions that the answer of a read or `timeline` must contain: fresh reads. */
+  at_least?: string;
+  /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
+  max_staleness?: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+  /** The order of the records of a group. */
+  order_by?: string;
+  /**
+   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
+   * key.
+   */
+  top_n?: number | null;
+  /**
+   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
+   * asks for a page.
+   */
+  skip_n?: number | null;
+  /**
+   * Only the records with these SOW keys: an array of strings, or one string, with commas or as a JSON array, of
+   * at most 100,000 keys. An empty list restricts nothing, a key that no record has finds nothing. It restricts
+   * live messages too, and goes together with `filter`.
+   */
+  sow_keys?: string[] | string;
+}
+
+/** Reads the records that match, and subscribes to their changes. */
+export interface SowAndSubscribeRequest {
+  /** What to do. */
+  command: "sow_and_subscribe";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /** The topic's name, or `^` and a pattern: several topics. */
+  topic: string;
+  /** Only records that match this filter; empty: every record. */
+  filter?: string;
+  /** Only what meets this condition of documents, too; see reading documents. */
+  condition?: string;
+  /** Options, with commas. */
+  options?: string;
+  /**
+   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
+   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
+   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   */
+  sub_id?: string;
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  query_id?: string;
+  /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
+  batch_size?: number;
+  /**
+   * Where a subscription begins, and at which bookmark a `sow` or `explain` reads: positions, a time, a list or
+   * a range.
+   */
+  bookmark?: string | string[];
+  /** Where a subscription ends: positions, a time or `now`. */
+  up_to?: string;
+  /** A bookmark of positions that the answer of a read or `timeline` must contain: fresh reads. */
+  at_least?: string;
+  /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
+  max_staleness?: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+  /** The order of the records of a group. */
+  order_by?: string;
+  /**
+   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
+   * key.
+   */
+  top_n?: number | null;
+  /**
+   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
+   * asks for a page.
+   */
+  skip_n?: number | null;
+  /**
+   * Only the records with these SOW keys: an array of strings, or one string, with commas or as a JSON array, of
+   * at most 100,000 keys. An empty list restricts nothing, a key that no record has finds nothing. It restricts
+   * live messages too, and goes together with `filter`.
+   */
+  sow_keys?: string[] | string;
+}
+
+/** Subscribes to changes as deltas. */
+export interface DeltaSubscribeRequest {
+  /** What to do. */
+  command: "delta_subscribe";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /** The topic's name, or `^` and a pattern: several topics. */
+  topic: string;
+  /** Only records that match this filter; empty: every record. */
+  filter?: string;
+  /** Only what meets this condition of documents, too; see reading documents. */
+  condition?: string;
+  /** Options, with commas. */
+  options?: string;
+  /**
+   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
+   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
+   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   */
+  sub_id?: string;
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  query_id?: string;
+  /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
+  batch_size?: number;
+  /**
+   * Where a subscription begins, and at which bookmark a `sow` or `explain` reads: positions, a time, a list or
+   * a range.
+   */
+  bookmark?: string | string[];
+  /** Where a subscription ends: positions, a time or `now`. */
+  up_to?: string;
+  /** A bookmark of positions that the answer of a read or `timeline` must contain: fresh reads. */
+  at_least?: string;
+  /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
+  max_staleness?: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+  /** The order of the records of a group. */
+  order_by?: string;
+  /**
+   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
+   * key.
+   */
+  top_n?: number | null;
+  /**
+   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
+   * asks for a page.
+   */
+  skip_n?: number | null;
+  /**
+   * Only the records with these SOW keys: an array of strings, or one string, with commas or as a JSON array, of
+   * at most 100,000 keys. An empty list restricts nothing, a key that no record has finds nothing. It restricts
+   * live messages too, and goes together with `filter`.
+   */
+  sow_keys?: string[] | string;
+}
+
+/** Reads the records that match, and subscribes to their changes as deltas. */
+export interface SowAndDeltaSubscribeRequest {
+  /** What to do. */
+  command: "sow_and_delta_subscribe";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /** The topic's name, or `^` and a pattern: several topics. */
+  topic: string;
+  /** Only records that match this filter; empty: every record. */
+  filter?: string;
+  /** Only what meets this condition of documents, too; see reading documents. */
+  condition?: string;
+  /** Options, with commas. */
+  options?: string;
+  /**
+   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
+   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
+   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   */
+  sub_id?: string;
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  query_id?: string;
+  /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
+  batch_size?: number;
+  /**
+   * Where a subscription begins, and at which bookmark a `sow` or `explain` reads: positions, a time, a list or
+   * a range.
+   */
+  bookmark?: string | string[];
+  /** Where a subscription ends: positions, a time or `now`. */
+  up_to?: string;
+  /** A bookmark of positions that the answer of a read or `timeline` must contain: fresh reads. */
+  at_least?: string;
+  /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
+  max_staleness?: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+  /** The order of the records of a group. */
+  order_by?: string;
+  /**
+   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
+   * key.
+   */
+  top_n?: number | null;
+  /**
+   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
+   * asks for a page.
+   */
+  skip_n?: number | null;
+  /**
+   * Only the records with these SOW keys: an array of strings, or one string, with commas or as a JSON array, of
+   * at most 100,000 keys. An empty list restricts nothing, a key that no record has finds nothing. It restricts
+   * live messages too, and goes together with `filter`.
+   */
+  sow_keys?: string[] | string;
+}
+
+/** Ends subscriptions, or a query. */
+export interface UnsubscribeRequest {
+  /** What to do. */
+  command: "unsubscribe";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /**
+   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
+   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
+   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   */
+  sub_id?: string;
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  query_id?: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+}
+
+/** Pauses subscriptions. */
+export interface PauseRequest {
+  /** What to do. */
+  command: "pause";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /**
+   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
+   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
+   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   */
+  sub_id: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+}
+
+/** Resumes paused subscriptions. */
+export interface ResumeRequest {
+  /** What to do. */
+  command: "resume";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /**
+   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
+   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
+   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   */
+  sub_id: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+}
+
+/** Asks for a sign of life, or for the checksum of a view. */
+export interface HeartbeatRequest {
+  /** What to do. */
+  command: "heartbeat";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /**
+   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
+   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
+   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   */
+  sub_id?: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+}
+
+/** Logs a user on, or renews a token. */
+export interface LogonRequest {
+  /** What to do. */
+  command: "logon";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+  /** The token of a `logon`. */
+  token?: string;
+}
+
+/** Writes a record. */
+export interface PublishRequest {
+  /** What to do. */
+  command: "publish";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /** The topic's name, or `^` and a pattern: several topics. */
+  topic: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+  /** The record that a command writes, or the text of a `delta`. */
+  data: Record<string, unknown>;
+  /** The lifetime of a record that a command writes, in seconds; 0: it never expires. */
+  expiration?: number | null;
+  /** A text that goes with a command that writes to subscribers. */
+  correlation_id?: string;
+  /**
+   * The SOW key of the record that a command writes, on a topic whose keys publishers give. Reads take
+   * `sow_keys`.
+   */
+  sow_key?: string;
+  /** The tags of a write to a document: an array of strings, or one string with commas. */
+  tags?: string | string[];
+  /** The writer's own id of a write to a document. */
+  change_id?: string;
+  /** The span of a trace that a command that writes belongs to. */
+  traceparent?: string;
+}
+
+/** Merges fields into a record. */
+export interface DeltaPublishRequest {
+  /** What to do. */
+  command: "delta_publish";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /** The topic's name, or `^` and a pattern: several topics. */
+  topic: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+  /** The record that a command writes, or the text of a `delta`. */
+  data: Record<string, unknown>;
+  /** The lifetime of a record that a command writes, in seconds; 0: it never expires. */
+  expiration?: number | null;
+  /** A text that goes with a command that writes to subscribers. */
+  correlation_id?: string;
+  /**
+   * The SOW key of the record that a command writes, on a topic whose keys publishers give. Reads take
+   * `sow_keys`.
+   */
+  sow_key?: string;
+  /** The tags of a write to a document: an array of strings, or one string with commas. */
+  tags?: string | string[];
+  /** The writer's own id of a write to a document. */
+  change_id?: string;
+  /** The span of a trace that a command that writes belongs to. */
+  traceparent?: string;
+}
+
+/** Changes a document by a delta. */
+export interface DeltaRequest {
+  /** What to do. */
+  command: "delta";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /** The topic's name, or `^` and a pattern: several topics. */
+  topic: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+  /** The record that a command writes, or the text of a `delta`. */
+  data: string;
+  /** A text that goes with a command that writes to subscribers. */
+  correlation_id?: string;
+  /** The key text of the document of a `delta` or of the record of a `timeline`. */
+  key?: string;
+  /**
+   * The SOW key of the record that a command writes, on a topic whose keys publishers give. Reads take
+   * `sow_keys`.
+   */
+  sow_key?: string;
+  /** The tags of a write to a document: an array of strings, or one string with commas. */
+  tags?: string | string[];
+  /** The writer's own id of a write to a document. */
+  change_id?: string;
+  /** The span of a trace that a command that writes belongs to. */
+  traceparent?: string;
+}
+
+/** Deletes records. */
+export interface SowDeleteRequest {
+  /** What to do. */
+  command: "sow_delete";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /** The topic's name, or `^` and a pattern: several topics. */
+  topic: string;
+  /** Only records that match this filter; empty: every record. */
+  filter?: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+  /**
+   * Only the records with these SOW keys: an array of strings, or one string, with commas or as a JSON array, of
+   * at most 100,000 keys. An empty list restricts nothing, a key that no record has finds nothing. It restricts
+   * live messages too, and goes together with `filter`.
+   */
+  sow_keys?: string[] | string;
+  /** The record that a command writes, or the text of a `delta`. */
+  data?: Record<string, unknown>;
+  /** A text that goes with a command that writes to subscribers. */
+  correlation_id?: string;
+  /**
+   * The SOW key of the record that a command writes, on a topic whose keys publishers give. Reads take
+   * `sow_keys`.
+   */
+  sow_key?: string;
+  /** The tags of a write to a document: an array of strings, or one string with commas. */
+  tags?: string | string[];
+  /** The writer's own id of a write to a document. */
+  change_id?: string;
+  /** The span of a trace that a command that writes belongs to. */
+  traceparent?: string;
+}
+
+/** Waits for the outcomes of the earlier writes of the connection. */
+export interface FlushRequest {
+  /** What to do. */
+  command: "flush";
+  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  command_id?: string;
+  /**
+   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
+   * are to be sent; failures always are.
+   */
+  ack_type?: string;
+}
+
+/** How a query finds its records in one topic. */
+export interface AccessPath {
+  /** The topic. */
+  topic: string;
+  /** How the query finds its records. */
+  access_path: "hash index" | "history" | "key" | "memo index" | "scan" | "sow keys";
+  /** The fields of the index, or of the key, that was used. */
+  index?: string;
+  /** The part of the filter that memo indexes have answered. */
+  indexed?: string;
+  /** Records that there were to compare; missing where the user may not see some, as `candidates` and `read` are. */
+  records?: number;
+  /** Records that were left by the index. */
+  candidates?: number;
+  /** Records whose bodies were read to evaluate the rest of the filter. */
+  read?: number;
+  /** Records that match. */
+  matches: number;
+  /** Why there was no better access path. */
+  note?: string;
+  /** At a gateway: the shard of the query service that answered. */
+  shard?: string;
+}
+
+/** A command failed, or a query or a subscription ended early. No other acknowledgement of it follows. */
+export interface AckFailure {
+  command: "ack";
+  /** The id of the command, if it has one. */
+  command_id?: string;
+  /** `completed` if it had begun. */
+  ack_type: "completed" | "processed";
+  /** The command failed. */
+  status: "failure";
+  /** The reason code, for programs. */
+  reason: string;
+  /** What was expected, what came and what to do, for people. */
+  message: string;
+  /** The subscription that ended. */
+  sub_id?: string;
+}
+
+/** The counts of a query or a write. */
+export interface AckStats {
+  command: "ack";
+  /** The id of the command, if it has one. */
+  command_id?: string;
+  /** Counts follow. */
+  ack_type: "stats";
+  /** The command succeeded. */
+  status: "success";
+  /** Records that were compared. */
+  topic_matches: number;
+  /** Records that match the filter. */
+  matches: number;
+  /** Records or groups that were sent. */
+  records_returned: number;
+  /** Records that were deleted. */
+  records_deleted: number;
+  /** How far the answer is behind the log; missing if that is not known, or if the query is of the past. */
+  lag_seconds?: number;
+}
+
+/** The acknowledgement of a command that succeeded. */
+export interface AckSuccess {
+  command: "ack";
+  /** The id of the command, if it has one. */
+  command_id?: string;
+  /** What has happened. */
+  ack_type: "completed" | "persisted" | "processed" | "received";
+  /** The command succeeded. */
+  status: "success";
+  /** Of a read its instant, of a subscription its begin or its end, of a write its position on the log. */
+  bookmark?: string;
+  /** The subscription that the command began. */
+  sub_id?: string;
+  /** The end of the subscription as positions, if it has one. */
+  up_to?: string;
+  /** The outcome of a write, such as `applied`; several with commas. */
   outcome?: string;
+  /** The bookmark from which the effect of a write is visible. */
   effect?: string;
-  records_deleted?: number;
+  /** Of a logon: the user, if one was identified. */
   user?: string;
+  /** Of a logon: the user's roles. */
   roles?: string[];
+  /** Of a logon: names what the user may do; equal names, equal rights. */
   rights?: string;
+  /** Of a logon: the seconds until the token ends, if it does. */
   expires_in?: number;
+  /** Of a logon: the version of the service. */
   version?: string;
 }
 
-export interface HeartbeatMessage {
-  command: "heartbeat";
-  command_id: string;
-}
-
-export interface ExplainMessage {
+/** The answer to an `explain`. */
+export interface Explain {
   command: "explain";
-  command_id: string;
+  /** The id of the command, if it has one. */
+  command_id?: string;
+  /** The instant. */
   bookmark: string;
-  access_paths: JsonObject[];
+  /** An entry for each topic, and at a past time another. */
+  access_paths: AccessPath[];
 }
 
-export interface TimelineMessage {
-  command: "timeline";
-  query_id: string;
+/** Begins a group: the records of one instant. */
+export interface GroupBegin {
+  command: "group_begin";
+  /** The query, if it has a name. */
+  query_id?: string;
+  /** The topic, or the pattern of topics. */
   topic: string;
-  sow_key: string;
-  key: string;
-  writes: JsonObject[];
+  /** The instant. */
+  bookmark: string;
+  /** Sentences about probable mistakes in the request, such as an unknown field. */
+  warnings?: string[];
+  /** By topic, the partitions whose records are missing, with the option `partial`. */
+  missing?: Record<string, number[]>;
+  /** The group replaces all records that the client holds. */
+  reset?: true;
+  /** The group adds to the records that the client holds: the subscription was replaced. */
+  replace?: true;
 }
 
-export type ServerMessage =
-  | GroupBeginMessage
-  | SowMessage
-  | GroupEndMessage
-  | PublishMessage
-  | OofMessage
-  | ProgressMessage
-  | AckMessage
-  | HeartbeatMessage
-  | ExplainMessage
-  | TimelineMessage;
+/** Ends a group. */
+export interface GroupEnd {
+  command: "group_end";
+  /** The query, if it has a name. */
+  query_id?: string;
+  /** The topic, or the pattern of topics. */
+  topic: string;
+  /** The instant. */
+  bookmark: string;
+  /** The number of records or of writes that were sent. */
+  records: number;
+  /** The XOR of the 8-byte BLAKE2b of each SOW key, in hex; a timeline has none. */
+  hash?: string;
+  /** Of a timeline: it has every write from this time on. */
+  since?: string;
+}
+
+/** The answer to a heartbeat. */
+export interface Heartbeat {
+  command: "heartbeat";
+  /** The id of the command, if it has one. */
+  command_id?: string;
+}
+
+/** The intrinsics of a document. */
+export interface Intrinsics {
+  /** The key text. */
+  "~id": string;
+  /** The topic. */
+  "~table": string;
+  /** The number of writes. */
+  "~version": number;
+  /** Names the version: a delta may depend on it. */
+  "~signature": string;
+  /** Whether the document has no content. */
+  "~deleted": boolean;
+  /** When it was first written. */
+  "~firstUpdateAt"?: string;
+  /** When it was last written. */
+  "~lastUpdateAt"?: string;
+  /** When it last changed. */
+  "~lastMutateAt"?: string;
+  /** The tags of the last write, if it had any. */
+  "~tags"?: string[];
+}
+
+/** The record is out of focus. */
+export interface Oof {
+  command: "oof";
+  /** The subscriptions. */
+  sids: string[];
+  /** The next message belongs to the same step: apply both together. */
+  more?: true;
+  /** The topic of the record. */
+  topic: string;
+  /** The SOW key; missing with the option `no_sowkey`, and on a topic without a SOW. */
+  sow_key?: string;
+  /** The log time of the change, with the option `timestamp`. */
+  timestamp?: string;
+  /** The position of the change, to lay over the bookmark of the subscription. */
+  bookmark: string;
+  /** The correlation id of the command that made the change. */
+  correlation_id?: string;
+  /** The intrinsics of a document, with the option `intrinsics`. */
+  intrinsics?: Intrinsics;
+  /** The record, or the part of it that a delta has. */
+  data: Record<string, unknown>;
+  /** Why: `match` comes with the new body, the others with the previous one. */
+  reason: "deleted" | "entitlement" | "expired" | "match";
+}
+
+/** The bookmark of idle subscriptions, or the checksum of the view of one. */
+export interface Progress {
+  command: "progress";
+  /** The heartbeat that asked for the checksum. */
+  command_id?: string;
+  /** The subscriptions. */
+  sids: string[];
+  /** Their bookmark. */
+  bookmark: string;
+  /** The number of records that the client holds at this bookmark. */
+  records?: number;
+  /** The XOR of the hashes of their SOW keys, as in `group_end`. */
+  hash?: string;
+}
+
+/** The record matches now, and this is its body. */
+export interface Publish {
+  command: "publish";
+  /** The subscriptions. */
+  sids: string[];
+  /** The next message belongs to the same step: apply both together. */
+  more?: true;
+  /** The topic of the record. */
+  topic: string;
+  /** The SOW key; missing with the option `no_sowkey`, and on a topic without a SOW. */
+  sow_key?: string;
+  /** The log time of the change, with the option `timestamp`. */
+  timestamp?: string;
+  /** The position of the change, to lay over the bookmark of the subscription. */
+  bookmark: string;
+  /** The correlation id of the command that made the change. */
+  correlation_id?: string;
+  /** The intrinsics of a document, with the option `intrinsics`. */
+  intrinsics?: Intrinsics;
+  /** The record, or the part of it that a delta has. */
+  data: Record<string, unknown>;
+  /** `data` has only the key fields and the changed fields: merge it into the record that you hold. */
+  delta?: true;
+  /** The paths of the fields that a delta removes. */
+  removed?: string[];
+}
+
+/** Some records of a group. */
+export interface Sow {
+  command: "sow";
+  /** The query; empty if it has no name. */
+  query_id: string;
+  /** The topic of the records. */
+  topic: string;
+  /** The records, up to `batch_size`. */
+  records: SowRecord[];
+}
+
+/** One record of a `sow` message, or one group. */
+export interface SowRecord {
+  /** The SOW key; missing with the option `no_sowkey`. */
+  sow_key?: string;
+  /** The log time of the last change, with the option `timestamp`. */
+  timestamp?: string;
+  /** The position of the last change; not a bookmark to resume from. Groups have none. */
+  updated_at?: string;
+  /** The intrinsics of a document, with the option `intrinsics`. */
+  intrinsics?: Intrinsics;
+  /** The record. */
+  data: Record<string, unknown>;
+}
+
+/** The last event of an event stream: why it ends. */
+export interface StreamFailure {
+  command: "failure";
+  /** The reason code, for programs. */
+  reason: string;
+  /** What was expected, what came and what to do, for people. */
+  message: string;
+}
+
+/** Some writes of a timeline. */
+export interface Timeline {
+  command: "timeline";
+  /** The query; empty if it has no name. */
+  query_id: string;
+  /** The topic. */
+  topic: string;
+  /** The SOW key of the record. */
+  sow_key: string;
+  /** The key text of the record. */
+  key: string;
+  /** The writes, up to `batch_size`. */
+  writes: TimelineWrite[];
+}
+
+/** One write of a timeline; the fields from `version` to `redundant` are those of documents. */
+export interface TimelineWrite {
+  /** The position of the write. */
+  bookmark: string;
+  /** Its log time. */
+  timestamp: string;
+  /** The command that wrote. */
+  command: string;
+  /** The number of writes, this one included. */
+  version?: number;
+  /** The signature after the write. */
+  signature?: string;
+  /** The id of the write. */
+  change_id?: string;
+  /** The tags of the write. */
+  tags?: string[];
+  /** The outcome: `applied`, `noop` or `condition_false`. */
+  outcome?: string;
+  /** Whether it changed neither content nor tags. */
+  redundant?: boolean;
+  /** The publisher, if the command named one. */
+  publisher?: string;
+  /** The correlation id, if the command had one. */
+  correlation_id?: string;
+  /** The text of the delta, if the write was one. */
+  delta?: string;
+  /** `expired` or `deleted`, where that ended the record. */
+  reason?: string;
+  /** The record before the write; null if there was none. */
+  previous: Record<string, unknown> | null;
+  /** The record after the write; null if there is none. */
+  data: Record<string, unknown> | null;
+}

@@ -4,7 +4,7 @@ export type { Bookmark } from "./bookmark.js";
 export type { Integers } from "./codec.js";
 export type { ConnectionStatus, ConnectOptions, Login, Socket } from "./connection.js";
 export { SowlineError } from "./errors.js";
-export type * from "./frames.js";
+export type * as frames from "./frames.js";
 export type { Json, JsonObject } from "./json.js";
 export type {
   GroupBegin,

@@ -1,7 +1,7 @@
 /** What a subscriber gets of the service's messages. */
 
 import { SowlineError } from "./errors.js";
-import type { AckMessage, ServerMessage } from "./frames.js";
+import type { Ack, ClientMessage, Intrinsics, Oof, ServerMessage } from "./frames.js";
 import { isObject, type JsonObject } from "./json.js";
 import type { Select } from "./select.js";
 
@@ -24,7 +24,7 @@ export interface SnapshotRecord<T> {
   readonly data: T;
   readonly updatedAt: string | undefined;
   readonly timestamp: string | undefined;
-  readonly intrinsics: JsonObject | undefined;
+  readonly intrinsics: Intrinsics | undefined;
 }
 
 /** A group has ended: so many records, and the XOR of the hashes of their SOW keys. */
@@ -45,7 +45,7 @@ interface Live<T> {
   readonly more: boolean;
   readonly timestamp: string | undefined;
   readonly correlationId: string | undefined;
-  readonly intrinsics: JsonObject | undefined;
+  readonly intrinsics: Intrinsics | undefined;
 }
 
 /** A record matches and is as `data` has it; with `delta`, `data` has the key fields and what has changed. */
@@ -56,7 +56,7 @@ export interface Published<T> extends Live<T> {
 }
 
 /** Why a record went out of focus. */
-export type OofReason = "match" | "deleted" | "expired" | "entitlement";
+export type OofReason = Oof["reason"];
 
 /** A record no longer matches. */
 export interface OutOfFocus<T> extends Live<T> {
@@ -81,32 +81,38 @@ export type Message<T = JsonObject> =
   | OutOfFocus<T>
   | Progress;
 
+type Names<T> = T extends unknown ? keyof T : never;
+
+/** A command that is to be sent; fields without a value are left out. */
+export type Command = { readonly command: ClientMessage["command"] } & {
+  readonly [name in Names<ClientMessage>]?: unknown;
+};
+
 /** Return the messages in a frame of the service; throws `bad message` for anything else. */
 export function readFrame(frame: unknown): ServerMessage[] {
   return (Array.isArray(frame) ? frame : [frame]).map(checked);
 }
 
 /** Return the error of an acknowledgement; undefined if the command has succeeded. */
-export const errorOf = (ack: AckMessage): SowlineError | undefined =>
-  ack.status === "failure" ? new SowlineError(ack.reason ?? "internal", ack.message ?? "") : undefined;
+export const errorOf = (ack: Ack): SowlineError | undefined =>
+  ack.status === "failure" ? new SowlineError(ack.reason, ack.message) : undefined;
 
 type Fields = Readonly<Record<string, unknown>>;
 
 const isText = (value: unknown): boolean => typeof value === "string";
 const isSent = (record: unknown): boolean => isObject(record) && isObject(record["data"]);
 const isLive = (message: Fields): boolean => isText(message["bookmark"]) && isObject(message["data"]);
-const isCalled = (message: Fields): boolean => isText(message["command_id"]);
 
 const IS_WHOLE: Readonly<Record<ServerMessage["command"], (message: Fields) => boolean>> = {
-  group_begin: (message) => isText(message["query_id"]),
+  group_begin: (message) => isText(message["bookmark"]),
   sow: (message) => Array.isArray(message["records"]) && message["records"].every(isSent),
   group_end: (message) => isText(message["bookmark"]) && typeof message["records"] === "number",
   publish: isLive,
   oof: (message) => isLive(message) && isText(message["reason"]),
   progress: (message) => isText(message["bookmark"]),
-  ack: isCalled,
-  heartbeat: isCalled,
-  explain: isCalled,
+  ack: (message) => isText(message["status"]),
+  heartbeat: () => true,
+  explain: (message) => Array.isArray(message["access_paths"]),
   timeline: (message) => Array.isArray(message["writes"]),
 };
 
@@ -128,7 +134,7 @@ const bigintText = (_: string, value: unknown): unknown => (typeof value === "bi
  * more fields than one of them selects; `select` keeps those of this one.
  */
 export function addMessages(frame: ServerMessage, select: Select | undefined, into: Message[]): void {
-  const part = (data: JsonObject): JsonObject => (select === undefined ? data : select.apply(data));
+  const part = (data: unknown): JsonObject => (select === undefined ? data : select.apply(data as JsonObject)) as JsonObject;
   switch (frame.command) {
     case "sow":
       for (const record of frame.records) {
@@ -136,7 +142,7 @@ export function addMessages(frame: ServerMessage, select: Select | undefined, in
           command: "sow",
           topic: frame.topic,
           sowKey: record.sow_key,
-          data: record.data,
+          data: record.data as JsonObject,
           updatedAt: record.updated_at,
           timestamp: record.timestamp,
           intrinsics: record.intrinsics,

@@ -3,7 +3,8 @@
 import type { Ask, Selecting } from "./ask.js";
 import type { Connection } from "./connection.js";
 import type { SowlineError } from "./errors.js";
-import type { AckMessage, ClientMessage, ServerMessage } from "./frames.js";
+import type { Ack, ServerMessage } from "./frames.js";
+import type { Command } from "./message.js";
 import { Stream, streamId, WAITING_MAX, type About } from "./stream.js";
 
 /** Streams by their ids, over one connection. After a lost connection, each stream resumes over the next one. */
@@ -86,7 +87,7 @@ export class OpenStreams {
     const stream = this.#byId.get(streamId(id));
     if (stream === undefined) return;
     if (stream.isToAskAgain(frame)) {
-      this.connection.sendLater(() => (this.#byId.has(stream.id) ? stream.again(frame as AckMessage) : undefined));
+      this.connection.sendLater(() => (this.#byId.has(stream.id) ? stream.again(frame as Ack) : undefined));
       return;
     }
     stream.receive(frame);
@@ -101,7 +102,7 @@ export class OpenStreams {
     if (!stream.isPaused) this.#sendAbout(stream, "pause");
   }
 
-  *resume(isVoid: boolean): Generator<ClientMessage> {
+  *resume(isVoid: boolean): Generator<Command> {
     for (const stream of [...this.#byId.values()]) {
       const request = stream.resumed(isVoid);
       if (request === undefined) continue;

@@ -4,9 +4,10 @@ import { Ask, type Fresh, type Reading } from "./ask.js";
 import { bookmarkText, type Bookmark } from "./bookmark.js";
 import { Calls } from "./calls.js";
 import type { Connection } from "./connection.js";
-import type { ServerMessage } from "./frames.js";
+import type { AccessPath, Explain, TimelineWrite } from "./frames.js";
 import { HttpApi, pathStep } from "./http.js";
 import type { JsonObject } from "./json.js";
+import type { Command } from "./message.js";
 import { Writing } from "./writing.js";
 
 /** Which writes a timeline lists: where they begin and end, how many, and in which order. */
@@ -23,13 +24,13 @@ export interface Timeline {
   readonly sowKey: string | undefined;
   readonly bookmark: string;
   readonly since: string | undefined;
-  readonly writes: readonly JsonObject[];
+  readonly writes: readonly TimelineWrite[];
 }
 
 /** The access path of a query, in each topic. */
 export interface Explanation {
   readonly bookmark: string;
-  readonly accessPaths: readonly JsonObject[];
+  readonly accessPaths: readonly AccessPath[];
 }
 
 export class Requests extends Writing {
@@ -45,13 +46,13 @@ export class Requests extends Writing {
   async explain(topic: string, reading?: Reading): Promise<Explanation> {
     const { batch_size, up_to, ...request } = new Ask("sow", topic, reading).request("");
     const [answer] = await this.calls.call({ ...request, command: "explain" }, "completed");
-    const explained = answer as Extract<ServerMessage, { command: "explain" }>;
+    const explained = answer as Explain;
     return { bookmark: explained.bookmark, accessPaths: explained.access_paths };
   }
 
   async timeline(topic: string, key: string, reading: TimelineReading = {}): Promise<Timeline> {
     const { bookmark = "", upTo = "", limit, reversed, atLeast, maxStaleness } = reading;
-    const command = {
+    const command: Command = {
       command: "timeline",
       topic,
       key,
@@ -63,12 +64,14 @@ export class Requests extends Writing {
       max_staleness: maxStaleness,
       batch_size: 100,
     };
+    const present = (write: TimelineWrite): TimelineWrite =>
+      this.#connection.codec.present(write as unknown as JsonObject) as unknown as TimelineWrite;
     let [sowKey, since, at]: (string | undefined)[] = [];
-    const writes: JsonObject[] = [];
+    const writes: TimelineWrite[] = [];
     for (const frame of await this.calls.call(command, "completed")) {
       if (frame.command === "timeline") {
         sowKey = frame.sow_key;
-        writes.push(...frame.writes.map((write) => this.#connection.codec.present(write)));
+        writes.push(...frame.writes.map(present));
       } else if (frame.command === "group_end") {
         [at, since] = [frame.bookmark, frame.since];
       }

@@ -3,8 +3,8 @@
 import type { Ask, Selecting } from "./ask.js";
 import { Deferred } from "./deferred.js";
 import { SowlineError } from "./errors.js";
-import type { AckMessage, ClientMessage, ServerMessage } from "./frames.js";
-import { addMessages, errorOf, type Message } from "./message.js";
+import type { Ack, AckFailure, AckSuccess, ServerMessage } from "./frames.js";
+import { addMessages, errorOf, type Command, type Message } from "./message.js";
 import { optionValue } from "./options.js";
 import { PositionTracker } from "./position.js";
 import { Queue } from "./queue.js";
@@ -119,42 +119,43 @@ export class Stream {
     this.#unfinished = [];
   }
 
-  #receiveAck(ack: AckMessage): void {
+  #receiveAck(ack: Ack): void {
     const about = partOf(ack);
     if (about === "proof" && this.wantsProof) {
       this.wantsProof = false;
-      const reason = ack.reason ?? "internal";
+      const reason = errorOf(ack)?.reason ?? "internal";
       this.#waiting.push({ command: "progress", bookmark: undefined, records: undefined, hash: undefined, reason });
     }
-    if (!ABOUT.includes(about)) this.#receiveOwnAck(ack);
+    if (ABOUT.includes(about)) return;
+    if (ack.status === "failure") this.#refused(ack);
+    else if (ack.ack_type === "processed") this.#accepted(ack);
+    else if (ack.ack_type === "completed" && (this.#ask.command === "sow" || this.#ask.hasEnd)) this.#hasEnded = true;
   }
 
-  #receiveOwnAck(ack: AckMessage): void {
-    const replacement = this.#replacements[0];
-    const error = errorOf(ack);
-    if (replacement !== undefined && ack.command_id === replacement.commandId) {
-      if (error === undefined) {
-        if (ack.ack_type === "processed") this.#replaced(replacement);
-      } else if (ack.sub_id) {
-        this.fail(error);
-      } else {
-        this.#replacements.shift();
-        replacement.settled.reject(error);
-      }
-    } else if (error !== undefined) {
-      this.fail(error);
-    } else if (ack.ack_type === "processed") {
-      this.isTaken = true;
-      this.started.resolve();
-      this.#end = ack.up_to || this.#end;
-      this.#isAnswered = this.#ask.hasNoGroup || this.#isWhole;
-      if (this.#ask.hasNoGroup && !this.#isWhole && !this.#isVoid) {
-        this.#position = new PositionTracker(ack.bookmark);
-        this.#becomeWhole();
-      }
-    } else if (ack.ack_type === "completed" && (this.#ask.command === "sow" || this.#ask.hasEnd)) {
-      this.#hasEnded = true;
+  #refused(ack: AckFailure): void {
+    const error = errorOf(ack)!;
+    // A replacement that is refused at once leaves the subscription as it is; later it ends the subscription.
+    if (!this.#isOfReplacement(ack) || ack.sub_id !== undefined) this.fail(error);
+    else this.#replacements.shift()!.settled.reject(error);
+  }
+
+  #accepted(ack: AckSuccess): void {
+    if (this.#isOfReplacement(ack)) {
+      this.#replaced(this.#replacements.shift()!);
+      return;
     }
+    this.isTaken = true;
+    this.started.resolve();
+    this.#end = ack.up_to ?? this.#end;
+    this.#isAnswered = this.#ask.hasNoGroup || this.#isWhole;
+    if (this.#ask.hasNoGroup && !this.#isWhole && !this.#isVoid) {
+      this.#position = new PositionTracker(ack.bookmark);
+      this.#becomeWhole();
+    }
+  }
+
+  #isOfReplacement(ack: Ack): boolean {
+    return ack.command_id !== undefined && ack.command_id === this.#replacements[0]?.commandId;
   }
 
   /** Continue as the request that the service has accepted. Waiting messages belong to the previous one. */
@@ -171,7 +172,6 @@ export class Stream {
     } else if (!this.#isVoid) {
       this.#becomeWhole();
     }
-    this.#replacements.shift();
     replacement.settled.resolve();
   }
 
@@ -211,36 +211,36 @@ export class Stream {
   /** Whether a refusal is temporary: the service is loading, behind our bookmark, or lacks a shard. */
   isToAskAgain(frame: ServerMessage): boolean {
     if (frame.command !== "ack" || frame.status !== "failure" || ABOUT.includes(partOf(frame))) return false;
-    const passing = ["not ready"];
+    const passing: string[] = ["not ready"];
     if (this.#isWhole) passing.push("behind");
     // Unlike a query, a subscription continues from what it has received.
     if (this.#ask.command !== "sow") passing.push("shard unavailable");
-    return passing.includes(frame.reason ?? "");
+    return passing.includes(frame.reason);
   }
 
   /** Return the request that was refused, to send it again. */
-  again(refused: AckMessage): ClientMessage {
-    const replacement = this.#replacements[0];
-    if (replacement !== undefined && refused.command_id === replacement.commandId) {
+  again(refused: Ack): Command {
+    if (this.#isOfReplacement(refused)) {
+      const replacement = this.#replacements[0]!;
       return replacement.ask(this.#ask).replacement(this.id, replacement.commandId);
     }
     return this.#goingOn().request(this.id);
   }
 
   /** Return the request that pauses, resumes, or asks for a checksum. */
-  requestAbout(what: About): ClientMessage {
+  requestAbout(what: About): Command {
     const command = what === "proof" ? "heartbeat" : what;
     return { command, command_id: `${this.id}.${what}`, sub_id: this.id };
   }
 
   /** Return the request that ends the query or subscription. */
-  endRequest(): ClientMessage {
+  endRequest(): Command {
     const name = this.#ask.command === "sow" ? "query_id" : "sub_id";
     return { command: "unsubscribe", command_id: `${this.id}.end`, [name]: this.id };
   }
 
   /** Return the request for the next replacement, once, if the service has the subscription that it is for. */
-  nextRequest(): ClientMessage | undefined {
+  nextRequest(): Command | undefined {
     const replacement = this.#replacements[0];
     if (!this.isTaken || replacement === undefined || replacement.isSent) return undefined;
     replacement.isSent = true;
@@ -252,7 +252,7 @@ export class Stream {
    *
    * If what the caller holds `isVoid`, because its rights have changed, a subscription starts again with a group.
    */
-  resumed(isVoid: boolean): ClientMessage | undefined {
+  resumed(isVoid: boolean): Command | undefined {
     if (this.isOver) return undefined;
     const isQuery = this.#ask.command === "sow";
     if (isQuery && this.#hasGiven) {
@@ -377,7 +377,7 @@ const isSilent = (message: Message): boolean =>
   message.command === "progress" && message.hash === undefined && message.reason === undefined;
 
 /** Return what a command of a stream was about; empty for the stream itself. */
-const partOf = (ack: AckMessage): string => ack.command_id.slice(streamId(ack.command_id).length + 1);
+const partOf = ({ command_id: id = "" }: Ack): string => id.slice(streamId(id).length + 1);
 
 /** Return the id of the stream that sent the command. */
 export function streamId(commandId: string): string {

@@ -18,7 +18,7 @@ import type { Stream } from "./stream.js";
 
 /**
  * The state of a view: `loading` until its records are there, and while it is replaced; `live` while it is kept up to
- * date; `reconnecting` while the connection is lost; then `ended` at its end, `closed` by its user, or `failed`.
+ * date; `reconnecting` while the connection is lost; then `ended` at its end, `closed` by its user or with its client, or `failed`.
  */
 export type ViewStatus = "loading" | "live" | "reconnecting" | "ended" | "closed" | "failed";
 
@@ -119,7 +119,7 @@ export class View<T = JsonObject> extends RecordView<T> {
       return;
     }
     const { error, isOver } = this.#stream;
-    if (error !== undefined) this.#finish("failed", error);
+    if (error !== undefined) this.#finish(error.reason === "disconnected" ? "closed" : "failed", error);
     else if (isOver) this.#finish("ended", new SowlineError("disconnected", "the view has reached its end"));
     this.#update();
   }

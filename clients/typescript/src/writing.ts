@@ -1,8 +1,9 @@
 /** Commands that write, through the service, and their outcomes. */
 
 import { formatBookmark, layOver, type Positions } from "./bookmark.js";
-import { acksOf, type Calls } from "./calls.js";
-import type { ClientMessage } from "./frames.js";
+import type { Calls } from "./calls.js";
+import type { AckStats, AckSuccess, ServerMessage } from "./frames.js";
+import type { Command } from "./message.js";
 
 /** What goes with a command that writes. */
 export interface WriteOptions {
@@ -71,23 +72,23 @@ export class Writing {
   ): Promise<Outcome> {
     const { until = "processed", ...given } = options;
     const frames = await this.calls.call({ command, topic, ...fields, ...wire(given) }, until);
-    return this.#outcome(acksOf(frames));
+    return this.#outcome(frames);
   }
 
   async delete(topic: string, selection: DeleteSelection): Promise<DeleteOutcome> {
     const { filter, sowKeys, data, ...given } = selection;
-    const command = { command: "sow_delete", topic, filter, sow_keys: sowKeys, data, ...wire(given) };
-    const acks = acksOf(await this.calls.call(command, "processed", "stats"));
-    const stats = acks.find((ack) => ack.ack_type === "stats");
-    return { ...this.#outcome(acks), recordsDeleted: stats?.records_deleted ?? 0 };
+    const command: Command = { command: "sow_delete", topic, filter, sow_keys: sowKeys, data, ...wire(given) };
+    const frames = await this.calls.call(command, "processed", "stats");
+    const stats = frames.find((frame): frame is AckStats => frame.command === "ack" && frame.ack_type === "stats");
+    return { ...this.#outcome(frames), recordsDeleted: stats?.records_deleted ?? 0 };
   }
 
   async flush(): Promise<void> {
     await this.calls.call({ command: "flush" }, "persisted");
   }
 
-  #outcome(acks: ReturnType<typeof acksOf>): Outcome {
-    const { bookmark = "", outcome, effect } = acks[0]!;
+  #outcome([first]: readonly ServerMessage[]): Outcome {
+    const { bookmark = "", outcome, effect } = first as AckSuccess;
     if (effect !== undefined) this.#note(effect);
     return { bookmark, outcome, effect };
   }
@@ -107,7 +108,7 @@ export class Writing {
   }
 }
 
-function wire(options: Omit<WriteOptions, "until">): Omit<ClientMessage, "command"> {
+function wire(options: Omit<WriteOptions, "until">): Omit<Command, "command"> {
   return {
     expiration: options.expiration,
     correlation_id: options.correlationId,
