@@ -120,7 +120,7 @@ function wire(options: Omit<WriteOptions, "until">): Omit<Command, "command"> {
 }
 
 /** Whether the first position is newer than the second. */
-function isNewer(one: string, other: string): boolean {
+export function isNewer(one: string, other: string): boolean {
   const [left, right] = [parts(one), parts(other)];
   const at = left.findIndex((part, index) => part !== right[index]);
   return at >= 0 && left[at]! > right[at]!;

@@ -1,0 +1,102 @@
+/** Changes of records that are shown before the service has them. */
+
+import { layOver, type Positions } from "../bookmark.js";
+import { isNewer, type Outcome } from "../writing.js";
+import type { SharedView } from "./sharedView.js";
+
+/** How long an edit is shown at most after its outcome, for views whose bookmark does not reach it. */
+const SETTLE_MS = 1000;
+/** Outcomes after which views are sent a change. */
+const CHANGED = /^(?:applied|deleted)/;
+
+/** A change of one record that is shown before the service has it. */
+export interface Edit<T = any> {
+  readonly topic: string;
+  /** The SOW key of the record. */
+  readonly key: string;
+  /**
+   * Returns the record as it will be; undefined if it will be deleted. It may be called with a record that has the
+   * change already: it sets values, and does not add to them.
+   */
+  readonly change: (record: T) => T | undefined;
+}
+
+class ShownEdit {
+  effect: string | undefined;
+
+  constructor(readonly edit: Edit) {}
+}
+
+/** The edits of one mutation, until they are settled. */
+export interface Attempt {
+  /** Show them until each view has their effect. */
+  settle(outcome: Outcome): void;
+  /** Show them no longer. */
+  undo(): void;
+}
+
+/** The edits of a client that are not settled. */
+export class Edits {
+  readonly #shown = new Set<ShownEdit>();
+  readonly #views: () => Iterable<SharedView<any>>;
+
+  constructor(views: () => Iterable<SharedView<any>>) {
+    this.#views = views;
+  }
+
+  /** Show edits in all views, at once. */
+  show(edits: readonly Edit[]): Attempt {
+    const shown = edits.map((edit) => new ShownEdit(edit));
+    for (const each of shown) this.#shown.add(each);
+    this.#refresh(shown);
+    const undo = (): void => {
+      for (const each of shown) this.#shown.delete(each);
+      this.#refresh(shown);
+    };
+    const settle = ({ outcome, effect }: Outcome): void => {
+      if (outcome !== undefined && !CHANGED.test(outcome)) {
+        undo();
+        return;
+      }
+      for (const each of shown) each.effect = effect;
+      this.#refresh(shown);
+      setTimeout(undo, SETTLE_MS);
+    };
+    return { settle, undo };
+  }
+
+  /** The keys of a topic that have edits. */
+  *keys(topic: string): Generator<string> {
+    for (const { edit } of this.#shown) if (edit.topic === topic) yield edit.key;
+  }
+
+  /** Return the record with the edits that the view does not have yet. */
+  apply<T>(topic: string, key: string, record: T, bookmark: string): T | undefined {
+    let edited: T | undefined = record;
+    for (const { edit, effect } of this.#shown) {
+      if (edited === undefined) break;
+      if (edit.topic !== topic || edit.key !== key) continue;
+      if (effect === undefined || !contains(bookmark, effect)) edited = edit.change(edited) as T | undefined;
+    }
+    return edited;
+  }
+
+  #refresh(edits: readonly ShownEdit[]): void {
+    for (const view of this.#views()) {
+      view.refresh(edits.filter(({ edit }) => edit.topic === view.topic).map(({ edit }) => edit.key));
+    }
+  }
+}
+
+/** Whether the state at a bookmark contains everything before another one. */
+function contains(bookmark: string, other: string): boolean {
+  const [held, wanted]: [Positions, Positions] = [new Map(), new Map()];
+  layOver(held, bookmark);
+  layOver(wanted, other);
+  return [...wanted].every(([log, partitions]) =>
+    [...partitions].every(([partition, position]) => {
+      const at = held.get(log)?.get(partition);
+      return at !== undefined && !isNewer(position, at);
+    }),
+  );
+}
