@@ -1,13 +1,9 @@
 /** Changes of records that are shown before the service has them. */
 
-import { layOver, type Positions } from "../bookmark.js";
-import { isNewer, type Outcome } from "../writing.js";
+import { contains, hasChanged, SETTLE_MS } from "../effect.js";
+import type { Outcome } from "../writing.js";
 import type { SharedView } from "./sharedView.js";
 
-/** How long an edit is shown at most after its outcome, for views whose bookmark does not reach it. */
-const SETTLE_MS = 1000;
-/** Outcomes after which views are sent a change. */
-const CHANGED = /^(?:applied|deleted)/;
 
 /** A change of one record that is shown before the service has it. */
 export interface Edit<T = any> {
@@ -53,12 +49,12 @@ export class Edits {
       for (const each of shown) this.#shown.delete(each);
       this.#refresh(shown);
     };
-    const settle = ({ outcome, effect }: Outcome): void => {
-      if (outcome !== undefined && !CHANGED.test(outcome)) {
+    const settle = (outcome: Outcome): void => {
+      if (!hasChanged(outcome)) {
         undo();
         return;
       }
-      for (const each of shown) each.effect = effect;
+      for (const each of shown) each.effect = outcome.effect;
       this.#refresh(shown);
       setTimeout(undo, SETTLE_MS);
     };
@@ -86,17 +82,4 @@ export class Edits {
       view.refresh(edits.filter(({ edit }) => edit.topic === view.topic).map(({ edit }) => edit.key));
     }
   }
-}
-
-/** Whether the state at a bookmark contains everything before another one. */
-function contains(bookmark: string, other: string): boolean {
-  const [held, wanted]: [Positions, Positions] = [new Map(), new Map()];
-  layOver(held, bookmark);
-  layOver(wanted, other);
-  return [...wanted].every(([log, partitions]) =>
-    [...partitions].every(([partition, position]) => {
-      const at = held.get(log)?.get(partition);
-      return at !== undefined && !isNewer(position, at);
-    }),
-  );
 }
