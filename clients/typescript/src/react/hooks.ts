@@ -16,9 +16,15 @@ export interface ReadOptions {
   suspense?: boolean;
 }
 
-/** The view of a topic, for `useKeys` and `useRow`. The component that has it does not render again. */
-export function useSharedView<T = JsonObject>(topic: string, reading: SharedReading = {}): SharedView<T> {
-  return useSharedClient().view<T>(topic, reading);
+/** The view of a topic, for `useKeys` and `useRow`. The component does not render again when records change. */
+export function useSharedView<T = JsonObject>(
+  topic: string,
+  reading: SharedReading = {},
+  options: ReadOptions = {},
+): SharedView<T> {
+  const view = useSharedClient().view<T>(topic, reading);
+  useReady(view, options);
+  return view;
 }
 
 /** The records of a live view, in their order, and its status. */
@@ -27,8 +33,8 @@ export function useView<T = JsonObject>(
   reading: SharedReading = {},
   options: ReadOptions = {},
 ): ViewState<T> & { readonly view: SharedView<T> } {
-  const view = useSharedView<T>(topic, reading);
-  return { ...useShared(view, options), view };
+  const view = useSharedView<T>(topic, reading, options);
+  return { ...useSharedState(view), view };
 }
 
 /** The SOW keys of a view, in their order. The component renders again when a record comes, leaves or moves. */
@@ -62,7 +68,8 @@ export function useSow<T = JsonObject>(
   options: ReadOptions = {},
 ): QueryState<T> & { readonly refresh: () => Promise<void> } {
   const query = useSharedClient().query<T>(topic, reading);
-  return { ...useShared(query, options), refresh: query.refresh };
+  useReady(query, options);
+  return { ...useSharedState(query), refresh: query.refresh };
 }
 
 /** The status of the connection. */
@@ -77,11 +84,21 @@ export function useStatus(): ConnectionStatus {
 
 const NO_KEYS: readonly string[] = [];
 
-function useShared<S extends SharedState>(shared: Shared<S>, { suspense = false }: ReadOptions): S {
-  const state = useSyncExternalStore(shared.subscribe, shared.getState, shared.getServerState);
-  if (!suspense || state.isReady) return state;
-  if (state.error !== undefined) throw state.error;
+const useSharedState = <S extends SharedState>(shared: Shared<S>): S =>
+  useSyncExternalStore(shared.subscribe, shared.getState, shared.getServerState);
+
+/** Keep a result while the component is there. With `suspense`, suspend until it has its records. */
+function useReady(shared: Shared<SharedState>, { suspense = false }: ReadOptions): void {
+  const phase = useSyncExternalStore(
+    shared.subscribe,
+    () => (suspense ? phaseOf(shared.getState()) : undefined),
+    () => (suspense ? "on a server" : undefined),
+  );
+  if (phase === "loading") throw shared.load();
+  if (phase === "failed") throw shared.getState().error;
   // React shows the fallback for a component that fails on a server, and renders it again in the browser.
-  if (state === shared.serverState) throw new SowlineError("not supported", "expected a browser: it subscribes there");
-  throw shared.load();
+  if (phase === "on a server") throw new SowlineError("not supported", "expected a browser: it subscribes there");
 }
+
+const phaseOf = ({ isReady, error }: SharedState): "ready" | "failed" | "loading" =>
+  isReady ? "ready" : error === undefined ? "loading" : "failed";
