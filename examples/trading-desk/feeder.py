@@ -1,6 +1,7 @@
 """Publishes orders, and then changes them at a steady rate, until it is stopped."""
 
 import argparse
+import contextlib
 import random
 import time
 from typing import Any
@@ -65,10 +66,8 @@ def main() -> None:
     parser.add_argument("--orders", type=int, default=5000)
     parser.add_argument("--rate", type=int, default=2000, help="changes a second")
     given = parser.parse_args()
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         feed(given.url, given.orders, given.rate)
-    except KeyboardInterrupt:
-        pass
 
 
 if __name__ == "__main__":
