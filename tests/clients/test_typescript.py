@@ -38,7 +38,7 @@ def test_its_weight() -> None:
 def test_what_is_published() -> None:
     """Each module with its source, its types and its map, and nothing else. There are no runtime dependencies."""
     (packed,) = json.loads(npm("pack", "--dry-run", "--json", "--ignore-scripts"))
-    names = [path.stem for path in sources()]
+    names = [path.relative_to(PACKAGE / "src").with_suffix("") for path in sources()]
     built = {f"dist/{name}{end}" for name in names for end in (".js", ".js.map", ".d.ts", ".d.ts.map")}
     written = {f"src/{name}.ts" for name in names}
     files = {file["path"] for file in packed["files"]}

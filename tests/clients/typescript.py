@@ -39,7 +39,7 @@ def build() -> None:
 
 def sources() -> list[Path]:
     """Return the modules of the package."""
-    return sorted((PACKAGE / "src").glob("*.ts"))
+    return sorted((PACKAGE / "src").rglob("*.ts"))
 
 
 def _fingerprints() -> Iterator[str]:

@@ -77,8 +77,8 @@ const App: FC<{ topic: string }> = ({ topic }) => {
   return h(Suspense, { fallback: h(Fallback) }, h(Rows, { topic }), h(Count, { topic }), h(Editor, { topic }));
 };
 
-function start(topic: string): void {
-  const client = connect(location.origin);
+function start(url: string, topic: string): void {
+  const client = connect(url);
   createRoot(document.getElementById("root")!).render(
     h(StrictMode, null, h(SowlineProvider, { client, children: h(App, { topic }) })),
   );

@@ -4,10 +4,10 @@ import { connect } from "sowline";
 import { SowlineProvider } from "sowline/react";
 
 import { Desk } from "./Desk.js";
+import { SERVICE } from "./orders.js";
 import "./desk.css";
 
-const service = new URLSearchParams(location.search).get("service") ?? "http://127.0.0.1:8080";
-const client = connect(service);
+const client = connect(SERVICE);
 
 createRoot(document.getElementById("root")!).render(
   <StrictMode>

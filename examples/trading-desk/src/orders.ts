@@ -1,6 +1,9 @@
-/** The records of the topic, and what is asked of it. */
+/** The service and its topic, the records, and what is asked of them. */
 
-export const TOPIC = "orders";
+const address = new URLSearchParams(location.search);
+
+export const SERVICE = address.get("service") ?? "http://127.0.0.1:8080";
+export const TOPIC = address.get("topic") ?? "orders";
 
 export interface Order {
   readonly id: number;
