@@ -3,9 +3,10 @@ import { element } from "./dom.js";
 import assert from "node:assert/strict";
 import { afterEach, mock, test } from "node:test";
 import { Component, createElement as h, memo, StrictMode, Suspense, act, type FC, type ReactNode } from "react";
-import { createRoot, type Root } from "react-dom/client";
+import { createRoot, hydrateRoot, type Root } from "react-dom/client";
 import { renderToString } from "react-dom/server";
 
+import { SETTLE_MS } from "../src/effect.js";
 import { connect, type Client } from "../src/index.js";
 import {
   SowlineProvider,
@@ -21,6 +22,7 @@ import {
   type SharedView,
 } from "../src/react/index.js";
 import { GRACE_MS } from "../src/react/lease.js";
+import { sharedClient } from "../src/react/sharedClient.js";
 import { FakeService, turns, type FakeSocket, type Fields } from "./fakeSocket.js";
 
 type Order = { id: number; qty: number };
@@ -64,10 +66,10 @@ async function shown(condition: () => boolean): Promise<void> {
   while (!condition()) await act(turns);
 }
 
-/** Let the grace time pass. */
-const pause = (): Promise<void> =>
+/** Let time pass, the grace time if not given. */
+const pause = (ms = GRACE_MS): Promise<void> =>
   act(async () => {
-    mock.timers.tick(GRACE_MS);
+    mock.timers.tick(ms);
     await turns();
   });
 
@@ -118,6 +120,7 @@ test("components with equal queries share one subscription, which ends after the
   await shown(() => texts(page) === "one live: k1=5;two live: k1=5;");
   await render(root, client, h(List, { name: "two", key: 2 }));
   await render(root, client);
+  await pause(GRACE_MS - 1);
   await render(root, client, h(List, { name: "again", key: 3 }));
   assert.equal(texts(page), "again live: k1=5;");
   await pause();
@@ -213,10 +216,11 @@ test("a component suspends until the records are there", async () => {
   const { page } = await show(client, h(Suspense, { fallback: "waiting" }, h(List, { name: "one", suspense: true })));
   assert.equal(texts(page), "waiting");
   const id = await subscribed(socket);
+  await pause();
   group(socket, id, { id: 1, qty: 5 });
   await shown(() => texts(page) === "one live: k1=5;");
   await pause();
-  assert.deepEqual(socket.sent, []);
+  assert.deepEqual(socket.sent, [], "it is not ended while a component waits for it");
 });
 
 test("a refusal while a component is suspended goes to the error boundary, and a later attempt asks again", async () => {
@@ -282,6 +286,33 @@ test("a query is asked once for all that show it, and again by refresh", async (
   assert.deepEqual(socket.sent, []);
 });
 
+test("a component suspends until the answer of a query is there", async () => {
+  const { client, socket } = await opened();
+  const Result: FC = () => `${useSow<Order>("orders", {}, { suspense: true }).rows.length} orders`;
+  const { page } = await show(client, h(Suspense, { fallback: "waiting" }, h(Result)));
+  assert.equal(texts(page), "waiting");
+  group(socket, (await socket.next())["command_id"], { id: 1, qty: 5 });
+  await shown(() => texts(page) === "1 orders");
+});
+
+test("what changes within a frame is one change of a shared view", async () => {
+  const { client, socket } = await opened();
+  const view = sharedClient(client).view<Order>("orders", {});
+  let calls = 0;
+  const leave = view.subscribe(() => calls++);
+  const id = await subscribed(socket);
+  group(socket, id, { id: 1, qty: 1 });
+  await shown(() => view.getState().status === "live");
+  await turns();
+  calls = 0;
+  socket.give(changed(id, 2, { id: 1, qty: 2 }));
+  socket.give(changed(id, 3, { id: 1, qty: 3 }));
+  assert.equal(view.getRecord("k1")?.qty, 1, "components see one state until the frame");
+  await turns();
+  assert.deepEqual([calls, view.getRecord("k1")?.qty, view.getState().rows[0]?.record.qty], [1, 3, 3]);
+  leave();
+});
+
 test("the status of the connection is shown", async () => {
   const { client, socket } = await opened();
   const Status: FC = () => useStatus();
@@ -308,6 +339,7 @@ const Editor: FC = () => {
 
 test("an edit is shown at once, until the view has its effect", async () => {
   const { client, socket } = await opened();
+  mock.timers.enable({ apis: ["setTimeout"] }); // only the effect ends it
   const { page } = await show(client, h(Editor));
   const id = await subscribed(socket);
   group(socket, id, { id: 1, qty: 1 }, { id: 2, qty: 2 });
@@ -344,6 +376,7 @@ test("an edit that is refused is taken back, with the error", async () => {
 
 test("an edit without effect ends with its outcome", async () => {
   const { client, socket } = await opened();
+  mock.timers.enable({ apis: ["setTimeout"] }); // only the effect ends it
   const { page } = await show(client, h(Editor));
   group(socket, await subscribed(socket), { id: 1, qty: 1 });
   await shown(() => texts(page) === "1 idle ");
@@ -352,6 +385,21 @@ test("an edit without effect ends with its outcome", async () => {
   const ack = { command: "ack", ack_type: "processed", command_id, status: "success", outcome: "condition_false" };
   socket.give({ ...ack, bookmark: "orders:0@3", effect: "orders:0@3" });
   await shown(() => texts(page) === "1 settled condition_false");
+});
+
+test("an edit of a view whose bookmark does not come to the effect ends soon after the outcome", async () => {
+  const { client, socket } = await opened();
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const { page } = await show(client, h(Editor));
+  group(socket, await subscribed(socket), { id: 1, qty: 1 });
+  await shown(() => texts(page) === "1 idle ");
+  await act(async () => void mutate(7));
+  const { command_id } = await socket.next();
+  const ack = { command: "ack", ack_type: "processed", command_id, status: "success", outcome: "applied" };
+  socket.give({ ...ack, bookmark: "orders:0@3", effect: "orders:0@3" });
+  await shown(() => texts(page) === "7 settled applied");
+  await pause(SETTLE_MS);
+  assert.equal(texts(page), "1 settled applied");
 });
 
 test("a deletion is shown at once, and the last attempt counts", async () => {
@@ -390,6 +438,26 @@ test("on a server nothing is connected, and the loading state is rendered", () =
   };
   const html = renderToString(app(never, h(List, { name: "one" }), h(Suspending), h(Rest)));
   assert.match(html, /one loading: ;.*waiting.*connecting loading 0 undefined idle/s);
+});
+
+test("a page from a server is taken over, and what suspends is rendered then", async () => {
+  const { client, socket } = await opened();
+  const page = element();
+  const never = (): Client => assert.fail("a server needs no client");
+  const parts = [
+    h(List, { name: "one", key: 1 }),
+    h(Suspense, { fallback: "waiting", key: 2 }, h(List, { name: "two", suspense: true })),
+  ];
+  page.innerHTML = renderToString(app(never, ...parts));
+  const first = page.firstElementChild;
+  const reported: unknown[] = [];
+  await act(async () => {
+    roots.push(hydrateRoot(page, app(client, ...parts), { onRecoverableError: (error) => reported.push(error) }));
+  });
+  group(socket, await subscribed(socket), { id: 1, qty: 5 });
+  await shown(() => texts(page) === "one live: k1=5;two live: k1=5;");
+  assert.equal(page.firstElementChild, first, "it is the same element");
+  assert.equal(reported.length, 1, "only what suspends was rendered again");
 });
 
 test("a function makes the client once", async () => {

@@ -114,13 +114,13 @@ export class SharedView<T> extends Shared<ViewState<T>> {
     for (const key of edits.keys(this.topic)) this.#changed.add(key);
     const changed = this.#changed;
     this.#changed = new Set();
-    const others = [...changed].filter((key) => this.#take(view, key));
+    for (const key of changed) this.#take(view, key);
     const rows = this.#rows(view);
     const before = this.getState();
     if (rows.length !== this.#keys.length || rows.some(({ key }, at) => key !== this.#keys[at])) {
       this.#keys = rows.map(({ key }) => key);
     }
-    for (const key of others) for (const listener of [...(this.#rowListeners.get(key) ?? [])]) listener();
+    for (const key of changed) for (const listener of [...(this.#rowListeners.get(key) ?? [])]) listener();
     const state = {
       rows,
       status: view.status,
@@ -131,19 +131,15 @@ export class SharedView<T> extends Shared<ViewState<T>> {
     if (!isSame || state.error !== before.error) this.setState(state);
   };
 
-  /** Take the record with this key as it is now; return whether it is another one. */
-  #take(view: View<T>, key: string): boolean {
+  /** Take the record with this key as it is now. */
+  #take(view: View<T>, key: string): void {
     const record = view.get(key);
     const edited =
       record === undefined ? undefined : this.#around.edits.apply(this.topic, key, record, view.bookmark);
-    const held = this.#records.get(key);
     if (edited === record) this.#edited.delete(key);
-    else if (edited === undefined || this.#edited.get(key)?.record !== edited) {
-      this.#edited.set(key, edited === undefined ? undefined : { key, record: edited });
-    }
+    else this.#edited.set(key, edited === undefined ? undefined : { key, record: edited });
     if (edited === undefined) this.#records.delete(key);
     else this.#records.set(key, edited);
-    return held !== edited;
   }
 
   #rows(view: View<T>): readonly Row<T>[] {
