@@ -57,6 +57,9 @@ export function sowlineCollection<T extends object>(options: SowlineCollection<T
           commit();
         });
         shown.ready.then(markReady, markError);
+        shown.onStatus((status) => {
+          if (status === "failed") markError(shown.error);
+        });
         return () => shown.close();
       },
     },

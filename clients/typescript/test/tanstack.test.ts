@@ -71,6 +71,24 @@ test("a collection is a view, and its mutations are writes", async () => {
   socket.give(change("oof", 4, { id: 2, qty: 2 }));
   await gone.isPersisted.promise;
   assert.equal(shown(), "1=7");
+
+  const gap = { delta: true, sow_key: "k9", bookmark: "orders:0@5" };
+  socket.give({ ...change("publish", 5, { id: 9, qty: 9 }), ...gap });
+  assert.equal(orders.status, "error", "the view has failed");
   await orders.cleanup();
+  client.close();
+});
+
+test("a refusal is the error of the collection", async () => {
+  const service = new FakeService();
+  const client = connect("http://service.example", service.options());
+  const socket = await service.accept();
+  const orders = createCollection(sowlineCollection<Order>({ client, topic: "orders", keyFields: ["id"] }));
+  const preloaded = orders.preload();
+  const { command_id } = await socket.next();
+  const refusal = { status: "failure", reason: "not entitled", message: "no" };
+  socket.give({ command: "ack", ack_type: "processed", command_id, ...refusal });
+  await assert.rejects(preloaded, { reason: "not entitled" });
+  assert.equal(orders.status, "error");
   client.close();
 });

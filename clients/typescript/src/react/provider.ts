@@ -10,8 +10,8 @@ const SharedClientContext = createContext<SharedClient | undefined>(undefined);
 
 export interface SowlineProviderProps {
   /**
-   * The client, or a function that makes it. A function is called once, when the first component needs the client, and
-   * never on a server; define it outside of components. The provider does not close the client.
+   * The client, or a function that makes it. A function is called once, when the first component needs the client,
+   * and never on a server; define it outside of components. The provider does not close the client.
    */
   client: ClientSource;
   children?: ReactNode;
