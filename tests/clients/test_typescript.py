@@ -48,7 +48,7 @@ def test_what_is_published() -> None:
 
 
 def test_the_lock_file_names_the_public_registry() -> None:
-    """Whoever installs gets the packages that the lock file has the checksums of."""
+    """Each package is there with its checksum, and without the address of a private registry."""
     packages: dict[str, Any] = json.loads((PACKAGE / "package-lock.json").read_text())["packages"]
     locked = [package for name, package in packages.items() if name]
     assert locked

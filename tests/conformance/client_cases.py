@@ -92,7 +92,7 @@ class Player:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def connect(self, url: str, **options: Any) -> Line:
-        """Take the place of the function that makes a connection."""
+        """Make a connection: it replaces the function of the library."""
         return self._line
 
     async def play(self, lines: list[Json]) -> list[Json]:

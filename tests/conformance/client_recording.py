@@ -113,7 +113,7 @@ class Recording:
         self._reading: Json = {}
 
     async def connect(self, url: str, **options: Any) -> TappedConnection:
-        """Take the place of the function that makes a connection."""
+        """Make a connection: it replaces the function of the library."""
         await self.may_connect.wait()
         connection = await really_connect(url, **options)
         self.connection = TappedConnection(connection, self.lines, self.topic.name)

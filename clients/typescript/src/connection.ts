@@ -310,7 +310,7 @@ export class Connection {
     }
   }
 
-  /** Look for a connection that is silent: browsers do not tell when its other end is gone. */
+  /** Look for a connection that is silent: a browser does not report that its other end is gone. */
   #check(): void {
     this.#after("check", CHECK_MS, () => {
       // The clock may jump, also back.

@@ -1,4 +1,4 @@
-/** Values of JSON. Values are never changed in place: parts that stay equal are shared between versions of a record. */
+/** Values of JSON. They are never changed: the parts that stay equal are shared between versions of a record. */
 
 export type Json = null | boolean | number | bigint | string | readonly Json[] | JsonObject;
 

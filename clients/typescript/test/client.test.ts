@@ -201,7 +201,7 @@ test("closing a client frees everything", async () => {
   await assert.rejects(client.publish("orders", {}), { reason: "disconnected" });
 });
 
-test("without a WebSocket, the client says what it needs", async () => {
+test("without a WebSocket, the client ends with what it needs", async () => {
   const own = Object.getOwnPropertyDescriptor(globalThis, "WebSocket");
   Object.defineProperty(globalThis, "WebSocket", { value: undefined, configurable: true });
   try {
@@ -480,7 +480,7 @@ test("a view is of one topic, by SOW key, and begins with a copy and its bookmar
   client.close();
 });
 
-test("records of a view may be texts in place of integers that a number can't hold", async () => {
+test("records of a view may be texts instead of integers that a number can't hold", async () => {
   const [client, socket] = await connected({ integers: "text" });
   const view = client.view<{ n: string }>("orders", { orderBy: "/n" });
   socket.give(accepted("1"));
