@@ -48,7 +48,10 @@ class Followed {
     const { view, records } = this;
     const rows = view.snapshot();
     if (rows !== view.snapshot()) throw new Error("a snapshot without a change is another one");
-    if (rows.length !== records.size || rows.some(({ key, record }) => records.get(key) !== record && !isSame(record, records.get(key)))) {
+    if (
+      rows.length !== records.size ||
+      rows.some(({ key, record }) => records.get(key) !== record && !isSame(record, records.get(key)))
+    ) {
       throw new Error("the patches lead to something else than the view shows");
     }
     const { bookmark, status, error } = view;

@@ -40,12 +40,7 @@ export interface Reading extends Selecting, Fresh {
   upTo?: string | Date;
 }
 
-export type ReadCommand =
-  | "sow"
-  | "subscribe"
-  | "sow_and_subscribe"
-  | "delta_subscribe"
-  | "sow_and_delta_subscribe";
+export type ReadCommand = "sow" | "subscribe" | "sow_and_subscribe" | "delta_subscribe" | "sow_and_delta_subscribe";
 
 const BATCH_SIZE = 100;
 

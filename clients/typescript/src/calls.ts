@@ -20,9 +20,9 @@ export class Calls {
   constructor(readonly connection: Connection) {}
 
   /**
-   * Send a command and return the messages of its answer, whose last one is the last of the acknowledgements that it
-   * asks for. If the connection is lost before that, it fails with `disconnected`: a command that writes may have been
-   * executed.
+   * Send a command and return the messages of its answer, whose last one is the last of the acknowledgements that
+   * it asks for. If the connection is lost before that, it fails with `disconnected`: a command that writes may
+   * have been executed.
    */
   async call(command: Command, ...acks: readonly Ack["ack_type"][]): Promise<ServerMessage[]> {
     await this.connection.untilOpen();
@@ -58,7 +58,10 @@ export class Calls {
 
   lost(): void {
     this.fail(
-      new SowlineError("disconnected", "the connection was lost before the answer came; a write may have been executed"),
+      new SowlineError(
+        "disconnected",
+        "the connection was lost before the answer came; a write may have been executed",
+      ),
     );
   }
 

@@ -14,17 +14,17 @@ import type { DeleteOutcome, DeleteSelection, Outcome, WriteOptions } from "./wr
 export type OnMessage<T> = (message: Message<T>) => void;
 
 /**
- * Connect to a query service. The client connects by itself, and reconnects whenever the connection is lost; until then,
- * what is asked of it waits.
+ * Connect to a query service. The client connects by itself, and reconnects whenever the connection is lost. Until
+ * then, what is asked of it waits.
  */
 export const connect = (url: string, options: ConnectOptions = {}): Client => new Client(url, options);
 
 /**
  * A client of a query service.
  *
- * If the connection is lost, every subscription continues after the last message that its caller has taken, without a
- * gap or a repeat. If it was lost within a group, the group is sent again: a `group_begin` always means that the whole
- * group follows.
+ * If the connection is lost, every subscription continues after the last message that its caller has taken, without
+ * a gap or a repeat. If it was lost within a group, the group is sent again: a `group_begin` always means that the
+ * whole group follows.
  */
 export class Client {
   readonly #streams = new OpenStreams();
@@ -137,7 +137,8 @@ export class Client {
   }
 
   /**
-   * Send a request of the HTTP API, such as `topics/orders/fields`, with the client's token; throws the service's error.
+   * Send a request of the HTTP API, such as `topics/orders/fields`, with the client's token; throws the service's
+   * error.
    */
   async fetch(path: string, init?: RequestInit): Promise<Response> {
     return (await this.#loaded()).http.fetch(path, init);
@@ -171,8 +172,8 @@ export class Client {
   }
 
   /**
-   * The bookmark of the effects of all writes that this client has waited for; empty if there are none. A read with it
-   * as `atLeast` sees these writes, from any client and at any service.
+   * The bookmark of the effects of all writes that this client has waited for; empty if there are none. A read with
+   * it as `atLeast` sees these writes, from any client and at any service.
    */
   get effect(): string {
     return this.#requests?.effect ?? "";

@@ -115,7 +115,9 @@ export class Connection {
     return this.#statuses.add(listener);
   }
 
-  /** Send a command, if the connection is open. If it is lost, the next one begins with the requests of all streams. */
+  /**
+   * Send a command, if the connection is open. If it is lost, the next one begins with the requests of all streams.
+   */
   send(command: Command | undefined): void {
     if (this.isOpen && command !== undefined) this.#send(command);
   }
@@ -179,11 +181,15 @@ export class Connection {
     } catch (error) {
       const known = this.#notConnected(error);
       // A token that can't be had now may come later, but not to a caller that waits for the first connection.
-      this.#retry(known, known.reason !== "not connected" && !(known.reason === "auth unavailable" && this.#openedAt));
+      this.#retry(
+        known,
+        known.reason !== "not connected" && !(known.reason === "auth unavailable" && this.#openedAt),
+      );
       return;
     }
     this.#socket = socket;
-    socket.onopen = () => this.#send({ command: "logon", command_id: LOGON, ...(token === undefined ? {} : { token }) });
+    socket.onopen = () =>
+      this.#send({ command: "logon", command_id: LOGON, ...(token === undefined ? {} : { token }) });
     socket.onmessage = ({ data }: { data: unknown }) => this.#receive(data);
     socket.onclose = ({ code, reason }: { code: number; reason: string }) => this.#lost(code, reason);
     socket.onerror = () => {}; // a close follows
@@ -300,7 +306,9 @@ export class Connection {
       frames = readFrame(this.codec.parse(String(data)));
     } catch (error) {
       const isOurs = error instanceof SowlineError;
-      this.fail(isOurs ? error : new SowlineError("bad message", `expected JSON: ${String(error)}`, { cause: error }));
+      this.fail(
+        isOurs ? error : new SowlineError("bad message", `expected JSON: ${String(error)}`, { cause: error }),
+      );
       return;
     }
     const socket = this.#socket;

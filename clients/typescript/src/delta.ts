@@ -4,8 +4,8 @@ import { isObject, own, put, same, type JsonObject, type MutableObject } from ".
 import { parsePath, type Step } from "./path.js";
 
 /**
- * Return the record with the fields of a delta merged into it: objects field by field, all other values whole. Null is
- * a value. Fields that do not change keep their identity; without any change, the result is the record itself.
+ * Return the record with the fields of a delta merged into it: objects field by field, all other values whole. Null
+ * is a value. Fields that do not change keep their identity; without any change, the result is the record itself.
  */
 export function merge(record: JsonObject, delta: JsonObject): JsonObject {
   let merged: MutableObject | undefined;

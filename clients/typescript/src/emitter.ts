@@ -1,4 +1,7 @@
-/** Calls listeners. One that throws is reported, as an error that nobody catches is, and keeps no other from its call. */
+/**
+ * Calls listeners. One that throws is reported, as an error that nobody catches is, and keeps no other from its
+ * call.
+ */
 export class Emitter<T> {
   readonly #listeners = new Set<{ call: (value: T) => void }>();
 

@@ -40,7 +40,9 @@ export class HttpApi {
       return await fetch(`${this.#base}/v1/${path}`, { cache: "no-store", ...init, headers });
     } catch (cause) {
       if ((cause as Error).name === "AbortError") throw cause;
-      throw new SowlineError("not connected", `expected a query service at ${this.#base}: ${String(cause)}`, { cause });
+      throw new SowlineError("not connected", `expected a query service at ${this.#base}: ${String(cause)}`, {
+        cause,
+      });
     }
   }
 }

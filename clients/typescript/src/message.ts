@@ -74,12 +74,7 @@ export interface Progress {
 }
 
 export type Message<T = JsonObject> =
-  | GroupBegin
-  | SnapshotRecord<T>
-  | GroupEnd
-  | Published<T>
-  | OutOfFocus<T>
-  | Progress;
+  GroupBegin | SnapshotRecord<T> | GroupEnd | Published<T> | OutOfFocus<T> | Progress;
 
 type Names<T> = T extends unknown ? keyof T : never;
 
@@ -134,7 +129,8 @@ const bigintText = (_: string, value: unknown): unknown => (typeof value === "bi
  * more fields than one of them selects; `select` keeps those of this one.
  */
 export function addMessages(frame: ServerMessage, select: Select | undefined, into: Message[]): void {
-  const part = (data: unknown): JsonObject => (select === undefined ? data : select.apply(data as JsonObject)) as JsonObject;
+  const part = (data: unknown): JsonObject =>
+    (select === undefined ? data : select.apply(data as JsonObject)) as JsonObject;
   switch (frame.command) {
     case "sow":
       for (const record of frame.records) {

@@ -2,14 +2,15 @@
 
 const PLAIN = /[^,[]*/y;
 // One piece inside an option's brackets. Strings and inner brackets hide closing brackets.
-const INSIDE =
-  /(?<![\p{L}\p{N}_])[rR](?:'[^']*'|"[^"]*")|'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|\[[^\]]*\]|[^[\]'"rR]+|[rR]/suy;
+const RAW = String.raw`(?<![\p{L}\p{N}_])[rR](?:'[^']*'|"[^"]*")`;
+const STRING = String.raw`'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"`;
+const INSIDE = new RegExp(String.raw`${RAW}|${STRING}|\[[^\]]*\]|[^[\]'"rR]+|[rR]`, "suy");
 
 /** Return the options in a text, split at the commas outside of brackets. */
 export function splitOptions(text: string): string[] {
   const options: string[] = [];
   let start = 0;
-  for (let at = 0; at < text.length; ) {
+  for (let at = 0; at < text.length;) {
     at = after(PLAIN, text, at);
     if (text[at] === "[") {
       at = afterBracket(text, at);

@@ -18,7 +18,10 @@ interface Term {
 
 const NAME = String.raw`\/@?[\p{L}\p{N}_][\p{L}\p{N}_.:-]*`;
 const PATH = String.raw`(?:${NAME}|\[\/[^\]]*\])(?:${NAME}|\[\/[^\]]*\]|\[[0-9]+\])*`;
-const TERM = new RegExp(String.raw`\s*(${PATH})\s*(?:(ASC|DESC)(?![\p{L}\p{N}_]))?\s*(TEXT(?![\p{L}\p{N}_]))?\s*(,|$)`, "iuy");
+const TERM = new RegExp(
+  String.raw`\s*(${PATH})\s*(?:(ASC|DESC)(?![\p{L}\p{N}_]))?\s*(TEXT(?![\p{L}\p{N}_]))?\s*(,|$)`,
+  "iuy",
+);
 
 /** The values that a record is sorted by, one for each term. */
 export type SortKey = readonly Scalar[];
@@ -55,7 +58,7 @@ export class Order {
 
 function parseTerms(text: string): Term[] {
   const terms: Term[] = [];
-  for (TERM.lastIndex = 0; ; ) {
+  for (TERM.lastIndex = 0; ;) {
     const found = TERM.exec(text);
     if (found === null) {
       throw new SowlineError("invalid order by", `expected an order like /status, /qty DESC, got ${text}`);
@@ -81,7 +84,8 @@ function compareScalars(one: Scalar, other: Scalar): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-const numeric = (value: boolean | number | bigint): number | bigint => (typeof value === "boolean" ? Number(value) : value);
+const numeric = (value: boolean | number | bigint): number | bigint =>
+  typeof value === "boolean" ? Number(value) : value;
 
 /** Compare by code point. JavaScript's `<` compares UTF-16 units, where surrogates are below U+E000 to U+FFFF. */
 function compareTexts(one: string, other: string): number {

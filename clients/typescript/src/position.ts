@@ -21,7 +21,10 @@ export class PositionTracker {
   note(message: Message): void {
     if (message.command === "publish" || message.command === "oof") {
       this.#move(message.bookmark);
-    } else if (message.command === "group_end" || (message.command === "progress" && message.bookmark !== undefined)) {
+    } else if (
+      message.command === "group_end" ||
+      (message.command === "progress" && message.bookmark !== undefined)
+    ) {
       this.#positions = new Map();
       this.#last = undefined;
       this.#move(message.bookmark!);

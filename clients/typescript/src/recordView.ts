@@ -104,7 +104,10 @@ export class RecordView<T> {
     return this.entries();
   }
 
-  /** The rows in their order. It is the same array until something changes, and a row the same object until its record does. */
+  /**
+   * The rows in their order. It is the same array until something changes, and a row the same object until its
+   * record does.
+   */
   snapshot(): readonly Row<T>[] {
     return (this.#snapshot ??= this.#order.isEmpty ? [...this.#rows.values()] : this.#sorted.slice());
   }

@@ -1,8 +1,8 @@
 /**
  * The records that a subscription shows, kept up to date by its messages: messages in, effects out.
  *
- * Messages that belong together are applied together: the messages with `more` and the one behind them, and a group from
- * its `group_begin` to its `group_end`. A record that is sent again unchanged keeps its identity.
+ * Messages that belong together are applied together: the messages with `more` and the one behind them, and a group
+ * from its `group_begin` to its `group_end`. A record that is sent again unchanged keeps its identity.
  */
 
 import { merge, takeOut } from "./delta.js";
@@ -40,8 +40,9 @@ export class RecordSet {
   /**
    * Apply the next message; return the effects of the step that it completes, undefined if the step is incomplete.
    *
-   * The records after a `group_begin` are all that is held. After one with `replace`, they are added instead. A step or
-   * group that breaks off, because its stream starts again, is discarded. Throws `gap` if something is missing.
+   * The records after a `group_begin` are all that is held. After one with `replace`, they are added instead. A
+   * step or group that breaks off, because its stream starts again, is discarded. Throws `gap` if something is
+   * missing.
    */
   take(message: Message): Effect[] | undefined {
     switch (message.command) {
@@ -117,7 +118,10 @@ function keyOf(message: { readonly command: string; readonly sowKey: string | un
 }
 
 /** Return a record after a message. */
-function updated(held: JsonObject | undefined, message: Published<JsonObject> | SnapshotRecord<JsonObject>): JsonObject {
+function updated(
+  held: JsonObject | undefined,
+  message: Published<JsonObject> | SnapshotRecord<JsonObject>,
+): JsonObject {
   if (message.command === "sow" || !message.delta) return message.data;
   if (held === undefined) throw gap(`expected a delta of a record that is held, got one of ${message.sowKey}`);
   return takeOut(merge(held, message.data), message.removed);

@@ -28,7 +28,9 @@ export class Select {
       if (directive !== "" && !directives.has(key)) directives.set(key, { names, isSent: directive[0] === "+" });
     }
     // The shortest paths first: a directive also applies to the fields below, unless a more specific one differs.
-    for (const { names, isSent } of [...directives.values()].sort((one, other) => one.names.length - other.names.length)) {
+    for (const { names, isSent } of [...directives.values()].sort(
+      (one, other) => one.names.length - other.names.length,
+    )) {
       let node = this.#root;
       for (const name of names) {
         let below = node.fields.get(name);
@@ -45,12 +47,17 @@ export class Select {
   }
 }
 
-/** Return the part of a value that is sent. What loses all its content is left out; what was empty before is a value. */
+/**
+ * Return the part of a value that is sent. What loses all its content is left out; what was empty before is a
+ * value.
+ */
 function selected(value: Json, node: Node): Json | undefined {
   const whole = node.isSent ? value : undefined;
   if (node.fields.size === 0) return whole;
   if (Array.isArray(value)) {
-    const kept = (value as readonly Json[]).map((inner) => selected(inner, node)).filter((inner) => inner !== undefined);
+    const kept = (value as readonly Json[])
+      .map((inner) => selected(inner, node))
+      .filter((inner) => inner !== undefined);
     return value.length === 0 ? whole : kept.length > 0 ? kept : undefined;
   }
   if (!isObject(value)) return whole;

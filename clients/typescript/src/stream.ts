@@ -42,12 +42,13 @@ class Replacement {
 /**
  * Messages of one query or subscription, in order.
  *
- * If the connection is lost, a subscription resumes after the last message that its caller took. A query that has given
- * messages fails with `disconnected`; one that has given none is sent again.
+ * If the connection is lost, a subscription resumes after the last message that its caller took. A query that has
+ * given messages fails with `disconnected`; one that has given none is sent again.
  *
  * A subscription can be replaced. If the connection is lost before the service has answered, the old subscription
- * resumes and is replaced then. If it is lost before the caller took the new group, the new subscription starts with a
- * whole group. So does one that loses the connection within a group that replaces everything the caller holds.
+ * resumes and is replaced then. If it is lost before the caller took the new group, the new subscription starts
+ * with a whole group. So does one that loses the connection within a group that replaces everything the caller
+ * holds.
  */
 export class Stream {
   /** The number of replacements by the service. */

@@ -12,8 +12,8 @@ import type { Stream } from "./stream.js";
 /**
  * The messages of a query or subscription, as they come. Leaving the iteration, or `close`, ends it.
  *
- * A caller that takes messages more slowly than they come is sent no more once 10,000 wait, until it has taken half of
- * them. Nothing is lost, and no other subscription waits for it.
+ * A caller that takes messages more slowly than they come is sent no more once 10,000 wait, until it has taken half
+ * of them. Nothing is lost, and no other subscription waits for it.
  */
 export class Subscription<T = JsonObject> implements AsyncIterableIterator<Message<T>> {
   /** Resolves once the service has accepted the command; rejects with its refusal. */
@@ -52,8 +52,8 @@ export class Subscription<T = JsonObject> implements AsyncIterableIterator<Messa
   }
 
   /**
-   * Ask for something else without a gap: what is not given stays as it is. Resolves once the service has accepted it;
-   * a refusal changes nothing.
+   * Ask for something else without a gap: what is not given stays as it is. Resolves once the service has accepted
+   * it; a refusal changes nothing.
    */
   replace(changes: Selecting): Promise<void> {
     return this.#streams.replace(this.#stream, changes);

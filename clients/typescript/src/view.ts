@@ -17,8 +17,9 @@ import { RecordView } from "./recordView.js";
 import type { Stream } from "./stream.js";
 
 /**
- * The state of a view: `loading` until its records are there, and while it is replaced; `live` while it is kept up to
- * date; `reconnecting` while the connection is lost; then `ended` at its end, `closed` by its user or with its client, or `failed`.
+ * The state of a view: `loading` until its records are there, and while it is replaced; `live` while it is kept up
+ * to date; `reconnecting` while the connection is lost. At last it is `ended` at its end, `closed` by its user or
+ * with its client, or `failed`.
  */
 export type ViewStatus = "loading" | "live" | "reconnecting" | "ended" | "closed" | "failed";
 
@@ -34,6 +35,7 @@ export class View<T = JsonObject> extends RecordView<T> {
   /** Resolves once all records are there; rejects with a refusal. */
   readonly ready: Promise<void>;
   readonly topic: string;
+  readonly #set: RecordSet;
   readonly #streams: OpenStreams;
   readonly #connection: Connection;
   readonly #stream: Stream;
@@ -43,16 +45,20 @@ export class View<T = JsonObject> extends RecordView<T> {
   #hashOf: ((keys: Iterable<string>) => string) | undefined;
   #proofs: Deferred<boolean>[] = [];
   #order: { readonly ask: Ask; readonly order: Order };
+  #isBegun = false;
   #status: ViewStatus = "loading";
   #error: SowlineError | undefined;
 
   constructor(streams: OpenStreams, connection: Connection, topic: string, reading: ViewReading) {
     const { records, ...rest } = reading;
     const ask = askOf(topic, rest, records !== undefined);
-    const position = new PositionTracker(records === undefined ? undefined : ask.bookmark);
+    // A list or a range names no single position: then the service does, once it has accepted the command.
+    const isPosition = records !== undefined && !/^\s*[[(]/.test(ask.bookmark);
+    const set = new RecordSet(records, new PositionTracker(isPosition ? ask.bookmark : undefined));
     const order = new Order(ask.reading.orderBy);
-    super(new RecordSet(records, position), order, (record) => connection.codec.present(record));
+    super(set, order, (record) => connection.codec.present(record));
     this.topic = topic;
+    this.#set = set;
     this.#order = { ask, order };
     this.#streams = streams;
     this.#connection = connection;
@@ -84,7 +90,8 @@ export class View<T = JsonObject> extends RecordView<T> {
   }
 
   /**
-   * Show something else: what is not given stays as it is. Resolves once the view shows it. A refusal changes nothing.
+   * Show something else: what is not given stays as it is. Resolves once the view shows it. A refusal changes
+   * nothing.
    */
   async replace(changes: Selecting): Promise<void> {
     await this.#streams.replace(this.#stream, viewChanges(this.#stream.ask.reading, changes));
@@ -109,6 +116,7 @@ export class View<T = JsonObject> extends RecordView<T> {
 
   #follow(): void {
     try {
+      this.#begin();
       for (let message = this.#stream.next(); message !== undefined; message = this.#stream.next()) {
         if (this.#error !== undefined) return;
         if (message.command === "progress") this.#compare(message);
@@ -122,6 +130,14 @@ export class View<T = JsonObject> extends RecordView<T> {
     if (error !== undefined) this.#finish(error.reason === "disconnected" ? "closed" : "failed", error);
     else if (isOver) this.#finish("ended", new SowlineError("disconnected", "the view has reached its end"));
     this.#update();
+  }
+
+  /** Take over the position at which the service begins after a saved copy. */
+  #begin(): void {
+    const { bookmark } = this.#stream;
+    if (this.#isBegun || bookmark === undefined) return;
+    this.#isBegun = true;
+    this.#set.position = new PositionTracker(bookmark);
   }
 
   /** The order of what has been shown whole. A replaced subscription may have another one. */
@@ -205,14 +221,19 @@ function askOf(topic: string, { delta = true, ...reading }: Omit<ViewReading, "r
     );
   }
   if (hasRecords !== isReturn(bookmarkText(reading.bookmark ?? ""))) {
-    throw new SowlineError("invalid bookmark", "expected a bookmark together with the records there, got one of them");
+    throw new SowlineError(
+      "invalid bookmark",
+      "expected a bookmark together with the records there, got one of them",
+    );
   }
   const { options = "", topN } = reading;
   const changes = viewChanges(reading, topN === undefined ? { options } : { options, topN });
   return new Ask(delta ? "sow_and_delta_subscribe" : "sow_and_subscribe", topic, { ...reading, ...changes });
 }
 
-/** Return changes with what a view needs. Only a page keeps just the first `topN` records: any `topN` asks for one. */
+/**
+ * Return changes with what a view needs. Only a page keeps just the first `topN` records: any `topN` asks for one.
+ */
 function viewChanges(before: Readonly<Reading>, changes: Selecting): Selecting {
   const changed: Selecting = { ...changes };
   if (changes.options !== undefined) changed.options = viewOptions(changes.options);

@@ -375,13 +375,28 @@ test("a step is one patch, and a snapshot stays the same until something changes
   assert.deepEqual([view.snapshot(), view.bookmark], [first, "orders:0@2"]);
   socket.give({ ...publish("b", { id: 2, n: 2 }, 3), command: "oof", reason: "match" });
   const second = view.snapshot();
-  assert.deepEqual(patches, [["insert a", "insert b"], ["insert c", "remove b"]]);
+  assert.deepEqual(patches, [
+    ["insert a", "insert b"],
+    ["insert c", "remove b"],
+  ]);
   assert.deepEqual([...view.keys()], ["c", "a"]);
   assert.equal(second[1], first[0]);
   assert.equal(view.get("a"), first[0]!.record);
   socket.give(publish("a", { n: -1 }, 4, { delta: true }));
-  assert.deepEqual(view.snapshot().map(({ record }) => record), [{ id: 1, n: -1 }, { id: 3, n: 0 }]);
-  assert.deepEqual(first.map(({ record }) => record), [{ id: 1, n: 1 }, { id: 2, n: 2 }]);
+  assert.deepEqual(
+    view.snapshot().map(({ record }) => record),
+    [
+      { id: 1, n: -1 },
+      { id: 3, n: 0 },
+    ],
+  );
+  assert.deepEqual(
+    first.map(({ record }) => record),
+    [
+      { id: 1, n: 1 },
+      { id: 2, n: 2 },
+    ],
+  );
   client.close();
 });
 
@@ -412,7 +427,12 @@ test("an order is kept for one change and for many", async () => {
     socket.give(publish(key, { n }, at++, more ? { more: true } : {}));
   const expectOrder = (): void => {
     const shown = [...view.values()].map(({ n }) => n);
-    assert.deepEqual(shown, [...shown].sort((one, other) => other - one));
+    assert.deepEqual(new Set(view.keys()).size, shown.length);
+    assert.equal(shown.length, view.size);
+    assert.deepEqual(
+      shown,
+      [...shown].sort((one, other) => other - one),
+    );
   };
   for (let step = 0; step < 200; step++) change(`k${(step * 13) % 60}`, (step * 31) % 97);
   expectOrder();
@@ -447,7 +467,10 @@ test("a view that lacks something fails alone, and unsubscribes", async () => {
   socket.give(publish("b", { id: 2 }, 2, { delta: true }));
   assert.deepEqual([view.status, view.error?.reason, view.size], ["failed", "gap", 1]);
   await assert.rejects(proof, { reason: "gap" });
-  await assert.rejects(view.waitFor(() => false), { reason: "gap" });
+  await assert.rejects(
+    view.waitFor(() => false),
+    { reason: "gap" },
+  );
   assert.equal(socket.sent.at(-1)!["command"], "unsubscribe");
   assert.deepEqual([client.status, other.status], ["open", "loading"]);
   client.close();
@@ -490,6 +513,20 @@ test("records of a view may be texts instead of integers that a number can't hol
   client.close();
 });
 
+test("a view begins with a copy at any start, at the position that the service names", async () => {
+  const [client, socket] = await connected();
+  const copy = [["a", { id: 1 }]] as const;
+  const view = client.view("orders", { bookmark: "orders:0@5,1@7", records: copy });
+  assert.deepEqual([view.saved(), view.status], [{ bookmark: "orders:0@5,1@7", records: copy }, "loading"]);
+  socket.give(accepted("1", { bookmark: "orders:0@5,1@7" }), publish("b", { id: 2 }, 6));
+  await view.ready;
+  assert.equal(view.bookmark, "orders:0@6,1@7");
+  const listed = client.view("orders", { bookmark: ["orders:0@5", "orders:0@4"], records: copy });
+  socket.give(accepted("2", { bookmark: "orders:0@4" }));
+  assert.deepEqual([listed.bookmark, listed.size], ["orders:0@4", 1]);
+  client.close();
+});
+
 // writes
 
 test("a write has an outcome, or the reason of its refusal", async () => {
@@ -519,7 +556,10 @@ test("a write has an outcome, or the reason of its refusal", async () => {
   const wrong = client.deltaPublish("orders", {});
   await socket.next();
   socket.give(refused("c4", "key missing"));
-  await assert.rejects(wrong, (error: SowlineError) => error.reason === "key missing" && error.message === "key missing!");
+  await assert.rejects(
+    wrong,
+    (error: SowlineError) => error.reason === "key missing" && error.message === "key missing!",
+  );
   const lost = client.publish("orders", { id: 2 });
   await socket.next();
   socket.lose();

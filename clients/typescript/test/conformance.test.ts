@@ -1,4 +1,6 @@
-/** The cases that any client can be held to. `tests/conformance/client_cases.py` describes the lines of their files. */
+/**
+ * The cases that any client can be held to. `tests/conformance/client_cases.py` describes the lines of their files.
+ */
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -90,7 +92,10 @@ class Player {
 /** Return the fields of a command as the arguments of a view. */
 function reading(fields: Fields): Fields {
   return Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase()), value]),
+    Object.entries(fields).map(([name, value]) => [
+      name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase()),
+      value,
+    ]),
   );
 }
 

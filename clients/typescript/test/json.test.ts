@@ -31,7 +31,10 @@ test("what a delta does not change keeps its identity", () => {
 });
 
 test("a field may have any name", () => {
-  const merged = merge(merge({ id: 1 }, PROTO), JSON.parse('{"__proto__": {"b": 2}, "constructor": 1}') as JsonObject);
+  const merged = merge(
+    merge({ id: 1 }, PROTO),
+    JSON.parse('{"__proto__": {"b": 2}, "constructor": 1}') as JsonObject,
+  );
   assert.equal(JSON.stringify(merged), '{"id":1,"__proto__":{"a":1,"b":2},"constructor":1}');
   assert.equal(Object.getPrototypeOf(merged), Object.prototype);
   assert.equal(JSON.stringify(takeOut(merged, ["/__proto__/a", "/constructor"])), '{"id":1,"__proto__":{"b":2}}');
@@ -39,9 +42,10 @@ test("a field may have any name", () => {
 });
 
 test("removed fields are named by paths", () => {
-  const record: JsonObject = { a: { b: 1, c: 2 }, "x y": { z: 1 }, "é": 1 };
+  const record: JsonObject = { a: { b: 1, c: 2 }, "x y": { z: 1 }, é: 1 };
   assert.deepEqual(takeOut(record, ["/a/b", "[/x y/z]", "/é"]), { a: { c: 2 }, "x y": {} });
-  for (const wrong of ["", "a", "/a//b", "/a[", "[/]", "[0]"]) assert.throws(() => parsePath(wrong), { reason: "bad path" });
+  for (const wrong of ["", "a", "/a//b", "/a[", "[/]", "[0]"])
+    assert.throws(() => parsePath(wrong), { reason: "bad path" });
 });
 
 test("values are the same in any order of their fields", () => {
@@ -55,18 +59,40 @@ test("values are the same in any order of their fields", () => {
 });
 
 test("the exact parser reads what JSON.parse reads, and keeps integers", () => {
-  const text = `{"a" : [ 12345678901234567890, -9007199254740993 ,1.5e3, 1e400, -0, 9007199254740991],"b":"\\u00e9\\"12345678901234567",
+  const text = `{"a" : [ 12345678901234567890, -9007199254740993 ,1.5e3, 1e400, -0, 9007199254740991],
+    "b":"\\u00e9\\"12345678901234567",
     "c":{}, "d":[], "__proto__":{"x":true}, "e":[null,false]}`;
   const rounded = JSON.stringify(JSON.parse(text));
   const value = parse(text) as JsonObject;
   assert.deepEqual((value["a"] as Json[]).slice(0, 2), [12345678901234567890n, -9007199254740993n]);
-  assert.equal(rounded, JSON.stringify(value, (_, inner: unknown) => (typeof inner === "bigint" ? Number(inner) : inner)));
-  assert.equal(stringify({ a: [12345678901234567890n, undefined], b: undefined, d: new Date(0), "é": { n: 1n } }),
-    '{"a":[12345678901234567890,null],"d":"1970-01-01T00:00:00.000Z","é":{"n":1}}');
+  assert.equal(
+    rounded,
+    JSON.stringify(value, (_, inner: unknown) => (typeof inner === "bigint" ? Number(inner) : inner)),
+  );
+  assert.equal(
+    stringify({ a: [12345678901234567890n, undefined], b: undefined, d: new Date(0), é: { n: 1n } }),
+    '{"a":[12345678901234567890,null],"d":"1970-01-01T00:00:00.000Z","é":{"n":1}}',
+  );
 });
 
 test("the exact parser refuses what JSON.parse refuses", () => {
-  for (const rest of ["]", ",]", ", }", ",01]", ",1.]", ",+1]", ",tru]", ',"a', ',"\n"]', ",'a']", "] 1", ',{"a":1,}]', ',{"a" 1}]', ',{1:1}]', ',"\\x"]']) {
+  for (const rest of [
+    "]",
+    ",]",
+    ", }",
+    ",01]",
+    ",1.]",
+    ",+1]",
+    ",tru]",
+    ',"a',
+    ',"\n"]',
+    ",'a']",
+    "] 1",
+    ',{"a":1,}]',
+    ',{"a" 1}]',
+    ",{1:1}]",
+    ',"\\x"]',
+  ]) {
     const text = `[12345678901234567890${rest}`;
     if (rest === "]") assert.doesNotThrow(() => parse(text));
     else assert.throws(() => parse(text), SyntaxError, text);

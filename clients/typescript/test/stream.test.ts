@@ -11,7 +11,8 @@ function give(stream: Stream, ...frames: Given[]): void {
   for (const frame of frames) stream.receive(frame as unknown as ServerMessage);
 }
 
-const open = (command: ReadCommand, reading: Reading = {}): Stream => new Stream("1", new Ask(command, "orders", reading));
+const open = (command: ReadCommand, reading: Reading = {}): Stream =>
+  new Stream("1", new Ask(command, "orders", reading));
 
 const ack = (id = "1", more: Given = {}): Given => ({
   command: "ack",
@@ -22,7 +23,8 @@ const ack = (id = "1", more: Given = {}): Given => ({
   ...more,
 });
 
-const failure = (reason: string, more: Given = {}): Given => ack("1", { status: "failure", reason, message: "", ...more });
+const failure = (reason: string, more: Given = {}): Given =>
+  ack("1", { status: "failure", reason, message: "", ...more });
 
 const publish = (bookmark: string, more: Given = {}): Given => ({
   command: "publish",
@@ -61,7 +63,13 @@ test("a page and groups resume as what they are", () => {
 
 test("the rest of a step that its caller has begun to take is kept", () => {
   const stream = open("subscribe");
-  give(stream, ack(), publish("orders:0@1,1@1", { more: true }), publish("orders:0@2,1@1"), publish("orders:0@3,1@1"));
+  give(
+    stream,
+    ack(),
+    publish("orders:0@1,1@1", { more: true }),
+    publish("orders:0@2,1@1"),
+    publish("orders:0@3,1@1"),
+  );
   stream.next();
   assert.equal(stream.resumed(false)!.bookmark, "orders:0@2,1@1");
   assert.equal(stream.waitingCount, 1);
@@ -105,7 +113,10 @@ test("a refusal that passes is one of a service that loads, or that is behind wh
   const stream = open("subscribe");
   const isPassing = (reason: string, more: Given = {}): boolean =>
     stream.isToAskAgain(failure(reason, more) as unknown as ServerMessage);
-  assert.deepEqual(["not ready", "shard unavailable", "behind", "bad filter"].map((reason) => isPassing(reason)), [true, true, false, false]);
+  assert.deepEqual(
+    ["not ready", "shard unavailable", "behind", "bad filter"].map((reason) => isPassing(reason)),
+    [true, true, false, false],
+  );
   give(stream, ack());
   assert.ok(isPassing("behind"));
   assert.ok(!isPassing("not ready", { command_id: "1.pause" }));
