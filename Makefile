@@ -87,6 +87,7 @@ pictures: set-up ## the pictures of README and docs, from the running demo; for 
 	@$(BIN)/python -m examples.flights.pictures
 
 clean: ## remove .venv, the site and what tools left; the jars in the user's cache stay
+	@rm -rf clients/typescript/node_modules clients/typescript/dist clients/typescript/build
 	@rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 set-up: $(INSTALLED) $(CORE)

@@ -38,6 +38,7 @@ BENCHMARKS = (
     "turns",
     "records",
     "console",
+    "trading_desk",
     "demo",
 )
 """Modules of this package; each has `run(records, runs)`, which prints as it goes and may return a table."""

@@ -25,11 +25,11 @@ KEYS = 500
 
 
 @contextmanager
-def system(kafka: str, directory: Path, topics: str) -> Iterator[str]:
-    """Run everything over these topics; lend the URL."""
+def system(kafka: str, directory: Path, topics: str, *more: str) -> Iterator[str]:
+    """Run everything over these topics, with more options; lend the URL."""
     (directory / "topics.yaml").write_text(topics)
     options = ["--config", f"{directory}/topics.yaml", "--data-dir", f"{directory}/state", "--port", "0"]
-    command = [sys.executable, "-m", "sowline", "up", "--kafka", kafka, *options]
+    command = [sys.executable, "-m", "sowline", "up", "--kafka", kafka, *options, *more]
     with (directory / "up.log").open("w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     assert process.stdout is not None

@@ -94,6 +94,13 @@ REASONS = (
         "Correct the value: [key text](kafka.md#writing-commands).",
     ),
     Reason(
+        "bad message",
+        "expected a message that docs/api.md describes, got b'{}': Object missing required field `command`",
+        "A client got a message that it does not know. The service is newer than the client, or something between"
+        " them has changed the message.",
+        "Update the client, or remove what changes its messages.",
+    ),
+    Reason(
         "bad path",
         "expected a path like /order/qty, /legs[0] or [/any name], got '/order//qty' (wrong from column 7)",
         "A path to a field does not parse.",
@@ -220,8 +227,10 @@ REASONS = (
         "gap",
         "fanout late is at 1187 in partition 0, but the changes after that were deleted: delete its consumer"
         " group, and it starts again with the current records",
-        "The changes that a fanout needs next were deleted.",
-        "Delete the fanout's consumer group. It starts again with the current records.",
+        "The changes that a fanout needs next were deleted. Or a client's view lacks a message: a group has another"
+        " number of records than its end names, or a delta is of a record that the view does not hold.",
+        "Delete the fanout's consumer group. It starts again with the current records. Make a new view, and report"
+        " what happened.",
     ),
     Reason(
         "gateway required",

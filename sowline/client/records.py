@@ -47,28 +47,40 @@ class RecordSet:
             _check(key, body)
         self.position = position or PositionTracker()
         self._step: list[Message] = []
-        self._in_group = False
+        self._sent: int | None = None
+        """The records of the group that is being sent; None outside of a group."""
 
     def take(self, message: Message) -> list[Effect] | None:
         """Apply the next message; return the effects of the step that it completes, None if the step is incomplete.
 
         The records after a `group_begin` are all that is held. After one with `replace`, they are added instead.
         A step or group that breaks off, because its stream starts again, is discarded.
-        A record that is sent again unchanged has no effect.
+        A record that is sent again unchanged has no effect. Raise `gap` if something is missing.
         """
-        if message.command == "group_begin":
-            if self._in_group or not message.replace:
-                self._step = []
-            self._in_group = True
-        elif message.command == "group_end":
-            self._in_group = False
-        elif message.command != "sow" and self._in_group:
-            self._step, self._in_group = [], False
+        self._count(message)
         self._step.append(message)
-        if self._in_group or message.more:
+        if self._sent is not None or message.more:
             return None
         step, self._step = self._step, []
         return self._apply(step)
+
+    def _count(self, message: Message) -> None:
+        """Note which group a message belongs to; raise `gap` if the group is not whole."""
+        if message.command == "group_begin":
+            if self._sent is not None or not message.replace:
+                self._step = []
+            self._sent = 0
+        elif message.command == "sow":
+            if self._sent is None:
+                raise SowlineError("gap", "expected a group_begin before a record of a group, got none")
+            self._sent += 1
+        elif message.command == "group_end":
+            if self._sent is None or message.records not in (None, self._sent):
+                got = "no group" if self._sent is None else self._sent
+                raise SowlineError("gap", f"expected a group of {message.records} records, got {got}")
+            self._sent = None
+        elif self._sent is not None:
+            self._step, self._sent = [], None
 
     def _apply(self, step: list[Message]) -> list[Effect]:
         bodies = self._outcome(step)
@@ -121,9 +133,11 @@ def _check(key: str, body: bytes) -> None:
 
 
 def updated(held: bytes | None, message: Message) -> bytes:
-    """Return a record's body after a message. If the record is not held, a delta is the whole body."""
-    if held is None or not message.delta:
+    """Return a record's body after a message; raise `gap` for a delta of a record that is not held."""
+    if not message.delta:
         return message.body
+    if held is None:
+        raise SowlineError("gap", f"expected a delta of a record that is held, got one of {message.sow_key}")
     return take_out(merge(held, message.body), message.removed)
 
 

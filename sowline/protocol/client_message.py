@@ -1,10 +1,12 @@
 """Messages that a client receives: the wire format, and what the client libraries give to the caller."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import orjson
+
+from sowline.errors import SowlineError
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -67,10 +69,16 @@ class _Record(msgspec.Struct, gc=False):
     intrinsics: dict[str, Any] | None = None
 
 
+Command = Literal[
+    "ack", "group_begin", "sow", "group_end", "publish", "oof", "progress", "heartbeat", "explain", "timeline"
+]
+"""What a message of the server is."""
+
+
 class Received(msgspec.Struct):
     """One message of the server in its wire format."""
 
-    command: str
+    command: Command
     command_id: str = ""
     ack_type: str = ""
     status: str = ""
@@ -144,6 +152,11 @@ _read_frame = msgspec.json.Decoder(list[Received] | Received).decode
 
 
 def read_frame(frame: bytes) -> list[Received]:
-    """Return the messages in a frame from the server."""
-    received = _read_frame(frame)
+    """Return the messages in a frame from the server; raise `bad message` for any other frame."""
+    try:
+        received = _read_frame(frame)
+    except msgspec.DecodeError as error:
+        raise SowlineError(
+            "bad message", f"expected a message that docs/api.md describes, got {frame[:200]!r}: {error}"
+        ) from None
     return received if isinstance(received, list) else [received]

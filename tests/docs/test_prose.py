@@ -21,6 +21,7 @@ from tests.docs.prose import (
 
 ROOT = Path(__file__).parents[2]
 NAMES = (
+    "atLeast",
     "cancelled",
     "cancelling",
     "acknowledgement",

@@ -84,13 +84,25 @@ def test_a_delta_is_merged_and_what_was_removed_taken_out() -> None:
     assert records.bodies["1"] == b'{"id":1,"n":1.50,"o":{"a":[ 1 ],"c":1e2},"x":12345678901234567890123}'
 
 
-def test_a_delta_of_a_record_that_is_not_held_is_all_of_it() -> None:
-    """Also where the record has left in the same step."""
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [delta("1", '{"a":1}')],
+        [oof("2", more=True), delta("2", '{"a":1}')],
+        [sow("1", "{}")],
+        [END],
+        [BEGIN, sow("1", "{}"), Message("group_end", records=2)],
+        [BEGIN, Message("group_end", records=1)],
+    ],
+)
+def test_what_is_missing_is_a_gap(messages: list[Message]) -> None:
+    """A delta of a record that is not held, a record outside of a group, and a group that is not whole."""
+    *before, last = messages
     records = holding(k2='{"a":1,"b":1}')
-    assert records.take(delta("1", '{"a":1}')) == [Effect("1", None, b'{"a":1}')]
-    assert taken(records, oof("2", more=True), delta("2", '{"a":1}')) == [
-        Effect("2", b'{"a":1,"b":1}', b'{"a":1}')
-    ]
+    assert [records.take(message) for message in before] == [None] * len(before)
+    with pytest.raises(SowlineError) as error:
+        records.take(last)
+    assert (error.value.reason, records.bodies) == ("gap", {"2": b'{"a":1,"b":1}'})
 
 
 def test_a_step_is_applied_at_once() -> None:

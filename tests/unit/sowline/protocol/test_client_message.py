@@ -2,6 +2,7 @@
 
 import pytest
 
+from sowline.errors import SowlineError
 from sowline.protocol.client_message import Message, read_frame
 
 
@@ -45,10 +46,18 @@ def test_groups_and_changes_keep_their_fields() -> None:
 )
 def test_a_message_names_who_it_is_for(fields: str, streams: tuple[str, ...]) -> None:
     """By its subscriptions, its query, or the command it answers."""
-    (received,) = read_frame(f'{{"command":"x",{fields}}}'.encode())
+    (received,) = read_frame(f'{{"command":"ack",{fields}}}'.encode())
     assert received.streams == streams
 
 
 def test_fields_of_later_servers_do_not_matter() -> None:
     """A client reads messages that say more than it knows."""
     assert messages('{"command":"publish","color":"red","data":{}}')[0].command == "publish"
+
+
+@pytest.mark.parametrize("frame", ['{"command":"replay"}', '[{"command":"ack"},{}]', '{"command":', '"ack"'])
+def test_a_frame_that_is_not_known_is_refused(frame: str) -> None:
+    """Nothing is guessed about a message that the protocol does not have."""
+    with pytest.raises(SowlineError) as error:
+        read_frame(frame.encode())
+    assert error.value.reason == "bad message"

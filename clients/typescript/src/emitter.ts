@@ -1,0 +1,37 @@
+/**
+ * Calls listeners. One that throws is reported, as an error that nobody catches is, and keeps no other from its
+ * call.
+ */
+export class Emitter<T> {
+  readonly #listeners = new Set<{ call: (value: T) => void }>();
+
+  get isEmpty(): boolean {
+    return this.#listeners.size === 0;
+  }
+
+  /** Add a listener; the result removes it. */
+  add(call: (value: T) => void): () => void {
+    const listener = { call };
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  emit(value: T): void {
+    for (const listener of [...this.#listeners]) {
+      try {
+        listener.call(value);
+      } catch (error) {
+        report(error);
+      }
+    }
+  }
+
+  clear(): void {
+    this.#listeners.clear();
+  }
+}
+
+export function report(error: unknown): void {
+  if (typeof globalThis.reportError === "function") globalThis.reportError(error);
+  else console.error(error);
+}

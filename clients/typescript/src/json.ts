@@ -1,0 +1,41 @@
+/** Values of JSON. They are never changed: the parts that stay equal are shared between versions of a record. */
+
+export type Json = null | boolean | number | bigint | string | readonly Json[] | JsonObject;
+
+export interface JsonObject {
+  readonly [name: string]: Json;
+}
+
+export type MutableObject = { [name: string]: Json };
+
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Return a field of an object; undefined if the object has none of this name. */
+export const own = (object: JsonObject, name: string): Json | undefined =>
+  Object.hasOwn(object, name) ? object[name] : undefined;
+
+/** Set a field. An assignment to `__proto__` would change the prototype and set no field. */
+export function put(object: MutableObject, name: string, value: Json): void {
+  if (name === "__proto__") {
+    Object.defineProperty(object, name, { value, configurable: true, enumerable: true, writable: true });
+  } else {
+    object[name] = value;
+  }
+}
+
+/** Whether two values are the same; the order of fields makes no difference. */
+export function same(one: Json | undefined, other: Json | undefined): boolean {
+  if (one === other) return true;
+  if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) return false;
+  if (Array.isArray(one)) {
+    return Array.isArray(other) && one.length === other.length && one.every((value, at) => same(value, other[at]));
+  }
+  if (Array.isArray(other)) return false;
+  const [left, right] = [one as JsonObject, other as JsonObject];
+  const names = Object.keys(left);
+  return (
+    names.length === Object.keys(right).length &&
+    names.every((name) => Object.hasOwn(right, name) && same(left[name], right[name]))
+  );
+}

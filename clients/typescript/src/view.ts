@@ -1,0 +1,255 @@
+/** A live view: a subscription's records as a map that is always up to date. */
+
+import { Ask, type Reading, type Selecting } from "./ask.js";
+import { bookmarkText, isReturn } from "./bookmark.js";
+import type { Connection } from "./connection.js";
+import { Deferred } from "./deferred.js";
+import { Emitter } from "./emitter.js";
+import { SowlineError } from "./errors.js";
+import type { JsonObject } from "./json.js";
+import type { Progress } from "./message.js";
+import type { OpenStreams } from "./openStreams.js";
+import { hasOption } from "./options.js";
+import { Order } from "./order.js";
+import { PositionTracker } from "./position.js";
+import { RecordSet } from "./records.js";
+import { RecordView } from "./recordView.js";
+import type { Stream } from "./stream.js";
+
+/**
+ * The state of a view: `loading` until its records are there, and while it is replaced; `live` while it is kept up
+ * to date; `reconnecting` while the connection is lost. At last it is `ended` at its end, `closed` by its user or
+ * with its client, or `failed`.
+ */
+export type ViewStatus = "loading" | "live" | "reconnecting" | "ended" | "closed" | "failed";
+
+export interface ViewReading extends Reading {
+  /** `false` asks for whole records instead of what has changed. That makes no difference to what the view shows. */
+  delta?: boolean;
+  /** With the `bookmark` that belongs to them: begin from a saved copy. */
+  records?: Iterable<readonly [string, JsonObject]>;
+}
+
+/** The records that a subscription shows. It stays readable after its end. */
+export class View<T = JsonObject> extends RecordView<T> {
+  /** Resolves once all records are there; rejects with a refusal. */
+  readonly ready: Promise<void>;
+  readonly topic: string;
+  readonly #set: RecordSet;
+  readonly #streams: OpenStreams;
+  readonly #connection: Connection;
+  readonly #stream: Stream;
+  readonly #statuses = new Emitter<ViewStatus>();
+  readonly #waiting = new Set<() => void>();
+  readonly #stopWatching: () => void;
+  #hashOf: ((keys: Iterable<string>) => string) | undefined;
+  #proofs: Deferred<boolean>[] = [];
+  #order: { readonly ask: Ask; readonly order: Order };
+  #isBegun = false;
+  #status: ViewStatus = "loading";
+  #error: SowlineError | undefined;
+
+  constructor(streams: OpenStreams, connection: Connection, topic: string, reading: ViewReading) {
+    const { records, ...rest } = reading;
+    const ask = askOf(topic, rest, records !== undefined);
+    // A list or a range names no single position: then the service does, once it has accepted the command.
+    const isPosition = records !== undefined && !/^\s*[[(]/.test(ask.bookmark);
+    const set = new RecordSet(records, new PositionTracker(isPosition ? ask.bookmark : undefined));
+    const order = new Order(ask.reading.orderBy);
+    super(set, order, (record) => connection.codec.present(record));
+    this.topic = topic;
+    this.#set = set;
+    this.#order = { ask, order };
+    this.#streams = streams;
+    this.#connection = connection;
+    this.#stream = streams.open(ask);
+    this.#stream.onNews = () => this.#follow();
+    this.#stopWatching = connection.onStatus(() => this.#update());
+    this.ready = this.#until(() => this.#stream.shown !== undefined);
+    this.ready.catch(() => {});
+    this.#follow();
+  }
+
+  get status(): ViewStatus {
+    return this.#status;
+  }
+
+  /** Why the view is no longer kept up to date; undefined while it is. */
+  get error(): SowlineError | undefined {
+    return this.#error;
+  }
+
+  /** Call `listener` with each new status; the result ends that. */
+  onStatus(listener: (status: ViewStatus) => void): () => void {
+    return this.#statuses.add(listener);
+  }
+
+  /** Wait until the condition is true after a step; rejects with the view's error if it ends before. */
+  waitFor(condition: (view: this) => unknown): Promise<void> {
+    return this.#until(() => Boolean(condition(this)));
+  }
+
+  /**
+   * Show something else: what is not given stays as it is. Resolves once the view shows it. A refusal changes
+   * nothing.
+   */
+  async replace(changes: Selecting): Promise<void> {
+    await this.#streams.replace(this.#stream, viewChanges(this.#stream.ask.reading, changes));
+    const { replacements } = this.#stream;
+    await this.#until(() => (this.#stream.shown?.replacements ?? -1) >= replacements);
+  }
+
+  /** Return whether the view holds exactly the records that the service expects it to hold, at one position. */
+  async prove(): Promise<boolean> {
+    this.#hashOf = (await import("./key.js")).hashOf;
+    if (this.#error !== undefined) throw this.#error;
+    const proof = new Deferred<boolean>();
+    this.#proofs.push(proof);
+    this.#streams.prove(this.#stream);
+    return proof.promise;
+  }
+
+  /** Leave it: what it shows stays readable, and no listener is called any more. */
+  close(): void {
+    this.#finish("closed", new SowlineError("disconnected", "the view was closed"));
+  }
+
+  #follow(): void {
+    try {
+      this.#begin();
+      for (let message = this.#stream.next(); message !== undefined; message = this.#stream.next()) {
+        if (this.#error !== undefined) return;
+        if (message.command === "progress") this.#compare(message);
+        else this.take(message, this.#shownOrder());
+      }
+    } catch (error) {
+      this.#finish("failed", asSowlineError(error));
+      return;
+    }
+    const { error, isOver } = this.#stream;
+    if (error !== undefined) this.#finish(error.reason === "disconnected" ? "closed" : "failed", error);
+    else if (isOver) this.#finish("ended", new SowlineError("disconnected", "the view has reached its end"));
+    this.#update();
+  }
+
+  /** Take over the position at which the service begins after a saved copy. */
+  #begin(): void {
+    const { bookmark } = this.#stream;
+    if (this.#isBegun || bookmark === undefined) return;
+    this.#isBegun = true;
+    this.#set.position = new PositionTracker(bookmark);
+  }
+
+  /** The order of what has been shown whole. A replaced subscription may have another one. */
+  #shownOrder(): Order {
+    const ask = this.#stream.shown?.ask ?? this.#order.ask;
+    if (ask !== this.#order.ask) {
+      const isSame = ask.reading.orderBy === this.#order.ask.reading.orderBy;
+      this.#order = { ask, order: isSame ? this.#order.order : new Order(ask.reading.orderBy) };
+    }
+    return this.#order.order;
+  }
+
+  /** Compare the SOW keys with the service's count and hash. */
+  #compare({ records, hash, reason }: Progress): void {
+    for (const proof of this.#proofs.splice(0)) {
+      if (hash !== undefined) proof.resolve(records === this.size && hash === this.#hashOf!(this.keys()));
+      else proof.reject(new SowlineError(reason!, "the service has no checksum of this view"));
+    }
+  }
+
+  /** Note the status, and answer those who wait for something that is true now. */
+  #update(): void {
+    this.#setStatus(this.#error === undefined ? this.#liveStatus() : this.#status);
+    for (const look of [...this.#waiting]) look();
+  }
+
+  #liveStatus(): ViewStatus {
+    if (!this.#connection.isOpen || !this.#stream.isTaken) {
+      return this.#stream.shown === undefined ? "loading" : "reconnecting";
+    }
+    return this.#stream.bookmark === undefined ? "loading" : "live";
+  }
+
+  #setStatus(status: ViewStatus): void {
+    if (status === this.#status) return;
+    this.#status = status;
+    this.#statuses.emit(status);
+  }
+
+  #finish(status: ViewStatus, error: SowlineError): void {
+    if (this.#error !== undefined) return;
+    this.#error = error;
+    this.#stopWatching();
+    this.#streams.end(this.#stream);
+    this.#setStatus(status);
+    for (const proof of this.#proofs.splice(0)) proof.reject(error);
+    for (const look of [...this.#waiting]) look();
+    this.#statuses.clear();
+    this.release();
+  }
+
+  #until(condition: () => boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const look = (): void => {
+        try {
+          if (condition()) resolve();
+          else if (this.#error !== undefined) reject(this.#error);
+          else return;
+        } catch (error) {
+          reject(error as Error); // the error is that of the caller's condition
+        }
+        this.#waiting.delete(look);
+      };
+      this.#waiting.add(look);
+      look();
+    });
+  }
+}
+
+const asSowlineError = (error: unknown): SowlineError =>
+  error instanceof SowlineError
+    ? error
+    : new SowlineError("internal", `the view could not go on: ${String(error)}`, { cause: error });
+
+/** Return the request of a view; throws if no view can hold its result. */
+function askOf(topic: string, { delta = true, ...reading }: Omit<ViewReading, "records">, hasRecords: boolean): Ask {
+  if (topic.startsWith("^")) {
+    throw new SowlineError(
+      "regex topic not supported",
+      `expected the name of one topic, got ${topic}; use a view of each`,
+    );
+  }
+  if (hasRecords !== isReturn(bookmarkText(reading.bookmark ?? ""))) {
+    throw new SowlineError(
+      "invalid bookmark",
+      "expected a bookmark together with the records there, got one of them",
+    );
+  }
+  const { options = "", topN } = reading;
+  const changes = viewChanges(reading, topN === undefined ? { options } : { options, topN });
+  return new Ask(delta ? "sow_and_delta_subscribe" : "sow_and_subscribe", topic, { ...reading, ...changes });
+}
+
+/**
+ * Return changes with what a view needs. Only a page keeps just the first `topN` records: any `topN` asks for one.
+ */
+function viewChanges(before: Readonly<Reading>, changes: Selecting): Selecting {
+  const changed: Selecting = { ...changes };
+  if (changes.options !== undefined) changed.options = viewOptions(changes.options);
+  if ("topN" in changes && !("skipN" in changes)) {
+    changed.skipN = changes.topN === undefined ? undefined : (before.skipN ?? 0);
+  }
+  if (changes.orderBy !== undefined) new Order(changes.orderBy); // throws what is wrong with it
+  return changed;
+}
+
+/** Return the options with those that a view needs in front, because later options take precedence. */
+function viewOptions(options: string): string {
+  for (const refused of ["no_sowkey", "intrinsics"]) {
+    if (hasOption(options, refused)) {
+      throw new SowlineError("invalid options", `expected options of a view without ${refused}`);
+    }
+  }
+  return ["oof", "reset", options].filter((option) => option !== "").join(",");
+}

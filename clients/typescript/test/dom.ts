@@ -1,0 +1,23 @@
+/** A page for React, in Node. It is imported before React. */
+
+import { Window } from "happy-dom";
+
+const window = new Window({ url: "http://page.example/" });
+const { document, navigator } = window;
+const names = {
+  window,
+  document,
+  navigator,
+  requestAnimationFrame: setImmediate,
+  cancelAnimationFrame: clearImmediate,
+  IS_REACT_ACT_ENVIRONMENT: true,
+};
+// An assignment would fail: newer versions of Node have a navigator.
+for (const [name, value] of Object.entries(names)) Object.defineProperty(globalThis, name, { value, configurable: true });
+
+/** Return a new element of the page. */
+export function element(): HTMLElement {
+  const made = document.createElement("div");
+  document.body.append(made);
+  return made as unknown as HTMLElement;
+}
