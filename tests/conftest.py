@@ -28,6 +28,7 @@ SUITES = {
     "chart": "the Helm chart; needs helm and kubeconform",
     "spark": "needs Spark and a real Kafka",
     "integration": "needs a real Kafka",
+    "clients": "clients in other languages; needs a real Kafka",
     "browser": "needs Chromium",
 }
 

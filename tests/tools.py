@@ -19,6 +19,7 @@ from sowline.errors import SowlineError
 from sowline.runtime.jars import cache_dir
 from sowline.runtime.java import find_java
 
+NODE_MIN = 20
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -57,6 +58,15 @@ def has_compiler() -> bool:
     except SowlineError:
         return False
     return "jdk.compiler@" in modules.stdout
+
+
+@cache
+def has_node() -> bool:
+    """Whether there are npm and a Node that the TypeScript client runs on."""
+    if not (shutil.which("npm") and shutil.which("node")):
+        return False
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
+    return int(version.removeprefix("v").partition(".")[0] or 0) >= NODE_MIN
 
 
 @cache
@@ -122,6 +132,7 @@ TOOLS = {
         debian("default-jdk-headless"),
         "a JDK 17 or 21 with its compiler",
     ),
+    "node": Tool("the TypeScript client", has_node, None, "Node 20 or newer with npm, by https://nodejs.org"),
     "cargo": Tool("the native core", program("cargo"), None, "Rust 1.88 or newer, by https://rustup.rs"),
     "go": Tool("helm, kubeconform and schemas", program("go"), None, "Go 1.26 or newer"),
     "helm": Tool(

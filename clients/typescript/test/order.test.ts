@@ -30,7 +30,7 @@ test("records that are equal are in the order of their SOW keys, also with DESC"
 
 test("with TEXT, values are where their texts belong", () => {
   assert.deepEqual(values("/v TEXT", 9, 10, "1e", true, 0.00001, 1e16, 2.5), [10, "1e", 1e16, 0.00001, 2.5, 9, true]);
-  assert.deepEqual(values("/v text desc", 9, 10), [9, 10]);
+  assert.deepEqual(values("/v desc text", 9, 10), [9, 10]);
 });
 
 test("an array counts as its first element, and paths go through arrays", () => {
