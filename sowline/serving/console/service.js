@@ -17,7 +17,7 @@ class Service extends EventTarget {
     this.#connect();
   }
 
-  // Uses another token. Pages begin anew with the new client: another user may read other records.
+  // Uses another token. Pages begin again with the new client: another user may read other records.
   logOn(token) {
     if (token) sessionStorage.setItem(TOKEN, token);
     else sessionStorage.removeItem(TOKEN);
