@@ -68,7 +68,7 @@ function useLive(topic, route) {
   const { filter, condition, options, conflation, order, limit } = route;
   useEffect(() => {
     const asked = askedOf(route);
-    const next = liveOf(service.client, topic, asked);
+    const next = liveOf(topic, asked);
     const take = () => {
       if (held.current === next) return;
       held.current?.close();
@@ -92,7 +92,7 @@ function useLive(topic, route) {
       next.removeEventListener("state", look);
       if (held.current !== next) next.close();
     };
-  }, [topic.name, filter, condition, options, conflation, order, limit]);
+  }, [service.logons, topic.name, filter, condition, options, conflation, order, limit]);
   useEffect(() => () => held.current?.close(), []);
   return [live, refused, isLoading];
 }

@@ -1,6 +1,6 @@
 // The records of a topic as the grid shows them: a view of the client, or the newest messages of a topic without a SOW.
 import { difference } from "./fields.js";
-import { matchesOf } from "./service.js";
+import { matchesOf, service } from "./service.js";
 
 export const MESSAGES_MAX = 5000;
 const PAGE_MAX = 10_000;
@@ -61,7 +61,7 @@ class LiveView extends Live {
   // The order that the service keeps, as pairs of a path and a direction.
   order;
 
-  constructor(client, topic, { filter, condition, options, order, limit }) {
+  constructor(topic, { filter, condition, options, order, limit }) {
     super();
     this.isGrouped = options.some((option) => option.includes("grouping="));
     this.isPage = Boolean(order);
@@ -71,7 +71,7 @@ class LiveView extends Live {
     const most = this.isPage ? Math.min(limit, PAGE_MAX) : limit;
     const bounds = this.isPage ? { orderBy: order, skipN: 0, topN: most } : { limit: most };
     try {
-      this.#view = client.view(topic.name, { filter, condition, options: [...about, ...options].join(","), batchSize: 500, ...bounds });
+      this.#view = service.client.view(topic.name, { filter, condition, options: [...about, ...options].join(","), batchSize: 500, ...bounds });
     } catch (error) {
       this.fail(error);
       return;
@@ -144,8 +144,9 @@ class LiveMessages extends Live {
   // The number of messages that had to give way to newer ones.
   cut = 0;
 
-  constructor(client, topic, { filter, condition, options }) {
+  constructor(topic, { filter, condition, options }) {
     super();
+    const { client } = service;
     const reading = { filter, condition, options: ["timestamp", ...options].join(",") };
     this.#subscription = client.subscribe(topic.name, reading, (message) => this.#take(message));
     const follow = () => this.become(client.status === "open" ? "live" : "reconnecting");
@@ -194,4 +195,4 @@ class LiveMessages extends Live {
   }
 }
 
-export const liveOf = (client, topic, asked) => new (topic.sow ? LiveView : LiveMessages)(client, topic, asked);
+export const liveOf = (topic, asked) => new (topic.sow ? LiveView : LiveMessages)(topic, asked);

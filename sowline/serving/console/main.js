@@ -1,5 +1,5 @@
 // The console: the current page, the connection, keys, and the shared parts of all views.
-import { Fragment, html, render, useEffect, useRef, useState } from "./lib.js";
+import { html, render, useEffect, useRef, useState } from "./lib.js";
 import { askJson, service } from "./service.js";
 import { Topics } from "./topics.js";
 import { Clients } from "./clients.js";
@@ -18,7 +18,7 @@ const KEYS = [
   ["d", "light or dark"],
   ["Esc", "close the record or the dialog"],
 ];
-const CONNECTION = { open: ["ok", "connected"], connecting: ["warn", "connecting"], reconnecting: ["bad", "reconnecting"], closed: ["bad", "not connected"] };
+const CONNECTION = { open: ["ok", "connected"], connecting: ["warn", "connecting"], reconnecting: ["bad", "reconnecting"], closed: ["bad", "not connected"], refused: ["bad", "not logged on"] };
 const THEMES = { auto: "System", light: "Light", dark: "Dark" };
 
 const keysAreOn = () => localStorage.getItem("sowline.keys") !== "off";
@@ -95,7 +95,7 @@ function TokenDialog({ why, onClose }) {
   <//>`;
 }
 
-// The client's status, and a number that another logon changes.
+// The client's status, and the number of logons.
 function useService() {
   const read = () => ({ status: service.client.status, logons: service.logons });
   const [state, setState] = useState(read);
@@ -128,7 +128,7 @@ function OneTopic({ route, status }) {
     return () => {
       closed = true;
     };
-  }, [status]);
+  }, [status, service.logons]);
   if (!topics) return error ? html`<p class="notice bad" role="alert">${error.message}</p>` : html`<p class="muted" role="status">Loading the topics…</p>`;
   const topic = topics.find(({ name }) => name === route.topic);
   if (!topic) return html`<p class="notice bad" role="alert">There is no topic <code>${route.topic}</code>. <a href="#/topics">The topics</a> lists all topics.</p>`;
@@ -167,7 +167,7 @@ function Console() {
     if (view.current !== route.view) main.current.focus();
     view.current = route.view;
   }, [route.view, route.topic]);
-  const [tone, word] = CONNECTION[status];
+  const [tone, word] = CONNECTION[service.refusal ? "refused" : status];
   const { error } = service.client;
   return html`
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>Skip to the content</a>
@@ -181,11 +181,9 @@ function Console() {
     </header>
     <main id="main" tabindex="-1" ref=${main}>
       ${error && !service.refusal && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
-      <${Fragment} key=${logons}>
-        ${route.view === "topics" && html`<${Topics} />`}
-        ${route.view === "connections" && html`<${Clients} />`}
-        ${(route.view === "grid" || route.view === "topic") && html`<${OneTopic} route=${route} status=${status} />`}
-      <//>
+      ${route.view === "topics" && html`<${Topics} />`}
+      ${route.view === "connections" && html`<${Clients} />`}
+      ${(route.view === "grid" || route.view === "topic") && html`<${OneTopic} route=${route} status=${status} />`}
       ${!(route.view in titles) && html`<p class="notice bad" role="alert">There is nothing at this address. <a href="#/topics">Topics</a></p>`}
     </main>
     ${shown === "help" && html`<${Help} onClose=${() => setShown(undefined)} />`}

@@ -8,7 +8,7 @@ const LOGON_REASONS = ["auth failure", "logon required", "bad request"];
 export { JsonText, SowlineError };
 
 class Service extends EventTarget {
-  // A number that changes with the client.
+  // What depends on the client begins again when this number changes.
   logons = 0;
   client;
 
@@ -17,7 +17,7 @@ class Service extends EventTarget {
     this.#connect();
   }
 
-  // Uses another token. Pages begin again with the new client: another user may read other records.
+  // Makes another client, with another token: its user may read other records.
   logOn(token) {
     if (token) sessionStorage.setItem(TOKEN, token);
     else sessionStorage.removeItem(TOKEN);

@@ -3,7 +3,7 @@ import { html, useEffect, useState } from "./lib.js";
 import { Breadcrumb } from "./breadcrumb.js";
 import { State, usePolled } from "./topics.js";
 import { bytes, clock, count, plural, span } from "./text.js";
-import { askJson, topicPath } from "./service.js";
+import { askJson, service, topicPath } from "./service.js";
 import { WriteDialog } from "./write.js";
 import { go, writeRoute } from "./route.js";
 
@@ -52,8 +52,8 @@ function KafkaTopics({ topic }) {
   const [found, setFound] = useState();
   const [error, setError] = useState();
   useEffect(() => {
-    askJson(topicPath(topic.name, "kafka")).then(({ kafka_topics }) => setFound(kafka_topics), setError);
-  }, [topic.name]);
+    askJson(topicPath(topic.name, "kafka")).then(({ kafka_topics }) => { setFound(kafka_topics); setError(undefined); }, setError);
+  }, [topic.name, service.logons]);
   if (error) return html`<p class="notice" role="status"><strong>${error.reason}</strong> ${error.message}</p>`;
   if (!found) return html`<p class="muted" role="status">Asking Kafka…</p>`;
   return html`<div class="card scroll" tabindex="0" role="region" aria-label="Kafka topics"><table class="list dense">

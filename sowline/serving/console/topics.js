@@ -1,6 +1,6 @@
 // The topics: their number of records, their rate of changes, and how far this service is behind.
 import { html, useEffect, useRef, useState } from "./lib.js";
-import { askJson } from "./service.js";
+import { askJson, service } from "./service.js";
 import { bytes, count, plural, rate, span } from "./text.js";
 import { writeRoute } from "./route.js";
 
@@ -40,7 +40,7 @@ export function usePolled(path, everyMs) {
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", now);
     };
-  }, [path, everyMs]);
+  }, [path, everyMs, service.logons]);
   return [answer, error];
 }
 
