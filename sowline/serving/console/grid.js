@@ -260,6 +260,8 @@ function useSheet(live, topic, route, setVersion) {
   const [failed, setFailed] = useState();
   const current = useRef(route);
   current.current = route;
+  // The engine is loaded while the records come. A failure is shown below.
+  useEffect(() => void loadEngine().catch(() => {}), []);
   useEffect(() => {
     if (!live) return undefined;
     let closed = false;
