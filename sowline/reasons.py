@@ -95,7 +95,7 @@ REASONS = (
     ),
     Reason(
         "bad message",
-        "expected a message that docs/api.md describes, got b'{\"command\":\"replay\"}': Invalid enum value",
+        "expected a message that docs/api.md describes, got b'{}': Object missing required field `command`",
         "A client got a message that it does not know. The service is newer than the client, or something between"
         " them has changed the message.",
         "Update the client, or remove what changes its messages.",

@@ -35,6 +35,7 @@ STEPS = (
     ("make", "test", f"ARGS=-n 2 --random-order --random-order-seed={SEED} tests/unit tests/property"),
     ("make", "test", "SOWLINE_CORE=python", "ARGS=-n 2 tests/integration tests/spark"),
     ("make", "test", "SHARDS=3", f"ARGS=-n 2 {' '.join(OVER_SHARDS)}"),
+    ("make", "test", "STEPS=10000", "ARGS=tests/clients/test_typescript_views.py"),
     ("make", "fuzz", "SECONDS=60"),
     ("make", "rust"),
     ("make", "coverage"),

@@ -1,4 +1,4 @@
-"""The TypeScript package: its types, its own tests, its weight, what is published, and its page, on a real service."""
+"""The TypeScript package: types, tests, weight, what is published, and its page, on a real service."""
 
 import json
 import re
@@ -69,7 +69,7 @@ def service(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
 
 
 def test_the_page(service: tuple[Service, str]) -> None:
-    """The blocks of docs/typescript.md are one program: it has no error of types, and prints what its comments have."""
+    """The blocks of docs/typescript.md are one program with sound types, which prints what its comments have."""
     query, topic = service
     blocks = [block for block in blocks_of(PAGE) if block.elsewhere.endswith("::test_the_page")]
     text = "".join(block.text for block in blocks)

@@ -5,11 +5,11 @@ Each file of `tests/conformance/client/` is one case, a line of JSON each:
 | line | meaning |
 |---|---|
 | `{"about": …}` | the first line: what the case is about |
-| `{"view": {…}}` | open a view of the topic with these fields of the command; `delta` is false for whole records; with `records`, it begins from these |
+| `{"view": {…}}` | open a view with these fields; `delta` is false for whole records, `records` are a copy |
 | `{"replace": {…}}` | replace what the view shows by these fields |
 | `{"prove": true}` | ask for a checksum |
 | `{"lost": true}` | the connection is lost; the client makes another one |
-| `{"sent": {…}}` | the client has sent a command with these fields, `options` in any order; it may have more. Fields that are null are not in it |
+| `{"sent": {…}}` | the client has sent a command with these fields, and maybe more |
 | `{"frame": …}` | the service sends this frame |
 | `{"replaced": …}`, `{"proven": …}` | what became of it: true, false, or the reason of a failure |
 | `{"shows": [[key, record], …], "bookmark": …}` | what the view holds, in its order, and its bookmark |
@@ -17,7 +17,8 @@ Each file of `tests/conformance/client/` is one case, a line of JSON each:
 
 A `frame` may have `changes`: the changes that the view reports after it, in order, `["insert", key, record]`,
 `["update", key, record, before]` or `["remove", key, before, reason]`. Without it, the view reports none. The first
-command has the id `1`, the first one that replaces it `1.1`, and a request for a checksum `1.proof`.
+command has the id `1`, the first one that replaces it `1.1`, and a request for a checksum `1.proof`. A command that
+was sent has no field that is null in its line; its options may be in another order.
 
 `python -m tests.conformance.client_recording` makes the files from a real service and the Python client.
 """
@@ -168,7 +169,7 @@ async def turns() -> None:
 
 
 def parts_of(command: Json, expected: Json) -> Json:
-    """Return the fields of a command that a line names; options that are the same in another order are as they are."""
+    """Return the fields of a command that a line names. Options may be in any order."""
     parts = {name: command.get(name) for name in expected}
     if "options" in expected and sorted(options_of(parts)) == sorted(options_of(expected)):
         parts["options"] = expected["options"]

@@ -1,7 +1,7 @@
 """Records the cases for clients: `python -m tests.conformance.client_recording`.
 
-What the service sends comes from a real service, over a real Kafka. While it is recorded, each view is compared with a
-query. What a view shows after each frame is then played by the Python client without a service (`Player`).
+What the service sends comes from a real service, over a real Kafka. While it is recorded, each view is compared with
+a query. What a view shows after each frame is then played by the Python client without a service (`Player`).
 """
 
 import asyncio
@@ -381,8 +381,28 @@ async def integers(case: Recording) -> None:
 
 async def orders(case: Recording) -> None:
     """NULL is first, then numbers and booleans, then strings by code point; an array counts as its first element."""
-    values = [5, -1, 2.5, True, False, None, "", "b", "Z", "10", "é", "\ufffd", "\U0001f600", [], [7, 1], ["a"], {"x": 1}]
-    await asyncio.to_thread(case.topic.write, *({"id": n, "v": value} for n, value in enumerate(values)), {"id": 99})
+    values = [
+        5,
+        -1,
+        2.5,
+        True,
+        False,
+        None,
+        "",
+        "b",
+        "Z",
+        "10",
+        "é",
+        "\ufffd",
+        "\U0001f600",
+        [],
+        [7, 1],
+        ["a"],
+        {"x": 1},
+    ]
+    await asyncio.to_thread(
+        case.topic.write, *({"id": n, "v": value} for n, value in enumerate(values)), {"id": 99}
+    )
     await case.open(order_by="/v")
     await case.replace(order_by="/v DESC")
     await case.replace(order_by="/v TEXT")
@@ -430,7 +450,9 @@ SCENARIOS["without_sow"] = (without_sow, {"sow": False, "partitions": 2})
 
 def entitlement(lines: list[Json]) -> list[Json]:
     """A record leaves because the user may not see it any more."""
-    return [json.loads(json.dumps(line).replace('"reason": "match"', '"reason": "entitlement"')) for line in lines]
+    return [
+        json.loads(json.dumps(line).replace('"reason": "match"', '"reason": "entitlement"')) for line in lines
+    ]
 
 
 def gap_in_a_group(lines: list[Json]) -> list[Json]:
@@ -509,9 +531,12 @@ async def record_all(served: Served) -> None:
 def main() -> None:
     """Record all cases with services of their own."""
     definitions = {name: definition for name, (_, definition) in SCENARIOS.items()}
-    with tempfile.TemporaryDirectory() as directory, kafka_broker() as kafka:
-        with serve(kafka, Path(directory), definitions, ring_changes_max=RING) as served:
-            asyncio.run(record_all(served))
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        kafka_broker() as kafka,
+        serve(kafka, Path(directory), definitions, ring_changes_max=RING) as served,
+    ):
+        asyncio.run(record_all(served))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import { errorOf, readFrame, type Command } from "./message.js";
 const BACK_OFF_MS = [50, 100, 200, 500, 1000, 2000, 5000];
 const ATTEMPT_MS_MAX = 10_000;
 /** A connection that ends sooner does not reset the pauses between attempts. */
-const SETTLED_MS = 5000;
+const SETTLED_MS = 1000;
 const REPEAT_MS = 200;
 const CHECK_MS = 5000;
 /** Silence after which the client asks for a sign of life; the connection ends if none comes within two checks. */
