@@ -102,7 +102,7 @@ def test_the_console_asks_the_service_through_the_client_alone() -> None:
     modules = {path.name: path.read_text() for path in CONSOLE.glob("*.js")}
     assert len(modules) > 20
     assert [(name, found[0]) for name, text in modules.items() for found in OTHER_WAYS.finditer(text)] == []
-    assert [name for name, text in modules.items() if "connect(" in text] == ["service.js"]
+    assert [name for name, text in modules.items() if 'from "./built/sowline.js"' in text] == ["service.js"]
 
 
 @pytest.mark.parametrize("text", ["new WebSocket(url)", "await fetch(`v1/topics`)", "new EventSource(url)"])
