@@ -76,7 +76,7 @@ class LandingPage:
                 Route("/", self._page),
                 Route("/state", self._answer_state),
                 Route("/do/{what}", self._disturb, methods=["POST"]),
-                # The page uses the console's client of the query service, and its drawing library.
+                # The page uses the console's copy of the TypeScript client.
                 Mount("/console", StaticFiles(directory=CONSOLE)),
                 Mount("/page", StaticFiles(directory=PAGE)),
             ]

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -286,7 +287,7 @@ def test_a_view_is_copied_as_a_program(chromium: Browser, served: Served, flight
         console.grid(flights.name, filter="/status = 'late'")
         for name, part in [
             ("Python", "client.sow_and_subscribe("),
-            ("JavaScript", "new WebSocket("),
+            ("JavaScript", "client.sowAndSubscribe("),
             ("curl", "/sow'"),
             ("kcat", "kcat -b"),
         ]:
@@ -338,19 +339,28 @@ def test_rows_beyond_the_limit_are_counted(console: Console, flights: ServedTopi
     expect(console.page.locator(".cut")).to_contain_text("cut at 2 rows of 3")
 
 
-def test_it_comes_back_after_a_lost_connection(console: Console, flights: ServedTopic) -> None:
+def test_it_comes_back_after_a_lost_connection(
+    console: Console, flights: ServedTopic, served: Served
+) -> None:
     """It says that it is not up to date, and goes on from its bookmark without loading again."""
     sent: list[str] = []
     console.leave()
     console.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(str(frame))))
     console.grid(flights.name)
     console.rows(3)
-    console.page.evaluate("window.sowlineWire.drop()")
+    disconnect_all(served)
     flights.write(flight("NK", 9, "boarding"))
     expect(console.cells("boarding")).to_have_count(1)
     console.rows(4)
-    asked = [json.loads(text) for text in sent if "sow_and_delta_subscribe" in text]
+    asked = [json.loads(text) for text in sent if "delta_subscribe" in text]
     assert [bool(request.get("bookmark")) for request in asked] == [False, True]
+
+
+def disconnect_all(served: Served) -> None:
+    """Close every connection of the query service."""
+    for client in json.loads(http_text(f"{served.query.url}/v1/clients"))["clients"]:
+        delete = urllib.request.Request(f"{served.query.url}/v1/clients/{client['id']}", method="DELETE")
+        urllib.request.urlopen(delete).close()
 
 
 def test_a_link_is_a_view(console: Console, flights: ServedTopic) -> None:

@@ -61,6 +61,11 @@ export class Client {
     return this.#connection.status;
   }
 
+  /** Why the client is closed; undefined while it is not. */
+  get error(): SowlineError | undefined {
+    return this.#connection.error;
+  }
+
   /** Call `listener` with each new status; the result ends that. */
   onStatus(listener: (status: ConnectionStatus) => void): () => void {
     return this.#connection.onStatus(listener);

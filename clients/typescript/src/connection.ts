@@ -78,6 +78,8 @@ export interface Carried {
 
 export class Connection {
   status: ConnectionStatus = "connecting";
+  /** Why there will be no connection any more. */
+  error: SowlineError | undefined;
   readonly opened = new Deferred();
   codec: Codec = FAST;
   login: Login = { rights: undefined, user: undefined, roles: [], version: undefined };
@@ -86,7 +88,6 @@ export class Connection {
   readonly #options: ConnectOptions;
   readonly #carried: Carried;
   readonly #deadline: number;
-  #failure: SowlineError | undefined;
   #socket: Socket | undefined;
   #next = new Deferred();
   #attempts = 0;
@@ -133,7 +134,7 @@ export class Connection {
   /** Wait for a connection; throws why there will be none. */
   async untilOpen(): Promise<void> {
     while (!this.isOpen) {
-      if (this.#failure !== undefined) throw this.#failure;
+      if (this.error !== undefined) throw this.error;
       await this.#next.promise;
     }
   }
@@ -158,8 +159,8 @@ export class Connection {
 
   /** End the connection, and everything that it carries. */
   fail(error: SowlineError): void {
-    if (this.#failure !== undefined) return;
-    this.#failure = error;
+    if (this.error !== undefined) return;
+    this.error = error;
     this.#drop();
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.opened.reject(error);
@@ -176,7 +177,7 @@ export class Connection {
     try {
       this.codec = await codecOf(this.#options.integers ?? "number");
       token = await this.token(true);
-      if (this.#failure !== undefined) return;
+      if (this.error !== undefined) return;
       socket = this.#newSocket();
     } catch (error) {
       const known = this.#notConnected(error);

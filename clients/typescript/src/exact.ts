@@ -1,5 +1,6 @@
 /** A JSON parser and writer that keep integers beyond 2^53. It is loaded only where a client asks for them. */
 
+import { JsonText } from "./jsonText.js";
 import { put, type Json, type JsonObject, type MutableObject } from "./json.js";
 
 // An integer of 16 digits or more. Digits within a string may match too: then nothing is lost but time.
@@ -109,9 +110,10 @@ class Parser {
   }
 }
 
-/** Write JSON with bigints as integers; undefined for what `JSON.stringify` leaves out. */
+/** Write JSON with bigints as integers and texts of JSON as they are; undefined for what `JSON.stringify` leaves out. */
 export function stringify(value: unknown): string | undefined {
   if (typeof value === "bigint") return String(value);
+  if (value instanceof JsonText) return value.text;
   if (typeof value !== "object" || value === null || "toJSON" in value) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map((item) => stringify(item) ?? "null").join(",")}]`;
   const fields: string[] = [];

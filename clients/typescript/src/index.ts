@@ -6,6 +6,7 @@ export type { ConnectionStatus, ConnectOptions, Login, Socket } from "./connecti
 export { SowlineError } from "./errors.js";
 export type * as frames from "./frames.js";
 export type { Json, JsonObject } from "./json.js";
+export { JsonText } from "./jsonText.js";
 export type {
   GroupBegin,
   GroupEnd,

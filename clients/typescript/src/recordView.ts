@@ -4,6 +4,7 @@
 
 import { Emitter } from "./emitter.js";
 import type { JsonObject } from "./json.js";
+import type { Intrinsics } from "./frames.js";
 import type { Message } from "./message.js";
 import { Order, type SortKey } from "./order.js";
 import { RecordSet, type Effect, type RemoveReason } from "./records.js";
@@ -30,6 +31,10 @@ export interface Saved {
 export interface Row<T> {
   readonly key: string;
   readonly record: T;
+  /** The log time of its last change, with the option `timestamp`. */
+  readonly timestamp: string | undefined;
+  /** Of a document, with the option `intrinsics`. */
+  readonly intrinsics: Intrinsics | undefined;
 }
 
 class HeldRow<T> implements Row<T> {
@@ -39,6 +44,8 @@ class HeldRow<T> implements Row<T> {
     readonly key: string,
     readonly record: T,
     sortKey: SortKey,
+    readonly timestamp: string | undefined,
+    readonly intrinsics: Intrinsics | undefined,
   ) {
     this.#sortKey = sortKey;
   }
@@ -83,6 +90,10 @@ export class RecordView<T> {
     return this.#rows.get(key)?.record;
   }
 
+  row(key: string): Row<T> | undefined {
+    return this.#rows.get(key);
+  }
+
   has(key: string): boolean {
     return this.#rows.has(key);
   }
@@ -115,6 +126,11 @@ export class RecordView<T> {
   /** The bookmark to resume from, which continues after the state of the view. */
   get bookmark(): string {
     return this.#set.position.bookmark;
+  }
+
+  /** How many records the view has left out, because it holds as many as its `limit` lets it hold. */
+  get leftOut(): number {
+    return this.#set.leftOut;
   }
 
   /** Return the bookmark and the records of one instant, to begin from later. */
@@ -150,14 +166,14 @@ export class RecordView<T> {
     this.#patches.clear();
   }
 
-  #change({ key, before, now, reason }: Effect, left: HeldRow<T>[], arrived: HeldRow<T>[]): Change<T> {
+  #change({ key, before, now, message, reason }: Effect, left: HeldRow<T>[], arrived: HeldRow<T>[]): Change<T> {
     const old = this.#rows.get(key);
     if (old !== undefined) left.push(old);
     if (now === undefined) {
       this.#rows.delete(key);
       return { type: "remove", key, before: old!.record, reason: reason! };
     }
-    const row = this.#row(key, now);
+    const row = this.#row(key, now, message);
     this.#rows.set(key, row);
     arrived.push(row);
     return before === undefined
@@ -165,8 +181,9 @@ export class RecordView<T> {
       : { type: "update", key, record: row.record, before: old!.record };
   }
 
-  #row(key: string, record: JsonObject): HeldRow<T> {
-    return new HeldRow(key, this.#present(record) as T, this.#order.keyOf(record));
+  #row(key: string, record: JsonObject, message?: Effect["message"]): HeldRow<T> {
+    const presented = this.#present(record) as T;
+    return new HeldRow(key, presented, this.#order.keyOf(record), message?.timestamp, message?.intrinsics);
   }
 
   // the order

@@ -1,8 +1,9 @@
 /**
  * The records that a subscription shows, kept up to date by its messages: messages in, effects out.
  *
- * Messages that belong together are applied together: the messages with `more` and the one behind them, and a group
- * from its `group_begin` to its `group_end`. A record that is sent again unchanged keeps its identity.
+ * Messages that belong together are applied together: the messages with `more` and the one behind them, and a group from
+ * its `group_begin` to its `group_end`. A record that is sent again unchanged keeps its identity. That is a change only
+ * if it comes with a timestamp or intrinsics.
  */
 
 import { merge, takeOut } from "./delta.js";
@@ -16,23 +17,37 @@ export const GONE = "gone";
 
 export type RemoveReason = OofReason | typeof GONE;
 
+/** A message that has a record. */
+type RecordMessage = Published<JsonObject> | SnapshotRecord<JsonObject>;
+
+/** A record after a step, and the message that says when it changed. */
+interface Held {
+  readonly now: JsonObject;
+  readonly message: RecordMessage;
+}
+
 /** The effect of a step on one record. Without `before` it is an insert; without `now`, a removal with a reason. */
 export interface Effect {
   readonly key: string;
   readonly before: JsonObject | undefined;
   readonly now: JsonObject | undefined;
+  readonly message: RecordMessage | undefined;
   readonly reason: RemoveReason | undefined;
 }
 
 /** Records by SOW key, in the order in which they came, and the position of their state. */
 export class RecordSet {
   readonly records: Map<string, JsonObject>;
+  /** Records that came when there was no room for them. */
+  leftOut = 0;
   #step: Message[] = [];
   #sent: number | undefined;
 
+  /** Records beyond `limit` are left out. */
   constructor(
     records: Iterable<readonly [string, JsonObject]> = [],
     public position = new PositionTracker(),
+    readonly limit = Infinity,
   ) {
     this.records = new Map(records);
   }
@@ -76,22 +91,32 @@ export class RecordSet {
     const reasons = new Map<string | undefined, OofReason>();
     for (const message of step) if (message.command === "oof") reasons.set(message.sowKey, message.reason);
     const effects: Effect[] = [];
-    for (const [key, now] of outcome) {
+    for (const [key, held] of outcome) {
       const before = this.records.get(key);
-      if (now === undefined) {
-        if (this.records.delete(key)) effects.push({ key, before, now, reason: reasons.get(key) ?? GONE });
-      } else if (!same(before, now)) {
-        this.records.set(key, now);
-        effects.push({ key, before, now, reason: undefined });
+      if (held === undefined) {
+        if (this.records.delete(key)) {
+          effects.push({ key, before, now: undefined, message: undefined, reason: reasons.get(key) ?? GONE });
+        }
+        continue;
       }
+      const { message } = held;
+      if (before === undefined && this.records.size >= this.limit) {
+        this.leftOut++;
+        continue;
+      }
+      const isSame = same(before, held.now);
+      if (isSame && message.timestamp === undefined && message.intrinsics === undefined) continue;
+      const now = isSame ? before! : held.now;
+      this.records.set(key, now);
+      effects.push({ key, before, now, message, reason: undefined });
     }
     for (const message of step) this.position.note(message);
     return effects;
   }
 
   /** Return the records that the step changes; undefined for those that are no longer held. */
-  #outcome(step: readonly Message[]): Map<string, JsonObject | undefined> {
-    const changed = new Map<string, JsonObject | undefined>();
+  #outcome(step: readonly Message[]): Map<string, Held | undefined> {
+    const changed = new Map<string, Held | undefined>();
     let isWhole = false;
     for (const message of step) {
       if (message.command === "group_begin") {
@@ -100,12 +125,22 @@ export class RecordSet {
         changed.set(keyOf(message), undefined);
       } else if (message.command === "publish" || message.command === "sow") {
         const key = keyOf(message);
-        changed.set(key, updated(changed.has(key) ? changed.get(key) : this.records.get(key), message));
+        const now = this.#updated(changed.has(key) ? changed.get(key)?.now : this.records.get(key), message);
+        changed.set(key, now && { now, message });
       }
     }
     if (!isWhole) return changed;
+    this.leftOut = 0;
     const gone = [...this.records.keys()].filter((key) => !changed.has(key));
     return new Map([...gone.map((key) => [key, undefined] as const), ...changed]);
+  }
+
+  /** Return a record after a message; undefined if it is a delta of a record that was left out. */
+  #updated(held: JsonObject | undefined, message: RecordMessage): JsonObject | undefined {
+    if (message.command === "sow" || !message.delta) return message.data;
+    if (held !== undefined) return takeOut(merge(held, message.data), message.removed);
+    if (this.limit < Infinity) return undefined;
+    throw gap(`expected a delta of a record that is held, got one of ${message.sowKey}`);
   }
 }
 
@@ -115,16 +150,6 @@ function keyOf(message: { readonly command: string; readonly sowKey: string | un
     "no sow",
     `expected a ${message.command} with a SOW key, got none: a topic without a SOW has no view`,
   );
-}
-
-/** Return a record after a message. */
-function updated(
-  held: JsonObject | undefined,
-  message: Published<JsonObject> | SnapshotRecord<JsonObject>,
-): JsonObject {
-  if (message.command === "sow" || !message.delta) return message.data;
-  if (held === undefined) throw gap(`expected a delta of a record that is held, got one of ${message.sowKey}`);
-  return takeOut(merge(held, message.data), message.removed);
 }
 
 const gap = (message: string): SowlineError => new SowlineError("gap", message);

@@ -79,10 +79,9 @@ export class Requests extends Writing {
     return { sowKey, bookmark: at!, since, writes };
   }
 
-  async record(topic: string, key: string, { atLeast, maxStaleness }: Fresh = {}): Promise<unknown> {
+  record(topic: string, key: string, { atLeast, maxStaleness }: Fresh = {}): Promise<unknown> {
     const path = `topics/${pathStep(topic)}/records/${pathStep(key)}`;
-    const record = await this.#get(path, { at_least: atLeast, max_staleness: maxStaleness });
-    return this.#connection.codec.present(record);
+    return this.#get(path, { at_least: atLeast, max_staleness: maxStaleness });
   }
 
   topics(): Promise<JsonObject> {
@@ -93,6 +92,7 @@ export class Requests extends Writing {
   async #get(path: string, parameters: Readonly<Record<string, string | undefined>> = {}): Promise<JsonObject> {
     const given = Object.entries(parameters).filter((entry): entry is [string, string] => Boolean(entry[1]));
     const response = await this.http.fetch(`${path}?${new URLSearchParams(given)}`);
-    return this.#connection.codec.parse(await response.text()) as JsonObject;
+    const { codec } = this.#connection;
+    return codec.present(codec.parse(await response.text()) as JsonObject);
   }
 }

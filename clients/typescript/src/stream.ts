@@ -75,6 +75,8 @@ export class Stream {
   #hasGiven = false;
   /** Whether the service has accepted it, on this connection. */
   isTaken = false;
+  /** Whether the caller gets what happens as it happens, and no longer what happened since its bookmark. */
+  isCaughtUp = false;
   #isAnswered = false;
   #replacements: Replacement[] = [];
   #replacementsAsked = 0;
@@ -110,7 +112,7 @@ export class Stream {
     const isShared = "sids" in frame && frame.sids.length > 1;
     addMessages(frame, isShared ? this.#select : undefined, this.#unfinished);
     if (frame.command === "progress" && frame.hash !== undefined) this.wantsProof = false;
-    if (frame.command === "group_end") this.#isAnswered = true;
+    if (frame.command === "group_end") this.#isAnswered = this.isCaughtUp = true;
     if (frame.command === "group_begin" && this.#beginsAfresh) {
       this.#beginsAfresh = false;
       this.#unfinished[from] = { ...this.#unfinished[from]!, reset: true } as Message;
@@ -130,7 +132,10 @@ export class Stream {
     if (ABOUT.includes(about)) return;
     if (ack.status === "failure") this.#refused(ack);
     else if (ack.ack_type === "processed") this.#accepted(ack);
-    else if (ack.ack_type === "completed" && (this.#ask.command === "sow" || this.#ask.hasEnd)) this.#hasEnded = true;
+    else if (ack.ack_type === "completed") {
+      this.isCaughtUp = true;
+      this.#hasEnded = this.#ask.command === "sow" || this.#ask.hasEnd;
+    }
   }
 
   #refused(ack: AckFailure): void {
@@ -146,6 +151,8 @@ export class Stream {
       return;
     }
     this.isTaken = true;
+    // One that has an end is completed only there.
+    this.isCaughtUp = this.#ask.hasEnd;
     this.started.resolve();
     this.#end = ack.up_to ?? this.#end;
     this.#isAnswered = this.#ask.hasNoGroup || this.#isWhole;
@@ -261,7 +268,7 @@ export class Stream {
       return undefined;
     }
     this.#dropWaiting();
-    this.isTaken = this.#isAnswered = this.isHeld = false;
+    this.isTaken = this.isCaughtUp = this.#isAnswered = this.isHeld = false;
     for (const replacement of this.#replacements) replacement.isSent = false;
     if (isVoid && !isQuery && (this.#isWhole || this.#ask.bookmark !== "")) {
       this.#isWhole = this.#isInStep = false;

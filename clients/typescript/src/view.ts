@@ -17,17 +17,19 @@ import { RecordView } from "./recordView.js";
 import type { Stream } from "./stream.js";
 
 /**
- * The state of a view: `loading` until its records are there, and while it is replaced; `live` while it is kept up
- * to date; `reconnecting` while the connection is lost. At last it is `ended` at its end, `closed` by its user or
- * with its client, or `failed`.
+ * The state of a view: `loading` until its records are there, and while it is replaced; `live` while it is kept up to
+ * date; `reconnecting` while the connection is lost; `catching up` while it gets what has changed since; then `ended` at
+ * its end, `closed` by its user or with its client, or `failed`.
  */
-export type ViewStatus = "loading" | "live" | "reconnecting" | "ended" | "closed" | "failed";
+export type ViewStatus = "loading" | "live" | "reconnecting" | "catching up" | "ended" | "closed" | "failed";
 
 export interface ViewReading extends Reading {
   /** `false` asks for whole records instead of what has changed. That makes no difference to what the view shows. */
   delta?: boolean;
   /** With the `bookmark` that belongs to them: begin from a saved copy. */
   records?: Iterable<readonly [string, JsonObject]>;
+  /** How many records the view holds at most. It leaves out those that come when it has no room. A `topN` asks for a page. */
+  limit?: number;
 }
 
 /** The records that a subscription shows. It stays readable after its end. */
@@ -42,6 +44,7 @@ export class View<T = JsonObject> extends RecordView<T> {
   readonly #statuses = new Emitter<ViewStatus>();
   readonly #waiting = new Set<() => void>();
   readonly #stopWatching: () => void;
+  #warnings: readonly string[] = [];
   #hashOf: ((keys: Iterable<string>) => string) | undefined;
   #proofs: Deferred<boolean>[] = [];
   #order: { readonly ask: Ask; readonly order: Order };
@@ -50,11 +53,11 @@ export class View<T = JsonObject> extends RecordView<T> {
   #error: SowlineError | undefined;
 
   constructor(streams: OpenStreams, connection: Connection, topic: string, reading: ViewReading) {
-    const { records, ...rest } = reading;
-    const ask = askOf(topic, rest, records !== undefined);
+    const { records, limit, ...rest } = reading;
+    const ask = askOf(topic, rest, records !== undefined, limit);
     // A list or a range names no single position: then the service does, once it has accepted the command.
     const isPosition = records !== undefined && !/^\s*[[(]/.test(ask.bookmark);
-    const set = new RecordSet(records, new PositionTracker(isPosition ? ask.bookmark : undefined));
+    const set = new RecordSet(records, new PositionTracker(isPosition ? ask.bookmark : undefined), limit);
     const order = new Order(ask.reading.orderBy);
     super(set, order, (record) => connection.codec.present(record));
     this.topic = topic;
@@ -77,6 +80,11 @@ export class View<T = JsonObject> extends RecordView<T> {
   /** Why the view is no longer kept up to date; undefined while it is. */
   get error(): SowlineError | undefined {
     return this.#error;
+  }
+
+  /** What is probably a mistake in the request, in the service's sentences. */
+  get warnings(): readonly string[] {
+    return this.#warnings;
   }
 
   /** Call `listener` with each new status; the result ends that. */
@@ -119,6 +127,7 @@ export class View<T = JsonObject> extends RecordView<T> {
       this.#begin();
       for (let message = this.#stream.next(); message !== undefined; message = this.#stream.next()) {
         if (this.#error !== undefined) return;
+        if (message.command === "group_begin") this.#warnings = message.warnings;
         if (message.command === "progress") this.#compare(message);
         else this.take(message, this.#shownOrder());
       }
@@ -168,7 +177,8 @@ export class View<T = JsonObject> extends RecordView<T> {
     if (!this.#connection.isOpen || !this.#stream.isTaken) {
       return this.#stream.shown === undefined ? "loading" : "reconnecting";
     }
-    return this.#stream.bookmark === undefined ? "loading" : "live";
+    if (this.#stream.bookmark === undefined) return "loading";
+    return this.#stream.isCaughtUp ? "live" : "catching up";
   }
 
   #setStatus(status: ViewStatus): void {
@@ -213,7 +223,12 @@ const asSowlineError = (error: unknown): SowlineError =>
     : new SowlineError("internal", `the view could not go on: ${String(error)}`, { cause: error });
 
 /** Return the request of a view; throws if no view can hold its result. */
-function askOf(topic: string, { delta = true, ...reading }: Omit<ViewReading, "records">, hasRecords: boolean): Ask {
+function askOf(
+  topic: string,
+  { delta = true, ...reading }: Omit<ViewReading, "records" | "limit">,
+  hasRecords: boolean,
+  limit?: number,
+): Ask {
   if (topic.startsWith("^")) {
     throw new SowlineError(
       "regex topic not supported",
@@ -228,7 +243,8 @@ function askOf(topic: string, { delta = true, ...reading }: Omit<ViewReading, "r
   }
   const { options = "", topN } = reading;
   const changes = viewChanges(reading, topN === undefined ? { options } : { options, topN });
-  return new Ask(delta ? "sow_and_delta_subscribe" : "sow_and_subscribe", topic, { ...reading, ...changes });
+  const command = delta ? "sow_and_delta_subscribe" : "sow_and_subscribe";
+  return new Ask(command, topic, { topN: limit, ...reading, ...changes });
 }
 
 /**
@@ -246,10 +262,8 @@ function viewChanges(before: Readonly<Reading>, changes: Selecting): Selecting {
 
 /** Return the options with those that a view needs in front, because later options take precedence. */
 function viewOptions(options: string): string {
-  for (const refused of ["no_sowkey", "intrinsics"]) {
-    if (hasOption(options, refused)) {
-      throw new SowlineError("invalid options", `expected options of a view without ${refused}`);
-    }
+  if (hasOption(options, "no_sowkey")) {
+    throw new SowlineError("invalid options", "expected options of a view without no_sowkey");
   }
   return ["oof", "reset", options].filter((option) => option !== "").join(",");
 }

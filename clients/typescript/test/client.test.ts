@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, mock } from "node:test";
 
-import { connect, SowlineError, type Client, type ConnectOptions, type Message } from "../src/index.js";
+import { connect, JsonText, SowlineError, type Client, type ConnectOptions, type Message } from "../src/index.js";
 import { WAITING_MAX } from "../src/stream.js";
 import { FakeService, turns, type Fields, type FakeSocket } from "./fakeSocket.js";
 
@@ -89,7 +89,7 @@ test("a refused logon ends the client, and what waits for it", async () => {
   for (const waiting of [client.opened, view.ready, client.publish("orders", {})]) {
     await assert.rejects(waiting, { reason: "auth failure" });
   }
-  assert.deepEqual([client.status, view.status], ["closed", "failed"]);
+  assert.deepEqual([client.status, client.error?.reason, view.status], ["closed", "auth failure", "failed"]);
 });
 
 test("a refused page is not connected again", async () => {
@@ -457,6 +457,52 @@ test("a view has the status of its connection and its subscription", async () =>
   client.close();
 });
 
+test("a view that resumes catches up before it is live", async () => {
+  const [client, socket, service] = await connected();
+  const view = client.view("orders");
+  socket.give(accepted("1"), ...group("1", { a: { n: 1 } }, { warnings: ["unknown field /m"] }));
+  assert.deepEqual([view.status, view.warnings], ["live", ["unknown field /m"]]);
+  socket.lose();
+  const again = await service.accept();
+  again.give(accepted("1"), publish("a", { n: 2 }, 2));
+  assert.deepEqual([view.status, view.get("a")], ["catching up", { n: 2 }]);
+  again.give({ ...accepted("1"), ack_type: "completed" });
+  assert.equal(view.status, "live");
+  client.close();
+});
+
+test("a view holds no more records than its limit, and counts those that it leaves out", async () => {
+  const [client, socket] = await connected();
+  const view = client.view("orders", { limit: 2 });
+  const request = await socket.next();
+  assert.deepEqual([request["top_n"], request["skip_n"]], [2, undefined]);
+  socket.give(accepted("1"), ...group("1", { a: { n: 1 }, b: { n: 1 } }));
+  const left = (data: Fields, at: number): void => socket.give(publish("c", data, at, { delta: at > 2 }));
+  left({ n: 1 }, 2);
+  left({ n: 2 }, 3);
+  assert.deepEqual([[...view.keys()], view.leftOut, view.status], [["a", "b"], 1, "live"]);
+  socket.give({ ...publish("a", {}, 4), command: "oof", reason: "match" }, publish("d", { n: 1 }, 5));
+  assert.deepEqual([...view.keys()], ["b", "d"]);
+  socket.give(...group("1", { a: { n: 1 } }, { reset: true }));
+  assert.deepEqual([[...view.keys()], view.leftOut], [["a"], 0]);
+  client.close();
+});
+
+test("a row has what the options ask for; a record that is sent again with a time is an update", async () => {
+  const [client, socket] = await connected();
+  const view = client.view("orders", { options: "timestamp,intrinsics" });
+  socket.give(accepted("1"), ...group("1", { a: { n: 1 } }));
+  const { record } = view.row("a")!;
+  const changes: string[] = [];
+  view.onChange((patch) => changes.push(...patch.changes.map(({ type }) => type)));
+  socket.give(publish("a", { n: 1 }, 2, { timestamp: "2026-11-23T08:00:00Z", intrinsics: { "~version": 2 } }));
+  const row = view.row("a")!;
+  assert.deepEqual([row.timestamp, row.intrinsics, changes], ["2026-11-23T08:00:00Z", { "~version": 2 }, ["update"]]);
+  assert.equal(row.record, record);
+  assert.equal(view.row("b"), undefined);
+  client.close();
+});
+
 test("a view that lacks something fails alone, and unsubscribes", async () => {
   const [client, socket] = await connected();
   const view = client.view("orders");
@@ -493,7 +539,6 @@ test("a view is of one topic, by SOW key, and begins with a copy and its bookmar
   for (const [topic, reading, reason] of [
     ["^orders", {}, "regex topic not supported"],
     ["orders", { options: "no_sowkey" }, "invalid options"],
-    ["orders", { options: "intrinsics" }, "invalid options"],
     ["orders", { bookmark: "orders:0@1" }, "invalid bookmark"],
     ["orders", { records: [] }, "invalid bookmark"],
     ["orders", { orderBy: "id" }, "invalid order by"],
@@ -528,6 +573,21 @@ test("a view begins with a copy at any start, at the position that the service n
 });
 
 // writes
+
+test("a text of JSON is sent as it is written, by a client that keeps integers", async () => {
+  assert.throws(() => new JsonText("{"), { reason: "not json" });
+  for (const [integers, sent] of [["text", '{"n": 18446744073709551615}'], ["number", '{"n":18446744073709552000}']] as const) {
+    const [client, socket] = await connected({ integers });
+    const texts: string[] = [];
+    socket.send = (text) => void texts.push(text);
+    const write = client.publish("orders", new JsonText('{"n": 18446744073709551615}'));
+    await turns();
+    assert.ok(texts[0]!.includes(`"data":${sent}`), texts[0]);
+    socket.give(accepted("c1", { outcome: "applied" }));
+    await write;
+    client.close();
+  }
+});
 
 test("a write has an outcome, or the reason of its refusal", async () => {
   const [client, socket, service] = await connected();

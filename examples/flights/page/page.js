@@ -1,22 +1,19 @@
-// The demo's landing page: three live subscriptions of the query service, and the demo's own numbers and buttons.
-import { Wire } from "../console/wire.js";
-import { Feed } from "../console/feed.js";
+// The demo's landing page: two live views of the query service, and the demo's own numbers and buttons.
+import { connect } from "../console/built/sowline.js";
 
-const { airport } = document.body.dataset;
+const { airport, service } = document.body.dataset;
 const ROWS = 14;
 const SAMPLES = 120;
 const EVERY_MS = 500;
 const LEAVE_MS = 900;
 const own = new URL("/", import.meta.url);
-const topic = { name: "flights", sow: true, documents: false };
 const late = `/origin = '${airport}' AND /status IN ('late', 'departed late')`;
 const NUMBER = new Intl.NumberFormat("en");
 
-const wire = new Wire();
-const follow = (filter, options) => new Feed(wire, topic, { filter, condition: "", options, limit: 1000 });
-const flights = follow(late, []);
-const carriers = follow("", ["conflation=1s", "projection=[/carrier,COUNT(1) AS /flights,AVG(/dep_delay) AS /delay],grouping=[/carrier]"]);
-wire.connect();
+const client = connect(service);
+const flights = client.view("flights", { filter: late, orderBy: "/time_hour, /sched_dep_time" });
+const carriers = client.view("flights", { options: "conflation=1s,projection=[/carrier,COUNT(1) AS /flights,AVG(/dep_delay) AS /delay],grouping=[/carrier]" });
+let changesReceived = 0;
 
 const face = (digits) => (Number.isInteger(digits) ? `${String(Math.floor(digits / 100)).padStart(2, "0")}:${String(digits % 100).padStart(2, "0")}` : "--:--");
 const rows = new Map();
@@ -28,8 +25,7 @@ function cells({ sched_dep_time: due, carrier, flight, dest, status, dep_delay: 
 // A row that enters slides in, one that leaves fades; its cells are those of the newest change.
 function draw() {
   const board = document.getElementById("board");
-  const sorted = [...flights.records].sort(([, one], [, other]) => String(one.time_hour).localeCompare(String(other.time_hour)) || (one.sched_dep_time ?? 0) - (other.sched_dep_time ?? 0));
-  const shown = new Map(sorted.slice(0, ROWS));
+  const shown = new Map(flights.snapshot().slice(0, ROWS).map(({ key, record }) => [key, record]));
   for (const [key, row] of rows) {
     if (shown.has(key) || row.classList.contains("leaves")) continue;
     row.classList.add("leaves");
@@ -53,9 +49,9 @@ function draw() {
     row.dataset.status = record.status;
     board.append(row);
   }
-  const more = flights.records.size - shown.size;
-  document.getElementById("counts").textContent = flights.records.size
-    ? `${flights.records.size} late${more > 0 ? `, ${more} not shown` : ""}; ${NUMBER.format(flights.messages)} changes received`
+  const more = flights.size - shown.size;
+  document.getElementById("counts").textContent = flights.size
+    ? `${flights.size} late${more > 0 ? `, ${more} not shown` : ""}; ${NUMBER.format(changesReceived)} changes received`
     : "No flight is late.";
 }
 
@@ -87,7 +83,7 @@ function divide(items, x, y, width, height, found = []) {
 }
 
 function drawMap() {
-  const items = [...carriers.records.values()].map(({ carrier, flights: value, delay }) => ({ carrier: String(carrier), value, delay: delay ?? 0 }))
+  const items = [...carriers.values()].map(({ carrier, flights: value, delay }) => ({ carrier: String(carrier), value, delay: delay ?? 0 }))
     .filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
   const boxes = divide(items, 0, 0, 400, 220).flatMap(({ carrier, value, delay, x, y, width, height }) => {
     const heat = Math.max(0, Math.min(100, (delay + 5) * 3));
@@ -100,7 +96,7 @@ function drawMap() {
 
 const samples = [];
 function drawDelays() {
-  const delays = [...flights.records.values()].map(({ dep_delay: delay }) => delay).filter(Number.isFinite);
+  const delays = [...flights.values()].map(({ dep_delay: delay }) => delay).filter(Number.isFinite);
   samples.push(delays.length ? delays.reduce((sum, delay) => sum + delay, 0) / delays.length : 0);
   if (samples.length > SAMPLES) samples.shift();
   const most = Math.max(60, ...samples);
@@ -149,7 +145,11 @@ const later = () => {
     draw();
   }, 100);
 };
-for (const name of ["state", "put", "gone", "cleared"]) flights.addEventListener(name, later);
+flights.onStatus(later);
+flights.onChange(({ changes }) => {
+  if (flights.status !== "loading") changesReceived += changes.length;
+  later();
+});
 setInterval(drawMap, 1000);
 setInterval(drawDelays, EVERY_MS);
 look();

@@ -1,5 +1,5 @@
 // Marks cells of the grid: those that have just changed flash, and the row of the open record stands out.
-import { FRESH_MS } from "./feed.js";
+import { FRESH_MS } from "./live.js";
 
 const shown = new WeakMap();
 const flashing = new WeakMap();
@@ -7,13 +7,13 @@ const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// Marks the cells of a viewer from now on, after the changes of this feed.
-export function follow(viewer, feed) {
+// Marks the cells of a viewer from now on, after the changes of these records.
+export function follow(viewer, live) {
   const datagrid = viewer.querySelector("perspective-viewer-datagrid");
   const table = datagrid?.regular_table;
   if (!table) return;
   const before = shown.get(viewer);
-  shown.set(viewer, { feed, opened: before?.opened });
+  shown.set(viewer, { live, opened: before?.opened });
   if (before?.table === table) {
     shown.get(viewer).table = table;
     return;
@@ -31,7 +31,7 @@ export function open(viewer, key) {
 }
 
 function mark(viewer, datagrid, table) {
-  const { feed, opened } = shown.get(viewer);
+  const { live, opened } = shown.get(viewer);
   // The ids are the only link from a row of the screen to its record; the version of the grid is fixed, so they stay.
   const ids = datagrid.model?._ids ?? [];
   const now = performance.now();
@@ -40,7 +40,7 @@ function mark(viewer, datagrid, table) {
     const place = table.getMeta(cell);
     if (place?.y === undefined) continue;
     const key = ids[place.y - place.y0]?.[0];
-    const change = feed.changed.get(key);
+    const change = live.changed.get(key);
     const path = place.column_header?.at(-1);
     const isNew = change && now - change.at < FRESH_MS && (change.paths === null || change.paths.has(path));
     light(cell, isNew && !calm.matches ? change.at : undefined, now, flash);

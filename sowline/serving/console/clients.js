@@ -1,6 +1,6 @@
 // The connected clients, their requests, and how far behind each is.
 import { html, useRef, useState } from "./lib.js";
-import { ask } from "./wire.js";
+import { service } from "./service.js";
 import { usePolled } from "./topics.js";
 import { bytes, clock, count, plural, rate, span } from "./text.js";
 
@@ -66,12 +66,12 @@ function useMessageRates(answer) {
 }
 
 export function Clients() {
-  const [answer, error] = usePolled("v1/clients", EVERY_MS);
+  const [answer, error] = usePolled("clients", EVERY_MS);
   const rates = useMessageRates(answer);
   const [refused, setRefused] = useState();
   const disconnect = async (one) => {
     if (!confirm(`Disconnect client ${one.id} (${one.user || agentName(one.agent)})? Most programs reconnect by themselves.`)) return;
-    await ask(`v1/clients/${one.id}`, { method: "DELETE" }).then(() => setRefused(undefined), setRefused);
+    await service.client.fetch(`clients/${one.id}`, { method: "DELETE" }).then(() => setRefused(undefined), setRefused);
   };
   const { connected, clients } = answer?.body ?? { connected: 0, clients: [] };
   return html`

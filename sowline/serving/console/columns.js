@@ -1,5 +1,5 @@
 // What the console knows of the fields of a topic: those of the records shown, and those of a sample that the service describes.
-import { askJson, topicPath } from "./wire.js";
+import { askJson, topicPath } from "./service.js";
 import { columnsOf } from "./fields.js";
 
 const SAMPLE = 500;
@@ -19,11 +19,11 @@ export function describedFields(topic) {
 }
 
 // The columns of the records shown, with their kind and how many different values a sample of them has.
-export function shownColumns(feed, kinds) {
+export function shownColumns(live, kinds) {
   const values = new Map([...kinds.keys()].map((path) => [path, new Set()]));
   let seen = 0;
-  for (const [key, record] of feed.records) {
-    for (const [path, value] of columnsOf(record, feed.known.get(key))) {
+  for (const key of live.keys()) {
+    for (const [path, value] of columnsOf(live.row(key))) {
       const found = values.get(path);
       if (found && value !== null && value !== undefined && found.size <= VALUES_MAX) found.add(value);
     }

@@ -10,8 +10,9 @@ const given = (request) => Object.entries(request).filter(([, value]) => value !
 // Programs that read what a view shows. `request` has the fields of a query: filter, condition, options, order_by, top_n, sow_keys.
 export function programs(topic, request, url, kafka) {
   const fields = given(request);
-  const websocket = JSON.stringify({ command: topic.sow ? "sow_and_subscribe" : "subscribe", command_id: "1", topic: topic.name, ...Object.fromEntries(fields) });
   const method = topic.sow ? "sow_and_subscribe" : "subscribe";
+  const camel = (name) => name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
+  const reading = fields.map(([name, value]) => `, ${camel(name)}: ${JSON.stringify(value)}`).join("").slice(2);
   const [path] = keyPaths(topic);
   return {
     Python: `from sowline import Client
@@ -20,11 +21,12 @@ with Client(${python(url)}) as client:
     for message in client.${method}(${[python(topic.name), ...fields.map(([name, value]) => `${name}=${python(value)}`)].join(", ")}):
         print(message.command, message.sow_key, message.data)
 `,
-    JavaScript: `const socket = new WebSocket(${JSON.stringify(`${url.replace("http", "ws")}/v1`)});
-socket.onopen = () => socket.send(${JSON.stringify(websocket)});
-socket.onmessage = ({ data }) => {
-  for (const message of [JSON.parse(data)].flat()) console.log(message.command, message);
-};
+    JavaScript: `import { connect } from "sowline";
+
+const client = connect(${JSON.stringify(url)});
+for await (const message of client.${camel(method)}(${JSON.stringify(topic.name)}, {${reading && ` ${reading} `}})) {
+  console.log(message.command, message.sowKey, message.data);
+}
 `,
     curl: topic.sow
       ? `curl -s ${shell(`${url}/v1/topics/${encodeURIComponent(topic.name)}/sow`)} -d ${shell(JSON.stringify(Object.fromEntries(fields)))}\n`

@@ -21,8 +21,8 @@ export function flatten(value, path = "", found = []) {
 const KNOWN = ["~id", "~version", "~lastUpdateAt", "~tags"];
 
 // The columns of a row: when it was updated, in ms since 1970, the intrinsics of a document, and its content.
-export function columnsOf(record, known, updated) {
-  const pairs = updated === undefined ? [] : [[UPDATED, updated]];
+export function columnsOf({ record, intrinsics: known, timestamp }) {
+  const pairs = timestamp === undefined ? [] : [[UPDATED, Date.parse(timestamp)]];
   if (known) pairs.push(...KNOWN.map((name) => [name, name === "~tags" ? known[name]?.join(", ") : known[name]]));
   return flatten(record, "", pairs);
 }
@@ -89,28 +89,7 @@ export function asKind(value, kind) {
   return kind === "string" && typeof value !== "string" ? String(value) : value;
 }
 
-// Merges a delta into a record, as `delta_publish` does: objects field by field, any other value is replaced.
-export function merged(record, delta) {
-  if (!isObject(record) || !isObject(delta)) return delta;
-  const result = { ...record };
-  for (const [name, value] of Object.entries(delta)) {
-    result[name] = isObject(value) && isObject(result[name]) ? merged(result[name], value) : value;
-  }
-  return result;
-}
-
 export const stepsOf = (path) => [...path.matchAll(/\/([^/[]+)|\[\/([^\]]+)\]/g)].map(([, plain, bracketed]) => plain ?? bracketed);
-
-export function without(record, path) {
-  const [name, ...rest] = stepsOf(path);
-  return withoutSteps(record, name, rest);
-}
-
-function withoutSteps(record, name, rest) {
-  if (!isObject(record) || !(name in record)) return record;
-  const { [name]: value, ...others } = record;
-  return rest.length ? { ...record, [name]: withoutSteps(value, rest[0], rest.slice(1)) } : others;
-}
 
 export const at = (record, path) => stepsOf(path).reduce((value, name) => value?.[name], record);
 

@@ -1,7 +1,7 @@
 // The filter of a topic: what completes it, the filters that were used, and the counts of a field's values.
 import { html, useEffect, useId, useRef, useState } from "./lib.js";
 import { describedFields } from "./columns.js";
-import { ask, parse, topicPath } from "./wire.js";
+import { service } from "./service.js";
 import { count } from "./text.js";
 
 const OPERATORS = ["AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS NULL", "IS NOT NULL", "BEGINS WITH", "ENDS WITH"];
@@ -126,11 +126,9 @@ export function FilterInput({ topic, value, onInput, placeholder, invalid, descr
 }
 
 // How many of the matching records have each value of a field, the most frequent first.
-async function facetsOf(topic, filter, path, signal) {
+function facetsOf(topic, filter, path) {
   const options = `projection=[${path} AS /value,COUNT(1) AS /records],grouping=[${path}]`;
-  const body = JSON.stringify({ filter, options, order_by: "/records DESC", top_n: FACETS_MAX + 1 });
-  const lines = await ask(topicPath(topic.name, "sow"), { method: "POST", body, signal });
-  return lines.split("\n").filter(Boolean).map((line) => parse(line).data);
+  return service.client.sow(topic.name, { filter, options, orderBy: "/records DESC", topN: FACETS_MAX + 1 });
 }
 
 // The counts of a field's values among the records that match; a value that is chosen becomes part of the filter.
@@ -140,14 +138,24 @@ export function Facets({ topic, filter, columns, onFilter, changes }) {
   const [error, setError] = useState();
   useEffect(() => {
     if (!path) return undefined;
-    const stop = new AbortController();
-    const timer = setTimeout(() => facetsOf(topic, filter, path, stop.signal).then(
-      (values) => { setFound(values); setError(undefined); },
-      (problem) => problem.name !== "AbortError" && setError(problem),
-    ), found ? 300 : 0);
+    let query;
+    let closed = false;
+    const look = async () => {
+      query = facetsOf(topic, filter, path);
+      try {
+        const values = await query.records();
+        if (closed) return;
+        setFound(values);
+        setError(undefined);
+      } catch (problem) {
+        if (!closed) setError(problem);
+      }
+    };
+    const timer = setTimeout(look, found ? 300 : 0);
     return () => {
+      closed = true;
       clearTimeout(timer);
-      stop.abort();
+      query?.close();
     };
   }, [topic.name, filter, path, Math.floor(changes / 50)]);
   const most = Math.max(1, ...(found ?? []).map(({ records }) => records));

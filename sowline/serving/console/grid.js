@@ -1,6 +1,6 @@
 // The live records of one topic: the filter and options, the viewer, and the state.
 import { html, useEffect, useMemo, useRef, useState } from "./lib.js";
-import { Feed, MESSAGES_MAX } from "./feed.js";
+import { MESSAGES_MAX, liveOf } from "./live.js";
 import { KEY_COLUMN, COLUMNS_MAX, at as valueAt, keyPaths } from "./fields.js";
 import { Arrange, TABS, arrangement, tabOf } from "./arrange.js";
 import { Breadcrumb } from "./breadcrumb.js";
@@ -11,6 +11,7 @@ import { SavedViews } from "./saved.js";
 import { Copy, RecordPanel } from "./record.js";
 import { Mistake, count, plural, rate } from "./text.js";
 import { Sheet, loadEngine } from "./sheet.js";
+import { service } from "./service.js";
 import { WriteDialog } from "./write.js";
 import { go, readRoute } from "./route.js";
 import { lateness, usePolled } from "./topics.js";
@@ -23,11 +24,10 @@ const RATE_MS = 1000;
 const LAG_MS = 1000;
 
 const STATES = {
-  beginning: ["muted", "asking"],
   loading: ["muted", "loading"],
   drawing: ["muted", "drawing"],
   live: ["ok", "live"],
-  behind: ["warn", "catching up"],
+  "catching up": ["warn", "catching up"],
   reconnecting: ["warn", "reconnecting"],
   failed: ["bad", "refused"],
   closed: ["muted", "closed"],
@@ -58,42 +58,50 @@ function layoutOf(text) {
   }
 }
 
-// A feed for the filter and options in the address. If they are refused, the previous feed stays.
-function useFeed(wire, topic, route) {
-  const [feed, setFeed] = useState();
+// The records for the filter and options in the address. If these are refused, what is shown stays. Returns also whether
+// the records are still to come.
+function useLive(topic, route) {
+  const [live, setLive] = useState();
   const [refused, setRefused] = useState();
+  const [isLoading, setLoading] = useState(true);
   const held = useRef();
   const { filter, condition, options, conflation, order, limit } = route;
   useEffect(() => {
     const asked = askedOf(route);
-    const next = new Feed(wire, topic, asked);
+    const next = liveOf(topic, asked);
     const take = () => {
       if (held.current === next) return;
       held.current?.close();
       held.current = next;
-      setFeed(next);
+      setLive(next);
       setRefused(undefined);
+      setLoading(false);
     };
     const look = () => {
-      if (next.state === "failed") setRefused({ ...next.error, asked });
+      if (next.state !== "failed") return;
+      const { reason, message } = next.error;
+      setRefused({ reason, message, asked });
+      setLoading(false);
     };
     next.addEventListener("accepted", take);
     next.addEventListener("state", look);
+    setLoading(true);
+    look();
     return () => {
       next.removeEventListener("accepted", take);
       next.removeEventListener("state", look);
       if (held.current !== next) next.close();
     };
-  }, [wire, topic.name, filter, condition, options, conflation, order, limit]);
+  }, [service.logons, topic.name, filter, condition, options, conflation, order, limit]);
   useEffect(() => () => held.current?.close(), []);
-  return [feed, refused];
+  return [live, refused, isLoading];
 }
 
-// Draws again after events of the feed, a limited number of times per second.
-function useFeedNews(feed) {
+// Draws again after events of the records, a limited number of times per second.
+function useNews(live) {
   const [, draw] = useState(0);
   useEffect(() => {
-    if (!feed) return undefined;
+    if (!live) return undefined;
     let timer;
     const due = () => {
       timer ??= setTimeout(() => {
@@ -101,32 +109,32 @@ function useFeedNews(feed) {
         draw((number) => number + 1);
       }, 150);
     };
-    for (const name of ["state", "put", "gone", "cleared"]) feed.addEventListener(name, due);
+    for (const name of ["state", "put", "gone"]) live.addEventListener(name, due);
     due();
     return () => {
       clearTimeout(timer);
-      for (const name of ["state", "put", "gone", "cleared"]) feed.removeEventListener(name, due);
+      for (const name of ["state", "put", "gone"]) live.removeEventListener(name, due);
     };
-  }, [feed]);
+  }, [live]);
 }
 
-function useRate(feed) {
+function useRate(live) {
   const [now, setNow] = useState(0);
   useEffect(() => {
-    let before = feed?.messages ?? 0;
+    let before = live?.messages ?? 0;
     let at = performance.now();
     const timer = setInterval(() => {
-      const messages = feed?.messages ?? 0;
+      const messages = live?.messages ?? 0;
       setNow((messages - before) / ((performance.now() - at) / 1000));
       before = messages;
       at = performance.now();
     }, RATE_MS);
     return () => clearInterval(timer);
-  }, [feed]);
+  }, [live]);
   return now;
 }
 
-function Ask({ topic, route, refused, feed, columns }) {
+function Ask({ topic, route, refused, live, columns }) {
   const [filter, setFilter] = useState(route.filter ?? "");
   const [condition, setCondition] = useState(route.condition ?? "");
   const [options, setOptions] = useState(route.options ?? "");
@@ -157,7 +165,7 @@ function Ask({ topic, route, refused, feed, columns }) {
         <button type="submit" class="primary">Show</button>
       </div>
       <div id="filter-mistake"><${Mistake} text=${refused && (isOfCondition ? refused.asked.condition : refused.asked.filter)} error=${refused} /></div>
-      ${feed && html`<${Warnings} warnings=${feed.warnings} filter=${route.filter ?? ""} onFilter=${(text) => change({ filter: text })} />`}
+      ${live && html`<${Warnings} warnings=${live.warnings} filter=${route.filter ?? ""} onFilter=${(text) => change({ filter: text })} />`}
       <details class="more" open=${Boolean(route.options || route.limit || route.conflation || route.order)}>
         <summary>Options and counts</summary>
         <div class="row">
@@ -167,36 +175,36 @@ function Ask({ topic, route, refused, feed, columns }) {
           ${topic.sow && html`<label class="field">Order by <input class="mono" value=${order} placeholder="newest first" title="The service sorts all matching records, and keeps the first ones as a live page" spellcheck="false" autocomplete="off" onInput=${(event) => setOrder(event.target.value)} /></label>`}
           <label class="field grow">Further options <input class="mono" value=${options} placeholder="select=[-/,+/id]" spellcheck="false" autocomplete="off" onInput=${(event) => setOptions(event.target.value)} /></label>
         </div>
-        ${topic.sow && feed && !feed.isGrouped && html`<${Facets} topic=${topic} filter=${route.filter ?? ""} columns=${columns} changes=${feed.messages} onFilter=${(text) => change({ filter: text })} />`}
+        ${topic.sow && live && !live.isGrouped && html`<${Facets} topic=${topic} filter=${route.filter ?? ""} columns=${columns} changes=${live.messages} onFilter=${(text) => change({ filter: text })} />`}
       </details>
     </form>
   `;
 }
 
-// What the chip says: the state of the feed and, where that is live, how far the service is behind the log.
-function stateOf(feed, refused, sheet, served) {
-  const state = feed?.state ?? (refused ? "failed" : "beginning");
-  if (state === "live" && feed.records.size && !sheet?.isDrawn) return STATES.drawing;
+// What the chip shows: the state of the records and, where that is live, how far the service is behind the log.
+function stateOf(live, isLoading, sheet, served) {
+  const state = isLoading ? "loading" : (live?.state ?? "failed");
+  if (state === "live" && live.size && !sheet?.isDrawn) return STATES.drawing;
   if (state !== "live" || !served) return STATES[state];
   const late = served.lag === null ? "lag unknown" : lateness(served);
   return late ? ["warn", late] : STATES.live;
 }
 
-function Standing({ feed, refused, sheet, limit, topic }) {
-  const now = useRate(feed);
-  const [answer] = usePolled("v1/topics", LAG_MS);
-  const [tone, word] = stateOf(feed, refused, sheet, answer?.body.topics.find(({ name }) => name === topic.name));
-  const rows = feed?.records.size ?? 0;
-  const missing = feed && topic.sow ? Math.max(0, feed.matches - limit) : 0;
-  const bookmark = feed ? feed.bookmark.toString() : "";
+function Standing({ live, isLoading, sheet, limit, topic }) {
+  const now = useRate(live);
+  const [answer] = usePolled("topics", LAG_MS);
+  const [tone, word] = stateOf(live, isLoading, sheet, answer?.body.topics.find(({ name }) => name === topic.name));
+  const rows = live?.size ?? 0;
+  const missing = live && topic.sow ? Math.max(0, live.matches - limit) : 0;
+  const bookmark = live?.bookmark;
   return html`
     <div class="standing">
       <span class="chip ${tone}" role="status">${word}</span>
       <span data-count="rows"><strong>${count(rows)}</strong> ${topic.sow ? (rows === 1 ? "row" : "rows") : "messages"}</span>
       <span class="muted">${rate(now)} messages/s</span>
       ${bookmark && html`<span class="bookmark"><span class="muted">at</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}
-      ${(missing > 0 || feed?.cut > 0) && topic.sow && html`<strong class="cut" role="alert">cut at ${count(limit)} rows${feed.matches > limit ? ` of ${count(feed.matches)}` : ""}: a filter, or more rows in the options, shows the others</strong>`}
-      ${!topic.sow && feed?.cut > 0 && html`<strong class="cut">the newest ${count(MESSAGES_MAX)}</strong>`}
+      ${(missing > 0 || live?.cut > 0) && topic.sow && html`<strong class="cut" role="alert">cut at ${count(limit)} rows${live.matches > limit ? ` of ${count(live.matches)}` : ""}: a filter, or more rows in the options, shows the others</strong>`}
+      ${!topic.sow && live?.cut > 0 && html`<strong class="cut">the newest ${count(MESSAGES_MAX)}</strong>`}
       ${sheet?.columnsCut > 0 && html`<strong class="cut">the first ${COLUMNS_MAX} columns; ${count(sheet.columnsCut)} are not shown</strong>`}
     </div>
   `;
@@ -244,7 +252,7 @@ function PlainTable({ viewer, version, onOpen, topic }) {
 const keysOf = (topic) => (topic.documents ? ["~id"] : keyPaths(topic));
 
 // Preact does not render the viewer: it is added to the page once.
-function useSheet(feed, topic, route, setVersion) {
+function useSheet(live, topic, route, setVersion) {
   const arrange = (columns) => arrangement(current.current, columns, keysOf(topic));
   const host = useRef();
   const viewer = useRef();
@@ -252,8 +260,10 @@ function useSheet(feed, topic, route, setVersion) {
   const [failed, setFailed] = useState();
   const current = useRef(route);
   current.current = route;
+  // The engine is loaded while the records come. A failure is shown below.
+  useEffect(() => void loadEngine().catch(() => {}), []);
   useEffect(() => {
-    if (!feed) return undefined;
+    if (!live) return undefined;
     let closed = false;
     let made;
     const make = async () => {
@@ -264,7 +274,7 @@ function useSheet(feed, topic, route, setVersion) {
           viewer.current = document.createElement("perspective-viewer");
           host.current.append(viewer.current);
         }
-        made = new Sheet(client, viewer.current, feed, keysOf(topic), arrange, layoutOf(current.current.layout), () => setVersion((number) => number + 1));
+        made = new Sheet(client, viewer.current, live, keysOf(topic), arrange, layoutOf(current.current.layout), () => setVersion((number) => number + 1));
         setSheet(made);
       } catch (error) {
         console.error(error);
@@ -276,17 +286,17 @@ function useSheet(feed, topic, route, setVersion) {
       closed = true;
       made?.close();
     };
-  }, [feed]);
+  }, [live]);
   return { host, viewer, sheet, failed };
 }
 
-export function Grid({ wire, topic, route }) {
-  const [feed, refused] = useFeed(wire, topic, route);
+export function Grid({ topic, route }) {
+  const [live, refused, isLoading] = useLive(topic, route);
   const [version, setVersion] = useState(0);
-  const { host, viewer, sheet, failed } = useSheet(feed, topic, route, setVersion);
+  const { host, viewer, sheet, failed } = useSheet(live, topic, route, setVersion);
   const [writing, setWriting] = useState();
   const opener = useRef();
-  useFeedNews(feed);
+  useNews(live);
   const tab = tabOf(route);
   const isPlain = tab === "table";
   const columns = useMemo(() => sheet?.columns ?? [], [sheet, version]);
@@ -312,10 +322,11 @@ export function Grid({ wire, topic, route }) {
     const pressed = (event) => { withAlt = event.altKey; };
     const clicked = ({ detail }) => {
       const key = detail?.row?.[KEY_COLUMN];
-      if (typeof key !== "string" || !feed.records.has(key)) return;
+      const row = typeof key === "string" ? live.row(key) : undefined;
+      if (!row) return;
       const path = detail.column_names?.[0];
       const isField = typeof path === "string" && /^[/[]/.test(path);
-      const value = isField ? valueAt(feed.records.get(key), path) : undefined;
+      const value = isField ? valueAt(row.record, path) : undefined;
       const isScalar = isField && (value === null || value === undefined || typeof value !== "object");
       const clickedCell = isScalar ? { key, path, value: value ?? null } : undefined;
       if (withAlt && clickedCell) filterBy(equals(path, clickedCell.value));
@@ -332,7 +343,7 @@ export function Grid({ wire, topic, route }) {
         const there = readRoute();
         if (there.view !== "grid" || there.topic !== topic.name) return;
         // The grid sorts the rows that it holds. If the service has more, only the service can sort all of them.
-        if (layout?.sort?.length && feed.matches > feed.records.size && !feed.isPage && !feed.isGrouped && layout.sort.every(([path]) => /^[/[]/.test(path))) {
+        if (layout?.sort?.length && live.matches > live.size && !live.isPage && !live.isGrouped && layout.sort.every(([path]) => /^[/[]/.test(path))) {
           const order = layout.sort.map(([path, direction]) => `${path} ${direction.startsWith("desc") ? "DESC" : "ASC"}`).join(", ");
           go({ ...there, order, layout: "" });
           return;
@@ -378,8 +389,6 @@ export function Grid({ wire, topic, route }) {
     return () => removeEventListener("shortcut", press);
   }, []);
 
-  const panelVersion = useMemo(() => feed?.records.get(selected), [feed, selected, version, feed?.records.get(selected)]);
-
   return html`
     <section class="grid" aria-labelledby="grid-title">
       <${Breadcrumb} route=${route} page="records" recordName=${selected} />
@@ -394,21 +403,21 @@ export function Grid({ wire, topic, route }) {
           <button type="button" onClick=${() => setWriting({})}>Write…</button>
           ${topic.sow && html`<button type="button" class="danger-quiet" onClick=${() => setWriting({ way: "sow_delete" })}>Delete…</button>`}
         </div></div>
-      <${Ask} topic=${topic} route=${route} refused=${refused} feed=${feed} columns=${columns} />
+      <${Ask} topic=${topic} route=${route} refused=${refused} live=${live} columns=${columns} />
       <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />
-      <${Standing} feed=${feed} refused=${refused} sheet=${sheet} limit=${limit} topic=${topic} />
+      <${Standing} live=${live} isLoading=${isLoading} sheet=${sheet} limit=${limit} topic=${topic} />
       ${failed && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
       <div class="body">
         <div class="sheet">
           <div class="viewer ${isPlain ? "behind" : ""}" ref=${host} role="group" inert=${isPlain} aria-label="grid of ${topic.name}; press t for a plain table"></div>
           ${isPlain && sheet && html`<${PlainTable} viewer=${viewer.current} version=${version} onOpen=${open} topic=${topic} />`}
-          ${!feed && refused && html`<p class="empty">Nothing is shown, because the query service refused what was asked for.</p>`}
-          ${feed?.state === "live" && feed.records.size === 0 && html`<p class="empty">${route.filter || route.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
-          ${(!feed || feed.state === "loading" || (!sheet && !failed)) && !refused && html`<p class="empty" role="status">${feed?.records.size ? `Loading ${count(feed.records.size)} of ${plural(feed.matches || feed.records.size, "record")}…` : "Loading…"}</p>`}
+          ${!live && refused && html`<p class="empty">Nothing is shown, because the query service refused what was asked for.</p>`}
+          ${live?.state === "live" && live.size === 0 && html`<p class="empty">${route.filter || route.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
+          ${(!live || live.state === "loading" || (!sheet && !failed)) && !refused && html`<p class="empty" role="status">${live?.size ? `Drawing ${plural(live.size, "record")}…` : "Loading…"}</p>`}
         </div>
-        ${selected && feed && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} feed=${feed} sowKey=${selected} version=${panelVersion} onClose=${close} onWrite=${setWriting} />`}
+        ${selected && live && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} live=${live} sowKey=${selected} version=${live.row(selected)} onClose=${close} onWrite=${setWriting} />`}
       </div>
-      ${writing && html`<${WriteDialog} wire=${wire} topic=${topic} begin=${writing} onClose=${() => setWriting(undefined)} />`}
+      ${writing && html`<${WriteDialog} topic=${topic} begin=${writing} onClose=${() => setWriting(undefined)} />`}
     </section>
   `;
 }

@@ -1,6 +1,6 @@
 // The console: the current page, the connection, keys, and the shared parts of all views.
 import { html, render, useEffect, useRef, useState } from "./lib.js";
-import { Wire, askJson, token } from "./wire.js";
+import { askJson, service } from "./service.js";
 import { Topics } from "./topics.js";
 import { Clients } from "./clients.js";
 import { Grid } from "./grid.js";
@@ -18,12 +18,8 @@ const KEYS = [
   ["d", "light or dark"],
   ["Esc", "close the record or the dialog"],
 ];
-const CONNECTION = { open: ["ok", "connected"], connecting: ["warn", "connecting"], waiting: ["bad", "reconnecting"], locked: ["bad", "not logged on"] };
+const CONNECTION = { open: ["ok", "connected"], connecting: ["warn", "connecting"], reconnecting: ["bad", "reconnecting"], closed: ["bad", "not connected"], refused: ["bad", "not logged on"] };
 const THEMES = { auto: "System", light: "Light", dark: "Dark" };
-
-const wire = new Wire();
-// For debugging in the browser's developer tools.
-window.sowlineWire = wire;
 
 const keysAreOn = () => localStorage.getItem("sowline.keys") !== "off";
 
@@ -86,9 +82,7 @@ function TokenDialog({ why, onClose }) {
   const [text, setText] = useState("");
   const submit = (event) => {
     event.preventDefault();
-    token.set(text.trim());
-    wire.reconnect();
-    dispatchEvent(new Event("token"));
+    service.logOn(text.trim());
     onClose();
   };
   return html`<${Dialog} title="Log on" onClose=${onClose}>
@@ -101,25 +95,27 @@ function TokenDialog({ why, onClose }) {
   <//>`;
 }
 
-function useWireState() {
-  const [state, setState] = useState(wire.state);
+// The client's status, and the number of logons.
+function useService() {
+  const read = () => ({ status: service.client.status, logons: service.logons });
+  const [state, setState] = useState(read);
   useEffect(() => {
-    const update = () => setState(wire.state);
-    wire.addEventListener("state", update);
+    const update = () => setState(read());
+    service.addEventListener("status", update);
     update();
-    return () => wire.removeEventListener("state", update);
+    return () => service.removeEventListener("status", update);
   }, []);
   return state;
 }
 
 // The page or the records of one topic: its definition is requested when it opens, and after each reconnection.
-function OneTopic({ route, state }) {
+function OneTopic({ route, status }) {
   const [topics, setTopics] = useState();
   const [error, setError] = useState();
   useEffect(() => {
     let closed = false;
     const look = () =>
-      askJson("v1/topics").then(
+      askJson("topics").then(
         ({ topics: served, kafka }) => {
           const found = served.map((one) => ({ ...one, kafka }));
           if (closed) return;
@@ -129,17 +125,15 @@ function OneTopic({ route, state }) {
         (problem) => !closed && setError(problem),
       );
     look();
-    addEventListener("token", look);
     return () => {
       closed = true;
-      removeEventListener("token", look);
     };
-  }, [state]);
+  }, [status, service.logons]);
   if (!topics) return error ? html`<p class="notice bad" role="alert">${error.message}</p>` : html`<p class="muted" role="status">Loading the topics…</p>`;
   const topic = topics.find(({ name }) => name === route.topic);
   if (!topic) return html`<p class="notice bad" role="alert">There is no topic <code>${route.topic}</code>. <a href="#/topics">The topics</a> lists all topics.</p>`;
   const View = route.view === "topic" ? TopicPage : Grid;
-  return html`<${View} key=${topic.name} wire=${wire} topic=${topic} route=${route} />`;
+  return html`<${View} key=${topic.name} topic=${topic} route=${route} />`;
 }
 
 function Link({ view, now, children }) {
@@ -159,38 +153,37 @@ function ThemeSwitch() {
 
 function Console() {
   const route = useRoute();
-  const state = useWireState();
+  const { status, logons } = useService();
   const [shown, setShown] = useState();
   const main = useRef();
   const view = useRef(route.view);
   useKeys(() => setShown("help"));
   useEffect(() => {
-    const wanted = ({ detail }) => setShown({ why: detail || "This query service asks for a token." });
-    addEventListener("token-wanted", wanted);
-    wire.connect();
-    return () => removeEventListener("token-wanted", wanted);
-  }, []);
+    if (service.refusal) setShown({ why: service.refusal.message });
+  }, [status, logons]);
   const titles = { topics: "Topics", connections: "Connections", grid: route.topic, topic: route.topic };
   useEffect(() => {
     document.title = `${titles[route.view] ?? "?"} – Sowline`;
     if (view.current !== route.view) main.current.focus();
     view.current = route.view;
   }, [route.view, route.topic]);
-  const [tone, word] = CONNECTION[state];
+  const [tone, word] = CONNECTION[service.refusal ? "refused" : status];
+  const { error } = service.client;
   return html`
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>Skip to the content</a>
     <header class="bar">
       <a class="brand" href="#/topics"><img src="icon.svg" alt="" width="24" height="24" />Sowline</a>
       <nav aria-label="views"><${Link} view="topics" now=${route.view}>Topics<//><${Link} view="connections" now=${route.view}>Connections<//></nav>
       <span class="grow"></span>
-      <span class="chip ${tone}" role="status" title=${wire.why}>${word}</span>
+      <span class="chip ${tone}" role="status" title=${error?.message}>${word}</span>
       <${ThemeSwitch} />
       <button type="button" class="quiet" onClick=${() => setShown("help")} aria-label="keys"><kbd>?</kbd></button>
     </header>
     <main id="main" tabindex="-1" ref=${main}>
+      ${error && !service.refusal && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${route.view === "topics" && html`<${Topics} />`}
       ${route.view === "connections" && html`<${Clients} />`}
-      ${(route.view === "grid" || route.view === "topic") && html`<${OneTopic} route=${route} state=${state} />`}
+      ${(route.view === "grid" || route.view === "topic") && html`<${OneTopic} route=${route} status=${status} />`}
       ${!(route.view in titles) && html`<p class="notice bad" role="alert">There is nothing at this address. <a href="#/topics">Topics</a></p>`}
     </main>
     ${shown === "help" && html`<${Help} onClose=${() => setShown(undefined)} />`}

@@ -1,6 +1,6 @@
 // One record: its stored text, its keys, and its recent changes.
 import { html, useEffect, useRef, useState } from "./lib.js";
-import { ask, askJson, topicPath } from "./wire.js";
+import { service, topicPath } from "./service.js";
 import { Json, clock, plural } from "./text.js";
 import { asKind, difference, flatten, keyText } from "./fields.js";
 import { CopyAs } from "./copyas.js";
@@ -73,19 +73,21 @@ function Timeline({ topic, keyOf, version }) {
   const [timeline, setTimeline] = useState();
   const [error, setError] = useState();
   useEffect(() => {
-    const stop = new AbortController();
+    let closed = false;
     const look = async () => {
       try {
-        setTimeline(await askJson(`${topicPath(topic.name, `records/${encodeURIComponent(keyOf)}/timeline`)}?limit=${limit}`, { signal: stop.signal }));
+        const found = await service.client.timeline(topic.name, keyOf, { limit });
+        if (closed) return;
+        setTimeline(found);
         setError(undefined);
       } catch (problem) {
-        if (problem.name !== "AbortError") setError(problem);
+        if (!closed) setError(problem);
       }
     };
     const timer = setTimeout(look, timeline ? WAIT_MS : 0);
     return () => {
+      closed = true;
       clearTimeout(timer);
-      stop.abort();
     };
   }, [keyOf, version, limit]);
   const writes = timeline?.writes ?? [];
@@ -104,20 +106,21 @@ function Timeline({ topic, keyOf, version }) {
 
 // The stored record, byte for byte: parsing it would lose digits of large numbers.
 async function storedText(topic, sowKey, signal) {
-  const line = await ask(topicPath(topic.name, "sow"), { method: "POST", body: JSON.stringify({ sow_keys: [sowKey] }), signal });
+  const answer = await service.client.fetch(topicPath(topic.name, "sow"), { method: "POST", body: JSON.stringify({ sow_keys: [sowKey] }), signal });
+  const line = await answer.text();
   return line && line.slice(line.indexOf(',"data":') + 8, line.lastIndexOf("}"));
 }
 
-export function RecordPanel({ topic, feed, sowKey, cell, version, onClose, onWrite, onFilter }) {
+export function RecordPanel({ topic, live, sowKey, cell, version, onClose, onWrite, onFilter }) {
   const [view, setView] = useState("record");
   const title = useRef();
   const [text, setText] = useState();
   const [error, setError] = useState();
-  const held = feed.records.get(sowKey);
-  const [last, setLast] = useState({ record: held, known: feed.known.get(sowKey) });
-  if (held !== undefined && held !== last.record) setLast({ record: held, known: feed.known.get(sowKey) });
-  const { record, known } = last;
-  const isOne = topic.sow && !feed.isGrouped;
+  const held = live.row(sowKey);
+  const [last, setLast] = useState(held);
+  if (held !== undefined && held !== last) setLast(held);
+  const { record, intrinsics: known } = last ?? {};
+  const isOne = topic.sow && !live.isGrouped;
   const keyOf = record === undefined || !isOne ? undefined : keyText(topic, record, sowKey, known);
 
   useEffect(() => {

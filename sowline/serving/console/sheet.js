@@ -1,4 +1,4 @@
-// Puts a feed's records into a table of Perspective's engine, some times a second, and shows them in the viewer.
+// Puts live records into a table of Perspective's engine, some times a second, and shows them in the viewer.
 import { Schema, UPDATED, asKind, columnsOf, KEY_COLUMN } from "./fields.js";
 import { shownColumns } from "./columns.js";
 import { follow } from "./cells.js";
@@ -44,7 +44,7 @@ const sorted = (value) =>
 export class Sheet {
   #client;
   #viewer;
-  #feed;
+  #live;
   #keys;
   #table;
   #schema = new Schema();
@@ -66,10 +66,10 @@ export class Sheet {
 
   // `arrange` returns the settings of the current tab; `layout` has those that the user has changed,
   // if any; `onShown` is called after each flush.
-  constructor(client, viewer, feed, keys, arrange, layout, onShown) {
+  constructor(client, viewer, live, keys, arrange, layout, onShown) {
     this.#client = client;
     this.#viewer = viewer;
-    this.#feed = feed;
+    this.#live = live;
     this.#keys = keys;
     this.#arrange = arrange;
     this.#layout = layout;
@@ -77,11 +77,10 @@ export class Sheet {
     this.#listeners = {
       put: ({ detail }) => this.#put(detail),
       gone: ({ detail }) => this.#remove(detail),
-      cleared: () => this.#clear(),
       state: () => this.#due(),
     };
-    for (const [name, listener] of Object.entries(this.#listeners)) feed.addEventListener(name, listener);
-    for (const key of feed.records.keys()) this.#put(key);
+    for (const [name, listener] of Object.entries(this.#listeners)) live.addEventListener(name, listener);
+    for (const key of live.keys()) this.#put(key);
     this.#due();
   }
 
@@ -91,7 +90,7 @@ export class Sheet {
 
   // The columns of the records: path, kind, and the number of different values.
   get columns() {
-    return shownColumns(this.#feed, this.#columns);
+    return shownColumns(this.#live, this.#columns);
   }
 
   get keys() {
@@ -120,7 +119,7 @@ export class Sheet {
   async close() {
     this.#closed = true;
     clearTimeout(this.#timer);
-    for (const [name, listener] of Object.entries(this.#listeners)) this.#feed.removeEventListener(name, listener);
+    for (const [name, listener] of Object.entries(this.#listeners)) this.#live.removeEventListener(name, listener);
     await this.#flushing?.catch(() => {});
     const table = this.#table;
     this.#table = undefined;
@@ -156,19 +155,12 @@ export class Sheet {
   }
 
   #columnsOf(key) {
-    return columnsOf(this.#feed.records.get(key) ?? null, this.#feed.known.get(key), this.#feed.times.get(key));
+    return columnsOf(this.#live.row(key) ?? { record: null });
   }
 
   #remove(key) {
     this.#dirty.delete(key);
     this.#gone.add(key);
-    this.#due();
-  }
-
-  #clear() {
-    this.#dirty.clear();
-    this.#gone.clear();
-    this.#outgrown = true;
     this.#due();
   }
 
@@ -184,8 +176,8 @@ export class Sheet {
   }
 
   async #flush() {
-    if (this.#closed || (this.#feed.state !== "live" && !this.#table)) return;
-    if (this.#outgrown && this.#feed.state === "loading") return;
+    if (this.#closed || (this.#live.state !== "live" && !this.#table)) return;
+    if (this.#outgrown && this.#live.state === "loading") return;
     if (this.#outgrown) {
       await this.#rebuild();
     } else if (this.#table) {
@@ -229,7 +221,7 @@ export class Sheet {
     const old = this.#table;
     const schema = { ...Object.fromEntries(this.#columns), [KEY_COLUMN]: "string" };
     const table = await this.#client.table(schema, { index: KEY_COLUMN });
-    await this.#update(table, [...this.#feed.records.keys()]);
+    await this.#update(table, [...this.#live.keys()]);
     if (this.#closed) {
       await table.delete();
       return;
@@ -253,7 +245,7 @@ export class Sheet {
 
   // The order of the grid: that which the service keeps for a page, or else the newest first.
   #defaultSort() {
-    const asked = this.#feed.order.filter(([path]) => this.#columns.has(path));
+    const asked = this.#live.order.filter(([path]) => this.#columns.has(path));
     if (asked.length) return asked;
     return this.#columns.has(UPDATED) ? [[UPDATED, "desc"]] : [];
   }
@@ -276,6 +268,6 @@ export class Sheet {
       await this.#viewer.restore({ plugin: "Datagrid", columns: this.#layoutColumns, group_by: [], split_by: [], sort: [], filter: [], theme, settings: false });
     }
     this.#plainConfig ??= (await this.#viewer.save()).plugin_config;
-    follow(this.#viewer, this.#feed);
+    follow(this.#viewer, this.#live);
   }
 }

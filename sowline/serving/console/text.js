@@ -56,7 +56,7 @@ export const Json = ({ text, label }) => html`
 // The text with a mark under the mistake, if the error names its column.
 export function Mistake({ text, error }) {
   if (!error) return null;
-  const column = error.column ?? /at column (\d+)/.exec(error.message)?.[1];
+  const column = /at column (\d+)/.exec(error.message)?.[1];
   const at = Number(column);
   return html`
     <div class="mistake" role="alert">

@@ -3,7 +3,7 @@ import { html, useEffect, useState } from "./lib.js";
 import { Breadcrumb } from "./breadcrumb.js";
 import { State, usePolled } from "./topics.js";
 import { bytes, clock, count, plural, span } from "./text.js";
-import { askJson, topicPath } from "./wire.js";
+import { askJson, service, topicPath } from "./service.js";
 import { WriteDialog } from "./write.js";
 import { go, writeRoute } from "./route.js";
 
@@ -52,8 +52,8 @@ function KafkaTopics({ topic }) {
   const [found, setFound] = useState();
   const [error, setError] = useState();
   useEffect(() => {
-    askJson(topicPath(topic.name, "kafka")).then(({ kafka_topics }) => setFound(kafka_topics), setError);
-  }, [topic.name]);
+    askJson(topicPath(topic.name, "kafka")).then(({ kafka_topics }) => { setFound(kafka_topics); setError(undefined); }, setError);
+  }, [topic.name, service.logons]);
   if (error) return html`<p class="notice" role="status"><strong>${error.reason}</strong> ${error.message}</p>`;
   if (!found) return html`<p class="muted" role="status">Asking Kafka…</p>`;
   return html`<div class="card scroll" tabindex="0" role="region" aria-label="Kafka topics"><table class="list dense">
@@ -115,8 +115,8 @@ function Tail({ topic, route, onRetry }) {
   `;
 }
 
-export function TopicPage({ wire, topic, route }) {
-  const [answer] = usePolled("v1/topics", EVERY_MS);
+export function TopicPage({ topic, route }) {
+  const [answer] = usePolled("topics", EVERY_MS);
   const [writing, setWriting] = useState();
   const now = answer?.body.topics.find(({ name }) => name === topic.name) ?? topic;
   return html`
@@ -129,7 +129,7 @@ export function TopicPage({ wire, topic, route }) {
       ${now.indexes && html`<h2>Indexes</h2><${Indexes} indexes=${now.indexes} />`}
       <h2>In Kafka</h2><${KafkaTopics} topic=${topic} />
       <h2>Messages</h2><${Tail} topic=${topic} route=${route} onRetry=${({ value }, way) => setWriting(way === "delta" ? { way, delta: value } : { way, text: value })} />
-      ${writing && html`<${WriteDialog} wire=${wire} topic=${topic} begin=${writing} onClose=${() => setWriting(undefined)} />`}
+      ${writing && html`<${WriteDialog} topic=${topic} begin=${writing} onClose=${() => setWriting(undefined)} />`}
     </section>
   `;
 }

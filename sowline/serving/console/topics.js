@@ -1,6 +1,6 @@
 // The topics: their number of records, their rate of changes, and how far this service is behind.
 import { html, useEffect, useRef, useState } from "./lib.js";
-import { askJson } from "./wire.js";
+import { askJson, service } from "./service.js";
 import { bytes, count, plural, rate, span } from "./text.js";
 import { writeRoute } from "./route.js";
 
@@ -35,14 +35,12 @@ export function usePolled(path, everyMs) {
     };
     look();
     document.addEventListener("visibilitychange", now);
-    addEventListener("token", now);
     return () => {
       closed = true;
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", now);
-      removeEventListener("token", now);
     };
-  }, [path, everyMs]);
+  }, [path, everyMs, service.logons]);
   return [answer, error];
 }
 
@@ -115,7 +113,7 @@ function Row({ topic, rates = [] }) {
 }
 
 export function Topics() {
-  const [answer, error] = usePolled("v1/topics", EVERY_MS);
+  const [answer, error] = usePolled("topics", EVERY_MS);
   const rates = useRates(answer);
   const topics = answer?.body.topics ?? [];
   return html`

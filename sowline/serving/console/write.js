@@ -2,7 +2,7 @@
 import { joinedKey, keyPaths, splitKeys, stepsOf, takesKeys } from "./fields.js";
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { Mistake, laidOut, plural } from "./text.js";
-import { Refusal } from "./wire.js";
+import { JsonText, SowlineError, matchesOf, service } from "./service.js";
 
 const WAYS = {
   publish: { title: "Publish", hint: "The whole record. It replaces the record with the same key, if there is one." },
@@ -25,20 +25,11 @@ function emptyRecord(topic) {
 
 const pretty = (text) => laidOut(text).map(([, token]) => token).join("");
 
-function asJson(text) {
-  try {
-    JSON.parse(text);
-  } catch (error) {
-    throw new Refusal({ reason: "not json", message: `expected a record as JSON: ${error.message}` });
-  }
-  return text;
-}
-
 function listed(text) {
   try {
     return splitKeys(text);
   } catch (error) {
-    throw new Refusal({ reason: "bad request", message: `expected SOW keys separated by commas, or as a JSON array: ${error.message}` });
+    throw new SowlineError("bad request", `expected SOW keys separated by commas, or as a JSON array: ${error.message}`);
   }
 }
 
@@ -47,7 +38,7 @@ function Outcome({ outcome }) {
   return html`<p class="notice ok" role="status"><strong>${outcome.outcome}</strong> ${outcome.more} <code>${outcome.bookmark}</code></p>`;
 }
 
-export function WriteDialog({ wire, topic, begin, onClose }) {
+export function WriteDialog({ topic, begin, onClose }) {
   const dialog = useRef();
   const [way, setWay] = useState(begin.way ?? "publish");
   const [body, setBody] = useState(begin.text ?? (begin.body ? pretty(begin.body) : emptyRecord(topic)));
@@ -79,32 +70,31 @@ export function WriteDialog({ wire, topic, begin, onClose }) {
     }
   };
 
-  const selection = () => (by === "keys" ? { sow_keys: listed(keys) } : { filter });
+  const selection = () => (by === "keys" ? { sowKeys: listed(keys) } : { filter });
 
   const send = () => run(async () => {
-    const more = expiration === "" ? {} : { expiration: Number(expiration) };
-    const named = takesKeys(topic) && way !== "delta" ? { sow_key: key } : {};
-    const fields = { command: way, topic: topic.name, ...named, ...more };
-    const acks = way === "delta"
-      ? await wire.command({ ...fields, key, data: delta })
-      : await wire.command(fields, ["processed"], asJson(body));
-    const { outcome: became, bookmark } = acks.processed;
-    setOutcome({ outcome: became, more: "", bookmark });
+    const more = { ...(expiration === "" ? {} : { expiration: Number(expiration) }), ...(takesKeys(topic) ? { sowKey: key } : {}) };
+    const { client } = service;
+    const ways = {
+      publish: () => client.publish(topic.name, new JsonText(body), more),
+      delta_publish: () => client.deltaPublish(topic.name, new JsonText(body), more),
+      delta: () => client.delta(topic.name, key, delta),
+    };
+    setOutcome({ more: "", ...(await ways[way]()) });
   });
 
   // Counts the records that a deletion would delete, before the user confirms it.
   const look = () => run(async () => {
     const chosen = selection();
-    if (by === "keys" && !chosen.sow_keys.length) throw new Refusal({ reason: "key missing", message: "expected at least one SOW key" });
-    if (by === "filter" && !chosen.filter.trim()) throw new Refusal({ reason: "bad filter", message: "expected a filter; 1=1 matches every record" });
-    const { stats } = await wire.command({ command: "sow", topic: topic.name, top_n: 0, ...chosen }, ["completed", "stats"]);
-    setAsked({ chosen, matches: stats.matches });
+    if (by === "keys" && !chosen.sowKeys.length) throw new SowlineError("key missing", "expected at least one SOW key");
+    if (by === "filter" && !chosen.filter.trim()) throw new SowlineError("bad filter", "expected a filter; 1=1 matches every record");
+    setAsked({ chosen, matches: await matchesOf(topic.name, chosen) });
   });
 
   const remove = () => run(async () => {
-    const { processed, stats } = await wire.command({ command: "sow_delete", topic: topic.name, ...asked.chosen }, ["processed", "stats"]);
+    const { recordsDeleted, bookmark } = await service.client.sowDelete(topic.name, asked.chosen);
     setAsked(undefined);
-    setOutcome({ outcome: `deleted ${stats.records_deleted}`, more: "in all partitions", bookmark: processed.bookmark });
+    setOutcome({ outcome: `deleted ${recordsDeleted}`, more: "in all partitions", bookmark });
   });
 
   const submit = (event) => {

@@ -62,7 +62,9 @@ export class SharedQuery<T> extends Shared<QueryState<T>> {
     const messages = this.#client().sow<T>(this.#topic, this.#reading);
     signal.addEventListener("abort", () => messages.close());
     for await (const message of messages) {
-      if (message.command === "sow") rows.push({ key: message.sowKey ?? "", record: message.data });
+      if (message.command !== "sow") continue;
+      const { sowKey, data, timestamp, intrinsics } = message;
+      rows.push({ key: sowKey ?? "", record: data, timestamp, intrinsics });
     }
     return rows;
   }

@@ -133,11 +133,11 @@ export class SharedView<T> extends Shared<ViewState<T>> {
 
   /** Take the record with this key as it is now. */
   #take(view: View<T>, key: string): void {
-    const record = view.get(key);
+    const row = view.row(key);
     const edited =
-      record === undefined ? undefined : this.#around.edits.apply(this.topic, key, record, view.bookmark);
-    if (edited === record) this.#edited.delete(key);
-    else this.#edited.set(key, edited === undefined ? undefined : { key, record: edited });
+      row === undefined ? undefined : this.#around.edits.apply(this.topic, key, row.record, view.bookmark);
+    if (edited === row?.record) this.#edited.delete(key);
+    else this.#edited.set(key, row === undefined || edited === undefined ? undefined : { ...row, record: edited });
     if (edited === undefined) this.#records.delete(key);
     else this.#records.set(key, edited);
   }

@@ -1,6 +1,7 @@
 """The console's files as they are served, without a socket."""
 
 import gzip
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -43,7 +44,12 @@ async def test_every_answer_is_kept_to_this_host(http: httpx2.AsyncClient, name:
 
 
 @pytest.mark.parametrize(
-    ("name", "kept"), [("main.js", "no-cache"), (GRID, "public, max-age=31536000, immutable")]
+    ("name", "kept"),
+    [
+        ("main.js", "no-cache"),
+        ("built/sowline.js", "no-cache"),
+        (GRID, "public, max-age=31536000, immutable"),
+    ],
 )
 async def test_how_long_a_file_is_kept(http: httpx2.AsyncClient, name: str, kept: str) -> None:
     """Others' files have a version in their path; ours are asked for again, and not sent again."""
@@ -86,3 +92,20 @@ def test_pages_have_nothing_inline() -> None:
     assert "<style" not in page
     assert " style=" not in page
     assert not [path.name for path in Path(CONSOLE).glob("*.js") if "innerHTML" in path.read_text()]
+
+
+OTHER_WAYS = re.compile(r"\b(WebSocket|EventSource|XMLHttpRequest|sendBeacon)\b|(?<!\.)\bfetch\(")
+
+
+def test_the_console_asks_the_service_through_the_client_alone() -> None:
+    """The modules of the console make no connection and no request; one of them makes the client."""
+    modules = {path.name: path.read_text() for path in CONSOLE.glob("*.js")}
+    assert len(modules) > 20
+    assert [(name, found[0]) for name, text in modules.items() for found in OTHER_WAYS.finditer(text)] == []
+    assert [name for name, text in modules.items() if 'from "./built/sowline.js"' in text] == ["service.js"]
+
+
+@pytest.mark.parametrize("text", ["new WebSocket(url)", "await fetch(`v1/topics`)", "new EventSource(url)"])
+def test_another_way_is_found(text: str) -> None:
+    """The test above would see it."""
+    assert OTHER_WAYS.search(text)
