@@ -475,6 +475,8 @@ class ForwardedSubscription:
                 raise
         finally:
             self._is_sending = False
+            if self._membership is not None:
+                self._membership.give_up_joining()
             for one in waits:
                 one.cancel()
         if over.done() and not over.cancelled():
