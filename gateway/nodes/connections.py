@@ -6,10 +6,11 @@ stops reading from that connection. Afterwards another client with the same righ
 
 import asyncio
 import errno
+import socket as kernel
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from socket import IPPROTO_TCP, SO_KEEPALIVE, SOL_SOCKET, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL
+from socket import IPPROTO_TCP, SO_KEEPALIVE, SOL_SOCKET, TCP_KEEPCNT, TCP_KEEPINTVL
 from typing import Any
 
 import msgspec
@@ -27,6 +28,9 @@ PROBE_AFTER_SECONDS = 3
 PROBE_SECONDS = 2
 PROBES_MAX = 3
 """When the kernel probes a silent connection, how often, and after how many unanswered probes it ends."""
+
+PROBE_AFTER: int = getattr(kernel, "TCP_KEEPIDLE", 0x10)
+"""The option for the first of these; macOS calls it TCP_KEEPALIVE."""
 
 CONNECT_SECONDS_MAX = 5.0
 CLOSE_SECONDS_MAX = 1.0
@@ -260,7 +264,7 @@ def _probe(socket: ClientConnection) -> None:
     """
     tcp = socket.transport.get_extra_info("socket")
     tcp.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
-    tcp.setsockopt(IPPROTO_TCP, TCP_KEEPIDLE, PROBE_AFTER_SECONDS)
+    tcp.setsockopt(IPPROTO_TCP, PROBE_AFTER, PROBE_AFTER_SECONDS)
     tcp.setsockopt(IPPROTO_TCP, TCP_KEEPINTVL, PROBE_SECONDS)
     tcp.setsockopt(IPPROTO_TCP, TCP_KEEPCNT, PROBES_MAX)
 

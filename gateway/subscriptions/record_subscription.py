@@ -89,7 +89,7 @@ class ForwardedSubscription:
         """Prepare a subscription; stop the one that it replaces."""
         self._is_replacement = replaced is not None
         self._held: HeldView | None = None
-        """What the client of the replaced subscription holds, if that is known."""
+        """Until it begins, what the client of the replaced subscription holds, if that is known."""
         self._context = context
         self._outbox = outbox
         self._request = request
@@ -200,10 +200,12 @@ class ForwardedSubscription:
     def _compared(self) -> HeldView | None:
         """What the client holds, if it must be sent the difference from that; None if it begins like a new one."""
         held = self._held
-        if held is None or not self._request.has_snapshot:
-            return held if self._request.parsed_options.oof else None
-        # Without a snapshot, the client was sent only the records that changed: what it lacks is not known.
-        return held if held.is_complete else None
+        if held is None:
+            return None
+        if self._request.has_snapshot:
+            # Without a snapshot, the client was sent only the records that changed: what it lacks is not known.
+            return held if held.is_complete else None
+        return held if self._request.parsed_options.oof else None
 
     async def _returned(self) -> Request:
         """Wait until a member has to leave the stream, and until the client has room; return the request to go on."""
@@ -293,7 +295,7 @@ class ForwardedSubscription:
 
     def _note_begun(self, positions: PositionsByLog) -> None:
         """Note at which positions it begins in the stream, and acknowledge that."""
-        self.has_begun = True
+        self.has_begun, self._held = True, None
         self._outlet.begin((), positions)
         self._seen.note(positions)
         bookmark = format_bookmark(positions)
@@ -410,7 +412,7 @@ class ForwardedSubscription:
             # Also those of a bookmark: the client has seen them.
             self._seen.note(query.positions)
             if not self.has_begun:
-                self.has_begun = True
+                self.has_begun, self._held = True, None
                 self._up_to = _end_of(query.parts)
                 fields = {"up_to": self._up_to, "sub_id": self._sub_id}
                 acknowledge_processed(self._outbox, self._request, bookmark=query.bookmark, **fields)
@@ -475,6 +477,8 @@ class ForwardedSubscription:
                 raise
         finally:
             self._is_sending = False
+            if self._membership is not None:
+                self._membership.give_up_joining()
             for one in waits:
                 one.cancel()
         if over.done() and not over.cancelled():

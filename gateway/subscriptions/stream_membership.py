@@ -43,6 +43,9 @@ class StreamMembership:
         self._seen = seen
         self._stream: SharedStream | None = None
         self._member: Member | None = None
+        self._next: Member | None = None
+        """What it is about to become: messages from `_goal` on wait there."""
+        self._goal: PositionsByLog = {}
         self._progress_timer = ProgressTimer()
         self.settled = Flag()
         """Whether it has become a member, or can't become one of the stream that it waits for."""
@@ -75,8 +78,11 @@ class StreamMembership:
         return await self._streams.use(self._request, self._topics, self._rights, relays=self._outlet.relays)
 
     def _attach(self, stream: SharedStream) -> None:
+        self._member = self._joined(stream)
+
+    def _joined(self, stream: SharedStream) -> Member:
         sink = self._outlet if isinstance(self._outlet, ConflatingOutlet) else None
-        self._member = stream.join(self._outbox, self._request.id_of_subscription, sink)
+        return stream.join(self._outbox, self._request.id_of_subscription, sink)
 
     def release(self) -> None:
         """Let the stream send to the client from now on, from the position that the outlet is at."""
@@ -102,22 +108,37 @@ class StreamMembership:
                 await asyncio.sleep(JOIN_AGAIN_SECONDS)
 
     def join_if_level(self) -> bool:
-        """Become a member if the client was sent all that the members were; return whether it is one."""
+        """Become a member if nothing is missing in between; return whether it is one.
+
+        From the first attempt on, messages of the stream wait. So the client only needs what the members were sent
+        until then. Under load, it might never have all that they have at one instant.
+        """
         stream = self._stream
         if stream is None or self.is_member:
             return self.is_member
         if stream.is_over:
             self.settled.set()
             return False
+        if self._next is None or not self._next.is_in:
+            self.give_up_joining()
+            self._next = self._joined(stream)
+            self._goal = {log: dict(of) for log, of in stream.positions.items()}
         received = self._outlet.received
-        for log, of in stream.positions.items():
+        for log, of in self._goal.items():
             mine = received.get(log, {})
             if any(number not in mine or mine[number] < position for number, position in of.items()):
                 return False
-        self._attach(stream)
+        self._member, self._next = self._next, None
         self.release()
         self.settled.set()
         return True
+
+    def give_up_joining(self) -> None:
+        """Let no messages of the stream wait: the client does not get what comes before them."""
+        if self._next is not None and self._stream is not None:
+            self._next.leave()
+            self._stream.drop(self._next)
+            self._next = None
 
     def note(self, positions: PositionsByLog) -> None:
         """Note that nodes have sent the client everything up to these positions."""
@@ -139,6 +160,7 @@ class StreamMembership:
         """Take no more messages, from now on."""
         if self._member is not None:
             self._member.leave()
+        self.give_up_joining()
 
     def end(self) -> None:
         """Leave the stream, or wait for it no longer; the outlet knows what the client was sent."""
@@ -148,6 +170,7 @@ class StreamMembership:
             stream.drop(member)
             if isinstance(self._outlet, PassingOutlet):
                 self._outlet.note(member.begun)
+        self.give_up_joining()
         self._member = self._stream = None
         self.settled.clear()
         if stream is not None:

@@ -31,6 +31,7 @@ HISTORY = {"history": {"window": "1h", "granularity": f"{GRANULARITY_MS}ms"}}
 LAG_MS_MAX = 3000
 """How far a replica may be behind the log while all of this goes on on a small machine."""
 WRITING_SECONDS = 8.0
+PROOFS_MIN = 4
 VISITORS = 10
 
 
@@ -518,12 +519,12 @@ class Watching:
     looks: list[tuple[str, dict[str, Json]]] = field(default_factory=list)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Verify until it is stopped."""
+        """Verify until it is stopped, and some times at least."""
         async with (
             AsyncClient(self.url) as client,
             client.local_view(self.topic, filter=self.filter) as view,
         ):
-            while not stop.is_set():
+            while not stop.is_set() or self.proofs < PROOFS_MIN:
                 assert await view.verify(SECONDS_MAX), f"{self.filter} is wrong at {view.bookmark}"
                 self.proofs += 1
                 self.looks.append((view.bookmark, dict(view.items())))
@@ -561,7 +562,6 @@ def test_each_client_receives_everything_once_from_any_bookmark(replicas: Replic
         if past.begun is not None or past.group_end is not None:
             past.check(model)
             past.check_time(model, times)
-    assert sum(one.proofs for one in watchers) > 10
     for one in watchers:
         for bookmark, view in one.looks:
             assert view == model.sow(one.filter, positions_of(bookmark))

@@ -1,0 +1,87 @@
+"""How a subscription joins a stream that goes on meanwhile."""
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+from gateway.nodes.connections import NodeConnection
+from gateway.query.seen import SeenPositions
+from gateway.streams.member import HeldBytes, LiveMessage, Member, put_to_client
+from gateway.subscriptions.outlets import PassingOutlet
+from gateway.subscriptions.stream_membership import StreamMembership
+from sowline.model.bookmark import PositionsByLog
+from sowline.model.position import Position
+from sowline.protocol.request import Request
+from sowline.serving.authorization.entitlements import EVERYTHING
+from sowline.serving.outbox.outbox import Outbox
+
+
+class MovingStream:
+    """A stream of one partition."""
+
+    def __init__(self, offset: int) -> None:
+        self.positions: PositionsByLog = {"orders": {0: Position(0, offset)}}
+        self.is_over = False
+        self.members: list[Member] = []
+
+    def join(self, outbox: Outbox, sub_id: str, sink: Any) -> Member:
+        """Add a member."""
+        self.members.append(Member(outbox, sub_id, sink, self.positions, HeldBytes()))
+        return self.members[-1]
+
+    def drop(self, member: Member) -> None:
+        """Remove a member."""
+        self.members.remove(member)
+
+    def send(self, offset: int) -> None:
+        """Send a change to all members."""
+        text = {"command": "publish", "sids": ["s"], "topic": "orders", "bookmark": f"orders:0@{offset}"}
+        [received] = NodeConnection._messages(json.dumps(text, separators=(",", ":")).encode())
+        message = LiveMessage(received, "orders", 0, Position(0, offset))
+        for member in list(self.members):
+            if member.is_in and member.wants(message):
+                put_to_client(message, [member])
+        self.positions["orders"][0] = Position(0, offset)
+
+
+async def test_a_subscription_joins_although_it_is_always_behind() -> None:
+    """It needs what the stream had sent when it first tried; from there on, what the stream sends waits for it."""
+    outbox, request = Outbox(1 << 20), Request(command="subscribe", sub_id="mine", topic="orders")
+    outlet = PassingOutlet(outbox, "mine", cast(Any, None))
+    streams: Any = SimpleNamespace(end_use=lambda stream: None)
+    membership = StreamMembership(streams, outbox, request, ["orders"], EVERYTHING, outlet, SeenPositions())
+    stream = MovingStream(3)
+    membership._stream = cast(Any, stream)
+    for offset in range(1, 6):
+        outlet.note({"orders": {0: Position(0, offset)}})
+        stream.send(offset + 3)
+        if membership.join_if_level():
+            break
+    # It has tried first when the stream was at 4. It is sent from 5 on what it does not have, each message once.
+    assert offset == 4
+    stream.send(9)
+    bookmarks = [json.loads(text)["bookmark"] for text in await outbox.take()]
+    assert bookmarks == [f"orders:0@{number}" for number in (5, 6, 7, 9)]
+    membership.leave()
+    assert membership.sent == {"orders": {0: Position(0, 9)}}
+    membership.end()
+    assert not stream.members
+
+
+async def test_an_attempt_to_join_is_given_up() -> None:
+    """Nothing waits any more, and the next attempt begins where the stream is then."""
+    outbox, request = Outbox(1 << 20), Request(command="subscribe", sub_id="mine", topic="orders")
+    outlet = PassingOutlet(outbox, "mine", cast(Any, None))
+    streams: Any = SimpleNamespace(end_use=lambda stream: None)
+    membership = StreamMembership(streams, outbox, request, ["orders"], EVERYTHING, outlet, SeenPositions())
+    stream = MovingStream(3)
+    membership._stream = cast(Any, stream)
+    outlet.note({"orders": {0: Position(0, 1)}})
+    assert not membership.join_if_level()
+    stream.send(4)
+    membership.give_up_joining()
+    assert not stream.members
+    outlet.note({"orders": {0: Position(0, 3)}})
+    assert not membership.join_if_level(), "4 is missing"
+    outlet.note({"orders": {0: Position(0, 4)}})
+    assert membership.join_if_level()
