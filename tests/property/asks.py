@@ -1,6 +1,6 @@
 """Subscriptions that tests ask for, and what there is to show to their clients; worked out from the records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -281,7 +281,9 @@ limits = st.tuples(st.integers(0, 3), st.integers(0, 2))
 
 
 @st.composite
-def asks_for_records(draw: st.DrawFn) -> Ask:
+def asks_for_records(
+    draw: st.DrawFn, filters: Sequence[str] = list(FILTERS), orders: Sequence[str] = list(ORDERS)
+) -> Ask:
     """Records, one by one."""
     command = draw(
         st.sampled_from(
@@ -298,31 +300,36 @@ def asks_for_records(draw: st.DrawFn) -> Ask:
     more = ("no_sowkey",) if select != "[-/,+/g,+/o/y]" and draw(st.booleans()) else ()
     return Ask(
         command,
-        draw(st.sampled_from(list(FILTERS))),
+        draw(st.sampled_from(filters)),
         select,
         draw(words) + more,
         draw(conflations),
         draw(st.sampled_from([(), (), (0, 1, 3)])),
         draw(st.sampled_from(["orders", "orders", "^ord.*"])),
-        draw(st.sampled_from(list(ORDERS))),
+        draw(st.sampled_from(orders)),
         draw(st.sampled_from([None, None, None, 2])),
         batch_size=draw(st.sampled_from([1, 3])),
     )
 
 
 @st.composite
-def asks_for_views(draw: st.DrawFn) -> Ask:
+def asks_for_views(
+    draw: st.DrawFn,
+    filters: Sequence[str] = list(FILTERS),
+    orders: Sequence[str] = list(ORDERS),
+    groupings: Sequence[Grouping] = GROUPINGS,
+) -> Ask:
     """Pages and groups."""
-    grouping = draw(st.sampled_from([None, *GROUPINGS]))
+    grouping = draw(st.sampled_from([None, *groupings]))
     is_page = grouping is None or draw(st.booleans())
     top, skip = draw(limits)
-    order = draw(st.sampled_from(list(ORDERS)))
+    order = draw(st.sampled_from(orders))
     if grouping is not None:
         order = "yes" if is_page or draw(st.booleans()) else ""
     limited = order and draw(st.integers(0, 3)) == 0
     return Ask(
         draw(st.sampled_from(["sow_and_subscribe", "sow_and_delta_subscribe"])),
-        draw(st.sampled_from(list(FILTERS))),
+        draw(st.sampled_from(filters)),
         draw(st.sampled_from(list(SELECTS))) if grouping is None else "",
         draw(words),
         draw(conflations),
@@ -334,6 +341,26 @@ def asks_for_views(draw: st.DrawFn) -> Ask:
 
 
 asks = asks_for_records() | asks_for_views()
+VALUES: list[Any] = [
+    None,
+    True,
+    0,
+    1,
+    -2,
+    2**53 + 1,
+    0.1,
+    0.2,
+    1e300,
+    "1",
+    "01",
+    "a",
+    "é",
+    "",
+    [3, 1],
+    {"x": 1},
+]
+"""Values that compare, add up and group in every way."""
+
 bodies = st.fixed_dictionaries(
     {"n": st.integers(0, 3), "g": st.sampled_from("ab")},
     optional={
