@@ -347,7 +347,14 @@ def _lost(lost: NodeLost) -> SowlineError:
 
 def _agreed(parts: Sequence[Part]) -> list[str]:
     """Return the warnings that every node with records gives: a field that one of them knows is not unknown."""
-    filled = [part for part in parts if part.topic_matches]
-    return (
-        [one for one in filled[0].warnings if all(one in part.warnings for part in filled)] if filled else []
-    )
+    given = [{_subject(one): one for one in part.warnings} for part in parts if part.topic_matches]
+    return [
+        max((warnings[subject] for warnings in given), key=len)
+        for subject in (given[0] if given else ())
+        if all(subject in warnings for warnings in given)
+    ]
+
+
+def _subject(warning: str) -> str:
+    """Return a warning without the suggestion, which depends on the records that a node holds."""
+    return warning.partition("; did you mean ")[0]

@@ -627,12 +627,12 @@ class ForwardedSubscription:
     async def prove(self, request: Request) -> None:
         """Send a checksum of the records that the client should hold; raise if there can't be one."""
         async with self._checking:
-            if self._query is None and not self._is_member:
-                raise _not_ready()
             if not self._going.is_set() or self._membership is None:
                 raise SowlineError(
                     "not supported", "expected a subscription without an end or a rate that is not paused"
                 )
+            if self._query is None and not self._is_member:
+                raise _not_ready()
             self._is_proving = True
             try:
                 await self._prove_at_nodes(request)

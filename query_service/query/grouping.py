@@ -89,13 +89,17 @@ class GroupedQuery:
     def begin_now(self) -> bool:
         """Take the instant now, if all indexes are ready; return whether it was taken."""
         has_begun = self._query.begin_now()
-        self.result.warnings = self._query.result.warnings
+        self._note_begin()
         return has_begun
 
     async def begin(self) -> None:
         """Take the instant as soon as all indexes are ready."""
         await self._query.begin()
-        self.result.warnings = self._query.result.warnings
+        self._note_begin()
+
+    def _note_begin(self) -> None:
+        found = self._query.result
+        self.result.topic_matches, self.result.warnings = found.topic_matches, found.warnings
 
     async def records(self) -> AsyncIterator[RecordPortion]:
         """Yield the groups in the form that is sent, by SOW key or in the requested order.

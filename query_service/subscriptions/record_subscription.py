@@ -322,12 +322,18 @@ class RecordSubscription:
     def _acknowledge(self) -> None:
         self.has_begun = True
         end = known_end(self._ends)
+        compared = (
+            {"topic_matches": self._query.result.topic_matches}
+            if self._selection.merges and self._query is not None
+            else {}
+        )
         acknowledge_processed(
             self._outbox,
             self._request,
             bookmark=self._bookmark,
             up_to="" if end is None else format_bookmark(end),
             sub_id=self._sub_id,
+            **compared,
         )
 
     @property

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from fanout.engine.delivery import whole_payload
 from fanout.engine.shown import ShownRecord, in_order, no_longer_shown
@@ -396,5 +397,7 @@ class ViewSubscription:
 
     def _acknowledge(self, bookmark: str) -> None:
         self.has_begun = True
-        sub_id = self.request.id_of_subscription
-        acknowledge_processed(self._outbox, self.request, bookmark=bookmark, sub_id=sub_id)
+        fields: dict[str, Any] = {"bookmark": bookmark, "sub_id": self.request.id_of_subscription}
+        if self.selection.merges:
+            fields["topic_matches"] = len(self.topic.rows)
+        acknowledge_processed(self._outbox, self.request, **fields)

@@ -6,7 +6,9 @@ import selectors
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class ClockLoop(asyncio.SelectorEventLoop):
@@ -68,6 +70,12 @@ class _Impatient(selectors.SelectSelector):
         if not ready and timeout != 0:
             raise AssertionError("expected something to do; the test waits for what only its clock can bring")
         return ready
+
+
+async def at_once(function: Callable[..., T], *arguments: Any) -> T:
+    """Do what would run in a thread, and let others run before."""
+    await asyncio.sleep(0)
+    return function(*arguments)
 
 
 def on_clock(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

@@ -8,17 +8,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from sowline.serving.result import QueryLimits
+from tests.property.asks import Ask, asks, asks_for_records, writes
 from tests.property.clock import ClockLoop
-from tests.property.test_subscriptions import (
-    ROOMY,
-    Ask,
-    Connection,
-    Service,
-    Subscriber,
-    asks,
-    asks_for_records,
-    writes,
-)
+from tests.property.test_subscriptions import ROOMY, Connection, Service, Subscriber
 
 mine = st.sampled_from(["some records", "some fields"])
 batches = st.lists(

@@ -127,9 +127,9 @@ class PlayedGateway:
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(announcements._follow(url)) for url in self._network.urls]
 
-    def new_session(self, outbox: Outbox) -> Session:
+    def new_session(self, outbox: Outbox, login: LoginSession | None = None) -> Session:
         """Return the session of a client that has connected."""
-        login = LoginSession()
+        login = login or LoginSession()
         session = Session(GatewayCommands(self.context, outbox, login), outbox, login)
         self.sessions[session] = None
         return session

@@ -19,7 +19,7 @@ import structlog
 from sowline.config.topics import parse_topics
 from sowline.native import Core
 from sowline.runtime.native import native_core
-from tests.property.clock import ClockLoop
+from tests.property.clock import ClockLoop, at_once
 from tests.property.document_model import CONDITIONS
 from tests.simulation import clients, strands
 from tests.simulation.broker import Broker, Group, Written
@@ -697,7 +697,7 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("time.sleep", _for_us(lambda seconds: strands.pause(), time.sleep)),
     ]
     if simulation.gateways is not None:
-        patches.append(patch("asyncio.to_thread", _at_once))
+        patches.append(patch("asyncio.to_thread", at_once))
     clients.PROCESSES.clear()
     clients.PROCESSES.update(simulation.processes)
     with ExitStack() as stack:
@@ -728,12 +728,6 @@ async def _one_by_one(batches: Any) -> Any:
     for batch in batches:
         yield batch
         await asyncio.sleep(0)
-
-
-async def _at_once(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Do what would run in a thread, and let others run before."""
-    await asyncio.sleep(0)
-    return function(*arguments)
 
 
 @contextmanager

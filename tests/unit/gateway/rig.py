@@ -23,7 +23,6 @@ from gateway.nodes.connections import ConnectionPool
 from gateway.nodes.http import NodeHttp
 from gateway.nodes.node_set import NodeSet
 from gateway.server.commands import GatewayCommands
-from query_service.context import ServiceContext
 from query_service.replica.plain_run import EventAtOffset
 from query_service.server.server import server_of
 from sowline.config.credentials import Credentials
@@ -55,7 +54,7 @@ class Node:
         self.server = Server(partitions, shard=shard, **options)
         self.shard = shard
         self.port = free_port()
-        self.context = ServiceContext(self.server.state, self.server.dispatcher, {}, self.server.limits)
+        self.context = self.server.context
         self._uvicorn: uvicorn.Server | None = None
         self._serving: asyncio.Task[None] | None = None
 

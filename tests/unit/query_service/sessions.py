@@ -2,9 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 from unittest.mock import patch
 
@@ -56,6 +57,11 @@ class Server:
         self._backlog = backlog
         self.read = 0
 
+    @cached_property
+    def context(self) -> ServiceContext:
+        """What its clients share."""
+        return ServiceContext(self.state, self.dispatcher, {}, self.limits)
+
     @property
     def topic(self) -> TopicState:
         """The state of `orders`."""
@@ -70,12 +76,8 @@ class Server:
         """Return a new client; with `delegated`, a gateway that acts with these rights."""
         identity = replace(ANYBODY, own_rights=rights, delegated=delegated)
         outbox, visit = Outbox(self._backlog), LoginSession(identity)
-        return Client(
-            self,
-            session_of(ServiceContext(self.state, self.dispatcher, {}, self.limits), outbox, visit),
-            outbox,
-            is_gateway=delegated is not None,
-        )
+        session = session_of(self.context, outbox, visit)
+        return Client(self, session, outbox, is_gateway=delegated is not None)
 
     def put(
         self,
@@ -120,10 +122,15 @@ class Server:
 
     def take(self, event: Event, partition: int = 0) -> None:
         """Let an event arrive."""
-        self.last[partition] = event.position
+        self.take_all([event], partition)
+
+    def take_all(self, events: Sequence[Event], partition: int) -> None:
+        """Let events arrive in one batch."""
+        self.last[partition] = events[-1].position
         held = self.written[partition]
-        held.append(written(len(held), event))
-        self.state.take({("orders.changes", partition): [EventAtOffset(len(held) - 1, event)]})
+        placed = [EventAtOffset(offset, event) for offset, event in enumerate(events, len(held))]
+        held += [written(offset, event) for offset, event in placed]
+        self.state.take({("orders.changes", partition): placed})
 
     def read_range(
         self, kafka: Any, topic: str, partition: int, start: int, end: int, batch_max: int

@@ -5,7 +5,6 @@ import json
 import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 import pytest
@@ -22,6 +21,8 @@ from sowline.model.select import parse_select
 from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
 from sowline.serving.result import QueryLimits
+from tests.property.answers import answer_of, is_sorted
+from tests.property.asks import VALUES
 from tests.unit.gateway.rig import Json, Rig, RigClient, rig
 
 SHARDS = (
@@ -30,24 +31,6 @@ SHARDS = (
     ["0/3", "1/3", "2/3"],
     ["0/8", "1/8", "2/8", "3/8", "4/8", "5/8", "6/8", "7/8"],
 )
-VALUES: list[Any] = [
-    None,
-    True,
-    0,
-    1,
-    -2,
-    2**53 + 1,
-    0.1,
-    0.2,
-    1e300,
-    "1",
-    "01",
-    "a",
-    "é",
-    "",
-    [3, 1],
-    {"x": 1},
-]
 
 
 def fill(made: Rig, chance: random.Random, count: int = 60) -> None:
@@ -65,25 +48,12 @@ def held(made: Rig) -> set[int]:
     return {record["id"] for record in map(json.loads, made.whole.bodies.values())}
 
 
-def comparable(messages: list[Json]) -> Any:
-    """Return an answer without what may differ: the batches, and the order of records that are not sorted."""
-    acks = [message for message in messages if message["command"] == "ack"]
-    groups = [message for message in messages if message["command"] in ("group_begin", "group_end")]
-    records = [
-        (message["topic"], str(record))
-        for message in messages
-        if message["command"] == "sow"
-        for record in message["records"]
-    ]
-    return acks, groups, records
-
-
 async def check_same(whole: RigClient, gateway: RigClient, request: Json, seed: int) -> None:
-    """Compare the answers to a query; records that are not sorted come in any order."""
-    expected, got = [comparable(await client.ask("sow", **request)) for client in (whole, gateway)]
-    if "order_by" not in request and "top_n" not in request:
-        expected[2].sort()
-        got[2].sort()
+    """Compare the answers to a query."""
+    expected, got = [
+        answer_of(await client.ask("sow", **request), is_sorted=is_sorted(request))
+        for client in (whole, gateway)
+    ]
     assert got == expected, f"seed {seed}: {request}"
 
 
@@ -131,14 +101,7 @@ async def test_answers_are_those_of_one_query_service(shards: list[str]) -> None
         fill(made, chance)
         gateway, whole = made.client(), made.whole_client()
         for request in REQUESTS:
-            expected, got = (
-                comparable(await whole.ask("sow", **request)),
-                comparable(await gateway.ask("sow", **request)),
-            )
-            if "order_by" not in request and "top_n" not in request:
-                expected[2].sort()
-                got[2].sort()
-            assert got == expected, f"seed {seed}: {request}"
+            await check_same(whole, gateway, request, seed)
 
 
 RIGHTS = [
@@ -156,14 +119,7 @@ async def test_a_user_sees_what_one_query_service_shows(rights: Rights) -> None:
         fill(made, random.Random(1))
         gateway, whole = made.client(rights), made.whole_client(rights)
         for request in REQUESTS:
-            expected, got = (
-                comparable(await whole.ask("sow", **request)),
-                comparable(await gateway.ask("sow", **request)),
-            )
-            if "order_by" not in request and "top_n" not in request:
-                expected[2].sort()
-                got[2].sort()
-            assert got == expected, request
+            await check_same(whole, gateway, request, 1)
 
 
 SUPPLIED = "{name: orders, key: {from: kafka_key}, partitions: 4}"
@@ -191,11 +147,9 @@ async def test_a_look_up_by_supplied_keys_is_that_of_one_query_service(rights: R
         for request in LOOK_UPS:
             # The gateway knows how far each node is.
             await gateway.ask("sow", top_n=0)
-            expected = comparable(await whole.ask("sow", **request))
-            got = comparable(await gateway.ask("sow", **request))
-            if "order_by" not in request:
-                expected[2].sort()
-                got[2].sort()
+            sorts = is_sorted(request)
+            expected = answer_of(await whole.ask("sow", **request), is_sorted=sorts)
+            got = answer_of(await gateway.ask("sow", **request), is_sorted=sorts)
             assert got == expected, request
 
 
@@ -268,8 +222,9 @@ async def test_a_bookmark_of_the_past() -> None:
         with made.whole.patched():
             expected = await whole.ask("sow", bookmark=bookmark, order_by="/id")
         got = await gateway.ask("sow", bookmark=bookmark, order_by="/id")
-        assert comparable(got) == comparable(expected)
-        assert len(comparable(got)[2]) == 30
+        answer = answer_of(got, is_sorted=True)
+        assert answer == answer_of(expected, is_sorted=True)
+        assert len(answer.records) == 30
 
 
 async def test_many_queries_at_once() -> None:

@@ -502,9 +502,11 @@ async def test_pause_resume_and_checksums_while_it_begins() -> None:
         for node in made.nodes:
             await node.stop()
         async with subscriber(made, command="subscribe", ack_type="processed") as mine:
-            mine.send("pause", command_id="p", ack_type="processed")
             mine.send("heartbeat", command_id="h", topic="")
             await mine.until(lambda: ("processed", "not ready") in mine.acks())
+            mine.send("pause", command_id="p", ack_type="processed")
+            mine.send("heartbeat", command_id="i", topic="")
+            await mine.until(lambda: ("processed", "not supported") in mine.acks())
             for node in made.nodes:
                 await node.start()
             await mine.until(lambda: any("bookmark" in one for one in mine.messages))
