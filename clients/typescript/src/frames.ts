@@ -70,7 +70,7 @@ export type Option =
 
 /** Reads the records that match. */
 export interface SowRequest {
-  /** What to do. */
+  /** The command. */
   command: "sow";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -122,7 +122,7 @@ export interface SowRequest {
 
 /** Explains how a `sow` would find its records. */
 export interface ExplainRequest {
-  /** What to do. */
+  /** The command. */
   command: "explain";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -174,7 +174,7 @@ export interface ExplainRequest {
 
 /** Lists the writes to one record. */
 export interface TimelineRequest {
-  /** What to do. */
+  /** The command. */
   command: "timeline";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -210,7 +210,7 @@ export interface TimelineRequest {
 
 /** Subscribes to changes. */
 export interface SubscribeRequest {
-  /** What to do. */
+  /** The command. */
   command: "subscribe";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -270,7 +270,7 @@ export interface SubscribeRequest {
 
 /** Reads the records that match, and subscribes to their changes. */
 export interface SowAndSubscribeRequest {
-  /** What to do. */
+  /** The command. */
   command: "sow_and_subscribe";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -330,7 +330,7 @@ export interface SowAndSubscribeRequest {
 
 /** Subscribes to changes as deltas. */
 export interface DeltaSubscribeRequest {
-  /** What to do. */
+  /** The command. */
   command: "delta_subscribe";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -390,7 +390,7 @@ export interface DeltaSubscribeRequest {
 
 /** Reads the records that match, and subscribes to their changes as deltas. */
 export interface SowAndDeltaSubscribeRequest {
-  /** What to do. */
+  /** The command. */
   command: "sow_and_delta_subscribe";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -450,7 +450,7 @@ export interface SowAndDeltaSubscribeRequest {
 
 /** Ends subscriptions, or a query. */
 export interface UnsubscribeRequest {
-  /** What to do. */
+  /** The command. */
   command: "unsubscribe";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -471,7 +471,7 @@ export interface UnsubscribeRequest {
 
 /** Pauses subscriptions. */
 export interface PauseRequest {
-  /** What to do. */
+  /** The command. */
   command: "pause";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -490,7 +490,7 @@ export interface PauseRequest {
 
 /** Resumes paused subscriptions. */
 export interface ResumeRequest {
-  /** What to do. */
+  /** The command. */
   command: "resume";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -509,7 +509,7 @@ export interface ResumeRequest {
 
 /** Asks for a sign of life, or for the checksum of a view. */
 export interface HeartbeatRequest {
-  /** What to do. */
+  /** The command. */
   command: "heartbeat";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -528,7 +528,7 @@ export interface HeartbeatRequest {
 
 /** Logs a user on, or renews a token. */
 export interface LogonRequest {
-  /** What to do. */
+  /** The command. */
   command: "logon";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -543,7 +543,7 @@ export interface LogonRequest {
 
 /** Writes a record. */
 export interface PublishRequest {
-  /** What to do. */
+  /** The command. */
   command: "publish";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -575,7 +575,7 @@ export interface PublishRequest {
 
 /** Merges fields into a record. */
 export interface DeltaPublishRequest {
-  /** What to do. */
+  /** The command. */
   command: "delta_publish";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -607,7 +607,7 @@ export interface DeltaPublishRequest {
 
 /** Changes a document by a delta. */
 export interface DeltaRequest {
-  /** What to do. */
+  /** The command. */
   command: "delta";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -639,7 +639,7 @@ export interface DeltaRequest {
 
 /** Deletes records. */
 export interface SowDeleteRequest {
-  /** What to do. */
+  /** The command. */
   command: "sow_delete";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -677,7 +677,7 @@ export interface SowDeleteRequest {
 
 /** Waits for the outcomes of the earlier writes of the connection. */
 export interface FlushRequest {
-  /** What to do. */
+  /** The command. */
   command: "flush";
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
@@ -759,7 +759,7 @@ export interface AckSuccess {
   ack_type: "completed" | "persisted" | "processed" | "received";
   /** The command succeeded. */
   status: "success";
-  /** Of a read its instant, of a subscription its begin or its end, of a write its position on the log. */
+  /** The instant of a read, the begin or end of a subscription, or the position of a write on the log. */
   bookmark?: string;
   /** The subscription that the command began. */
   sub_id?: string;
@@ -769,15 +769,15 @@ export interface AckSuccess {
   outcome?: string;
   /** The bookmark from which the effect of a write is visible. */
   effect?: string;
-  /** Of a logon: the user, if one was identified. */
+  /** The user of a logon, if one was identified. */
   user?: string;
-  /** Of a logon: the user's roles. */
+  /** The roles of that user. */
   roles?: string[];
-  /** Of a logon: names what the user may do; equal names, equal rights. */
+  /** A name of what that user may do; equal names, equal rights. */
   rights?: string;
-  /** Of a logon: the seconds until the token ends, if it does. */
+  /** The seconds until the token of a logon ends, if it does. */
   expires_in?: number;
-  /** Of a logon: the version of the service. */
+  /** The version of the service, after a logon. */
   version?: string;
 }
 
@@ -824,7 +824,7 @@ export interface GroupEnd {
   records: number;
   /** The XOR of the 8-byte BLAKE2b of each SOW key, in hex; a timeline has none. */
   hash?: string;
-  /** Of a timeline: it has every write from this time on. */
+  /** The time from which a timeline has every write. */
   since?: string;
 }
 
