@@ -118,7 +118,6 @@ export class View<T = JsonObject> extends RecordView<T> {
     try {
       this.#begin();
       for (let message = this.#stream.next(); message !== undefined; message = this.#stream.next()) {
-        if (this.#error !== undefined) return;
         if (message.command === "progress") this.#compare(message);
         else this.take(message, this.#shownOrder());
       }
