@@ -126,7 +126,6 @@ export class View<T = JsonObject> extends RecordView<T> {
     try {
       this.#begin();
       for (let message = this.#stream.next(); message !== undefined; message = this.#stream.next()) {
-        if (this.#error !== undefined) return;
         if (message.command === "group_begin") this.#warnings = message.warnings;
         if (message.command === "progress") this.#compare(message);
         else this.take(message, this.#shownOrder());
