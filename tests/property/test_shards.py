@@ -18,7 +18,7 @@ from sowline.client.position_tracker import PositionTracker
 from sowline.client.records import RecordSet
 from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.model.key import partition_of
-from sowline.protocol.client_message import Received
+from sowline.protocol.client_message import Message, Received
 from sowline.protocol.command import Headers, joined_keys
 from tests.property.answers import Answer, answer_of, is_sorted
 from tests.property.asks import (
@@ -205,6 +205,8 @@ class Held:
         self.position = PositionTracker()
         self.has_keys = True
         """Whether messages have the SOW keys, without which nothing can be held."""
+        self._known: set[str | None] = set()
+        """The records of which anything was sent."""
 
     def take(self, texts: Iterable[bytes]) -> None:
         """Apply messages."""
@@ -216,7 +218,16 @@ class Held:
             for message in received.messages():
                 self.position.note(message)
                 if self.has_keys:
-                    self.records.take(message)
+                    self.records.take(self._whole(message))
+
+    def _whole(self, message: Message) -> Message:
+        """Return a message; the first one of a record, if that is a delta, as the whole record.
+
+        A client that was not sent all records has them from elsewhere.
+        """
+        is_first = message.sow_key not in self._known
+        self._known.add(message.sow_key)
+        return msgspec.structs.replace(message, delta=False) if is_first and message.delta else message
 
     @property
     def bodies(self) -> dict[str, Json]:
