@@ -95,7 +95,7 @@ def test_types_of_values(values: list[Any], type: str) -> None:
 def test_names_that_are_no_identifiers_are_quoted(name: str, field: str) -> None:
     """What can't be printed is escaped."""
     assert shown({name: 1}) == [f"{field}: number;"]
-    assert shown({name: 1}, {"x": 1})[0] in (f"{field}?: number;", "x?: number;")
+    assert f"{field}?: number;" in shown({name: 1}, {"x": 1})
 
 
 def test_long_integers_are_marked() -> None:
