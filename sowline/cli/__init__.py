@@ -25,6 +25,7 @@ from sowline.cli.operate import backup, dump, rebuild, restore, verify
 from sowline.cli.services import fanout, gateway, materializer, pipeline, query_service, up
 from sowline.cli.token import token
 from sowline.cli.top.command import top
+from sowline.cli.types import types
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
 from sowline.version import __version__
@@ -61,7 +62,7 @@ def main() -> None:
 main.add_commands(
     {
         "Run": (up, materializer, query_service, gateway, fanout, pipeline),
-        "Read": (topics, sow, subscribe, sow_and_subscribe, timeline, explain),
+        "Read": (topics, sow, subscribe, sow_and_subscribe, timeline, explain, types),
         "Write": (publish, delta_publish, delta, delete),
         "Operate": (top, doctor, dead, dump, verify, backup, restore, rebuild, token),
     }

@@ -165,7 +165,7 @@ def _keyed(command: Command) -> Command:
 @through_connection
 def topics(connection: dict[str, Any]) -> None:
     """List the topics: a table on a terminal, else a line of JSON each."""
-    with _connected(connection) as client:
+    with connected(connection) as client:
         found = client.topics()["topics"]
     if sys.stdout.isatty():
         click.echo("\n".join(topics_table(found)))
@@ -197,7 +197,7 @@ def topics_table(found: Iterable[Mapping[str, Any]]) -> list[str]:
 @click.option("--batch-size", default=100, show_default=True, help="Records per message on the wire.")
 def sow(topic: str, full: bool, connection: dict[str, Any], **reading: Any) -> None:
     """Print the records of TOPIC that match, as they are, or were, at one instant; `^…` is a pattern of topics."""
-    with _connected(connection) as client:
+    with connected(connection) as client:
         _print(client.sow(topic, **reading), full, {"sow"})
 
 
@@ -211,7 +211,7 @@ def subscribe(
     topic: str, full: bool, connection: dict[str, Any], count: int | None, delta: bool, **reading: Any
 ) -> None:
     """Print the changes of TOPIC as they happen, from now or from a bookmark on, to the end if there is one."""
-    with _connected(connection) as client:
+    with connected(connection) as client:
         read = client.delta_subscribe if delta else client.subscribe
         _print(read(topic, **reading), full, {"publish", "oof"}, count)
 
@@ -229,7 +229,7 @@ def sow_and_subscribe(
     topic: str, full: bool, connection: dict[str, Any], count: int | None, delta: bool, **reading: Any
 ) -> None:
     """Print the records of TOPIC that match, then every change after that instant."""
-    with _connected(connection) as client:
+    with connected(connection) as client:
         read = client.sow_and_delta_subscribe if delta else client.sow_and_subscribe
         messages = read(topic, batch_size=100, **reading)
         _print(messages, full, {"sow", "publish", "oof"}, count)
@@ -240,7 +240,7 @@ def sow_and_subscribe(
 @_time
 def explain(topic: str, connection: dict[str, Any], **reading: Any) -> None:
     """Print the access path and the counts of a query of TOPIC, as a line of JSON."""
-    with _connected(connection) as client:
+    with connected(connection) as client:
         _print_all([client.explain(topic, **reading)])
 
 
@@ -258,7 +258,7 @@ def timeline(topic: str, key: str, connection: dict[str, Any], oldest_first: boo
 
     They are a table on a terminal, and a line of JSON each in a pipe.
     """
-    with _connected(connection) as client:
+    with connected(connection) as client:
         writes = client.timeline(topic, key, reversed=not oldest_first, **given)["writes"]
     if sys.stdout.isatty():
         writes = [{name: write[name] for name in TIMELINE_COLUMNS if name in write} for write in writes]
@@ -411,7 +411,7 @@ def _input() -> Iterator[str]:
 
 
 @contextmanager
-def _connected(connection: dict[str, Any]) -> Iterator[Client]:
+def connected(connection: dict[str, Any]) -> Iterator[Client]:
     """Lend a client for reading; Ctrl-C ends the command silently, connected or not."""
     try:
         with Client(**connection) as client:

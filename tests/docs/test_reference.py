@@ -149,7 +149,7 @@ def test_every_argument_and_attribute_of_the_client_is_described(name: str) -> N
     assert re.search(rf"^\| [^|]*`{name}`[^|]* \|", page("client.md"), re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", ["sow", "explain", "timeline", "subscribe", "sow-and-subscribe"])
+@pytest.mark.parametrize("command", ["sow", "explain", "timeline", "types", "subscribe", "sow-and-subscribe"])
 def test_every_option_of_a_reading_command_is_described(command: str) -> None:
     """Long or short, it is on the page."""
     named = [option for of in main.commands[command].params for option in of.opts if option.startswith("-")]

@@ -460,6 +460,27 @@ def test_ways_to_ask(shell: Shell, up: Up) -> None:
     shell.lines("sowline delete $TOPIC -f 1=1")
 
 
+def test_types(shell: Shell) -> None:
+    """An interface that all records have; a limit of one sees one record only."""
+    shell.lines("""sowline publish $TOPIC '{"id": 1, "legs": [{"qty": 5}]}' '{"id": 2, "legs": null}'""")
+    wait_for_sow(shell, [{"id": 1, "legs": [{"qty": 5}]}, {"id": 2, "legs": None}])
+    done = shell.run("sowline types $TOPIC --name Order")
+    assert (done.returncode, done.stderr) == (0, "")
+    head, _, body = done.stdout.partition("\n\n")
+    assert " 2 records of the topic " in head
+    assert body == (
+        "export interface Order {\n  id: number;\n  legs: {\n    qty: number;\n  }[] | null;\n}\n"
+    )
+    one = shell.run("sowline types $TOPIC --limit 1").stdout
+    assert " 1 record of the topic " in one
+    assert " | " not in one
+    shell.lines("sowline delete $TOPIC -f 1=1")
+    wait_for_sow(shell, [])
+    done = shell.run("sowline types $TOPIC")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch("not supported: expected records in .*, got none: publish some first\n", done.stderr)
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
@@ -468,6 +489,8 @@ def test_ways_to_ask(shell: Shell, up: Up) -> None:
         ("sowline sow $TOPIC --skip-n 1", "invalid skip_n: expected a top_n"),
         ("sowline sow $TOPIC --order-by qty", "invalid order by: expected a path"),
         ("sowline explain $TOPIC -f '/a ='", "bad filter: expected an operand"),
+        ("sowline types nothing", "invalid topic: expected a topic .*'nothing'"),
+        ("sowline types $TOPIC --name order", "bad request: expected a --name such as Order"),
         ("sowline subscribe $TOPIC -o fast", "invalid options: expected any of"),
         ("sowline subscribe $TOPIC -b yesterday", "invalid bookmark: expected a bookmark"),
         ("sowline publish $TOPIC '{'", "not json: record 1: expected a JSON object"),
