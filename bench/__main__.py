@@ -39,6 +39,7 @@ BENCHMARKS = (
     "records",
     "console",
     "trading_desk",
+    "typescript",
     "demo",
 )
 """Modules of this package; each has `run(records, runs)`, which prints as it goes and may return a table."""

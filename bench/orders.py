@@ -7,13 +7,16 @@ import orjson
 CONDITION = "/status = 'open' AND /qty > 300 AND /price < 60 AND /ticker < 'T150' AND /side = 'B'"
 
 
-def bodies_of(records: int) -> list[bytes]:
+NOTES_CHARS = 800
+
+
+def bodies_of(records: int, notes_chars: int = NOTES_CHARS) -> list[bytes]:
     """The records, the same every time."""
     chance = random.Random(7)
-    return [_body(number, chance) for number in range(records)]
+    return [_body(number, chance, notes_chars) for number in range(records)]
 
 
-def _body(number: int, chance: random.Random) -> bytes:
+def _body(number: int, chance: random.Random, notes_chars: int) -> bytes:
     order = {
         "order": number,
         "customer": f"customer-{chance.randrange(1000):04d}",
@@ -22,7 +25,7 @@ def _body(number: int, chance: random.Random) -> bytes:
         "qty": chance.randint(1, 1000),
         "price": round(chance.random() * 100, 4),
         "side": chance.choice("BS"),
-        "notes": "n" * 800,
+        "notes": "n" * notes_chars,
     }
     # What `dumps` returns holds on to a larger buffer than it shows; a copy doesn't.
     return bytes(bytearray(orjson.dumps(order)))

@@ -20,7 +20,7 @@ import orjson
 import uvicorn
 from websockets.asyncio.server import ServerConnection, serve
 
-from bench.orders import bodies_of
+from bench.orders import NOTES_CHARS, bodies_of
 from deploy.ports import HOST, free_port
 from query_service.context import ServiceContext
 from query_service.live.dispatcher import Dispatcher
@@ -60,6 +60,7 @@ class Load(NamedTuple):
     changes: int
     records: int
     rate: int = 0
+    notes_chars: int = NOTES_CHARS
 
 
 class Cost(NamedTuple):
@@ -237,7 +238,7 @@ async def _timed(take: Callable[[list[EventAtOffset]], None], events: list[Event
 def _events(load: Load) -> Iterator[EventAtOffset]:
     """The changes of a load: each gives an order another quantity."""
     chance = random.Random(load.start)
-    orders = [orjson.loads(body) for body in bodies_of(load.records)]
+    orders = [orjson.loads(body) for body in bodies_of(load.records, load.notes_chars)]
     keys = [sow_key(b"orders\0", str(order["order"])) for order in orders]
     bodies = [orjson.dumps(order) for order in orders]
     for number in range(load.start, load.start + load.changes):

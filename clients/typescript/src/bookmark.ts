@@ -7,8 +7,8 @@
 
 import { SowlineError } from "./errors.js";
 
-/** By log, the text of a position for each partition. */
-export type Positions = Map<string, Map<number, string>>;
+/** By log, the position for each partition, as texts. */
+export type Positions = Map<string, Map<string, string>>;
 
 /** Where a subscription begins, as a caller gives it. */
 export type Bookmark = string | Date | readonly (string | Date)[];
@@ -34,6 +34,17 @@ export function bookmarkText(given: Bookmark): string {
 
 /** Add the positions of a bookmark to `positions`; those of a partition that it names are replaced. */
 export function layOver(positions: Positions, bookmark: string): void {
+  // Each change has a bookmark: nearly always a single position of a known partition.
+  const at = bookmark.indexOf("@");
+  const colon = bookmark.lastIndexOf(":", at);
+  const known = positions.get(bookmark.slice(0, colon));
+  const partition = bookmark.slice(colon + 1, at);
+  const position = bookmark.slice(at + 1);
+  if (known?.has(partition) && POSITION.test(position)) known.set(partition, position);
+  else layOverAll(positions, bookmark);
+}
+
+function layOverAll(positions: Positions, bookmark: string): void {
   if (EPOCH.test(bookmark)) return;
   for (const section of bookmark.split(";")) {
     const colon = section.lastIndexOf(":");
@@ -45,18 +56,20 @@ export function layOver(positions: Positions, bookmark: string): void {
       const at = part.indexOf("@");
       const [partition, position] = [part.slice(0, at), part.slice(at + 1)];
       if (at < 0 || !PARTITION.test(partition) || !POSITION.test(position)) throw invalid(bookmark);
-      partitions.set(Number(partition), position);
+      partitions.set(String(Number(partition)), position);
     }
   }
 }
 
 /** Return the bookmark for positions, partitions in order; `epoch` if there are none. */
 export function formatBookmark(positions: Positions): string {
-  const sections = [...positions].map(([log, partitions]) => {
-    const parts = [...partitions].sort(([one], [other]) => one - other);
-    return `${log}:${parts.map(([partition, position]) => `${partition}@${position}`).join(",")}`;
-  });
-  return sections.join(";") || "epoch";
+  let text = "";
+  for (const [log, partitions] of positions) {
+    text += `${text && ";"}${log}:`;
+    const sorted = [...partitions.keys()].sort((one, other) => Number(one) - Number(other));
+    sorted.forEach((partition, at) => (text += `${at ? "," : ""}${partition}@${partitions.get(partition)}`));
+  }
+  return text || "epoch";
 }
 
 /** The parts of a range such as `[a..b)`. */

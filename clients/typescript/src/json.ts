@@ -34,8 +34,7 @@ export function same(one: Json | undefined, other: Json | undefined): boolean {
   if (Array.isArray(other)) return false;
   const [left, right] = [one as JsonObject, other as JsonObject];
   const names = Object.keys(left);
-  return (
-    names.length === Object.keys(right).length &&
-    names.every((name) => Object.hasOwn(right, name) && same(left[name], right[name]))
-  );
+  if (names.length !== Object.keys(right).length) return false;
+  for (const name of names) if (!Object.hasOwn(right, name) || !same(left[name], right[name])) return false;
+  return true;
 }

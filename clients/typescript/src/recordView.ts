@@ -155,7 +155,7 @@ export class RecordView<T> {
     const arrived: HeldRow<T>[] = [];
     const changes = effects.map((effect) => this.#change(effect, left, arrived));
     if (isReordered) this.#reorder(order);
-    else this.#arrange(left, arrived);
+    else if (!order.isEmpty) this.#arrange(left, arrived);
     if (changes.length === 0 && !isReordered) return;
     this.#snapshot = undefined;
     if (!this.#patches.isEmpty) this.#patches.emit({ changes, bookmark: this.bookmark });
@@ -168,14 +168,15 @@ export class RecordView<T> {
 
   #change({ key, before, now, message, reason }: Effect, left: HeldRow<T>[], arrived: HeldRow<T>[]): Change<T> {
     const old = this.#rows.get(key);
-    if (old !== undefined) left.push(old);
+    const isSorted = !this.#order.isEmpty;
+    if (isSorted && old !== undefined) left.push(old);
     if (now === undefined) {
       this.#rows.delete(key);
       return { type: "remove", key, before: old!.record, reason: reason! };
     }
     const row = this.#row(key, now, message);
     this.#rows.set(key, row);
-    arrived.push(row);
+    if (isSorted) arrived.push(row);
     return before === undefined
       ? { type: "insert", key, record: row.record }
       : { type: "update", key, record: row.record, before: old!.record };
@@ -191,7 +192,6 @@ export class RecordView<T> {
   #compare = (one: HeldRow<T>, other: HeldRow<T>): number => HeldRow.compare(this.#order, one, other);
 
   #arrange(left: readonly HeldRow<T>[], arrived: readonly HeldRow<T>[]): void {
-    if (this.#order.isEmpty) return;
     // One by one, each costs a search and a move of what is behind it; many at once cost less as a sort of all.
     if ((left.length + arrived.length) * 8 > this.#sorted.length) {
       this.#sort();

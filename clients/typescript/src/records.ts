@@ -9,7 +9,7 @@
 import { merge, takeOut } from "./delta.js";
 import { SowlineError } from "./errors.js";
 import { same, type JsonObject } from "./json.js";
-import type { Message, OofReason, Published, SnapshotRecord } from "./message.js";
+import type { Message, OofReason, OutOfFocus, Published, SnapshotRecord } from "./message.js";
 import { PositionTracker } from "./position.js";
 
 /** The reason for the removal of a record that a new group lacks; its own fate is unknown. */
@@ -20,10 +20,13 @@ export type RemoveReason = OofReason | typeof GONE;
 /** A message that has a record. */
 type RecordMessage = Published<JsonObject> | SnapshotRecord<JsonObject>;
 
-/** A record after a step, and the message that says when it changed. */
-interface Held {
-  readonly now: JsonObject;
-  readonly message: RecordMessage;
+/** A record after a step, and the message that says when it changed; without a record, why it is removed. */
+interface Outcome {
+  readonly now: JsonObject | undefined;
+  readonly message?: RecordMessage;
+  readonly reason?: RemoveReason;
+  /** Whether the record is known to differ from the one before the step. Otherwise they have to be compared. */
+  readonly differs?: boolean;
 }
 
 /** The effect of a step on one record. Without `before` it is an insert; without `now`, a removal with a reason. */
@@ -79,60 +82,70 @@ export class RecordSet {
         if (this.#sent !== undefined) this.#step = [];
         this.#sent = undefined;
     }
-    this.#step.push(message);
-    if (this.#sent !== undefined || ("more" in message && message.more)) return undefined;
-    const step = this.#step;
+    if (this.#sent !== undefined || ("more" in message && message.more)) {
+      this.#step.push(message);
+      return undefined;
+    }
+    const step = [...this.#step, message];
     this.#step = [];
     return this.#apply(step);
   }
 
   #apply(step: readonly Message[]): Effect[] {
-    const outcome = this.#outcome(step);
-    const reasons = new Map<string | undefined, OofReason>();
-    for (const message of step) if (message.command === "oof") reasons.set(message.sowKey, message.reason);
     const effects: Effect[] = [];
-    for (const [key, held] of outcome) {
+    for (const [key, { now, message, reason, differs }] of this.#outcomes(step)) {
       const before = this.records.get(key);
-      if (held === undefined) {
-        if (this.records.delete(key)) {
-          effects.push({ key, before, now: undefined, message: undefined, reason: reasons.get(key) ?? GONE });
-        }
-        continue;
-      }
-      const { message } = held;
-      if (before === undefined && this.records.size >= this.limit) {
+      let kept = now;
+      if (now === undefined) {
+        if (!this.records.delete(key)) continue;
+      } else if (before === undefined && this.records.size >= this.limit) {
         this.leftOut++;
         continue;
+      } else {
+        if (!differs && same(before, now)) {
+          if (message?.timestamp === undefined && message?.intrinsics === undefined) continue;
+          kept = before;
+        }
+        this.records.set(key, kept!);
       }
-      const isSame = same(before, held.now);
-      if (isSame && message.timestamp === undefined && message.intrinsics === undefined) continue;
-      const now = isSame ? before! : held.now;
-      this.records.set(key, now);
-      effects.push({ key, before, now, message, reason: undefined });
+      effects.push({ key, before, now: kept, message, reason });
     }
     for (const message of step) this.position.note(message);
     return effects;
   }
 
-  /** Return the records that the step changes; undefined for those that are no longer held. */
-  #outcome(step: readonly Message[]): Map<string, Held | undefined> {
-    const changed = new Map<string, Held | undefined>();
+  /** Return what becomes of the records that the step is about. */
+  #outcomes(step: readonly Message[]): (readonly [string, Outcome])[] {
+    // Nearly all steps are one message, and need no map.
+    const changed = step.length === 1 ? undefined : new Map<string, Outcome>();
     let isWhole = false;
     for (const message of step) {
       if (message.command === "group_begin") {
         isWhole ||= !message.replace;
-      } else if (message.command === "oof") {
-        changed.set(keyOf(message), undefined);
-      } else if (message.command === "publish" || message.command === "sow") {
+      } else if (message.command === "oof" || message.command === "publish" || message.command === "sow") {
         const key = keyOf(message);
-        const now = this.#updated(changed.has(key) ? changed.get(key)?.now : this.records.get(key), message);
-        changed.set(key, now && { now, message });
+        const outcome = this.#outcome(message, key, changed?.get(key));
+        if (outcome === undefined) continue;
+        if (changed === undefined) return [[key, outcome]];
+        changed.set(key, outcome);
       }
     }
-    if (!isWhole) return changed;
+    if (changed === undefined) return [];
+    if (!isWhole) return [...changed];
     this.leftOut = 0;
     const gone = [...this.records.keys()].filter((key) => !changed.has(key));
-    return new Map([...gone.map((key) => [key, undefined] as const), ...changed]);
+    return [...gone.map((key) => [key, { now: undefined, reason: GONE }] as const), ...changed];
+  }
+
+  /** Return what becomes of a record by a message; undefined if nothing does. */
+  #outcome(message: RecordMessage | OutOfFocus<JsonObject>, key: string, earlier?: Outcome): Outcome | undefined {
+    if (message.command === "oof") return { now: undefined, reason: message.reason };
+    const held = earlier === undefined ? this.records.get(key) : earlier.now;
+    const now = this.#updated(held, message);
+    if (now === undefined) return undefined;
+    // A merge returns the record itself unless a field changes.
+    const isMerged = message.command === "publish" && message.delta && message.removed.length === 0;
+    return { now, message, differs: earlier === undefined && isMerged && now !== held };
   }
 
   /** Return a record after a message; undefined if it is a delta of a record that was left out. */

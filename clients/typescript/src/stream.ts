@@ -317,6 +317,11 @@ export class Stream {
     return this.#isWhole ? this.#position.bookmark : undefined;
   }
 
+  /** Whether it has a bookmark. */
+  get isWhole(): boolean {
+    return this.#isWhole;
+  }
+
   get waitingCount(): number {
     return this.#waiting.length;
   }

@@ -142,10 +142,9 @@ export class View<T = JsonObject> extends RecordView<T> {
 
   /** Take over the position at which the service begins after a saved copy. */
   #begin(): void {
-    const { bookmark } = this.#stream;
-    if (this.#isBegun || bookmark === undefined) return;
+    if (this.#isBegun || !this.#stream.isWhole) return;
     this.#isBegun = true;
-    this.#set.position = new PositionTracker(bookmark);
+    this.#set.position = new PositionTracker(this.#stream.bookmark);
   }
 
   /** The order of what has been shown whole. A replaced subscription may have another one. */
@@ -169,14 +168,14 @@ export class View<T = JsonObject> extends RecordView<T> {
   /** Note the status, and answer those who wait for something that is true now. */
   #update(): void {
     this.#setStatus(this.#error === undefined ? this.#liveStatus() : this.#status);
-    for (const look of [...this.#waiting]) look();
+    for (const look of this.#waiting) look();
   }
 
   #liveStatus(): ViewStatus {
     if (!this.#connection.isOpen || !this.#stream.isTaken) {
       return this.#stream.shown === undefined ? "loading" : "reconnecting";
     }
-    if (this.#stream.bookmark === undefined) return "loading";
+    if (!this.#stream.isWhole) return "loading";
     return this.#stream.isCaughtUp ? "live" : "catching up";
   }
 
@@ -193,7 +192,7 @@ export class View<T = JsonObject> extends RecordView<T> {
     this.#streams.end(this.#stream);
     this.#setStatus(status);
     for (const proof of this.#proofs.splice(0)) proof.reject(error);
-    for (const look of [...this.#waiting]) look();
+    for (const look of this.#waiting) look();
     this.#statuses.clear();
     this.release();
   }

@@ -98,7 +98,7 @@ export class Writing {
     const moved: Positions = new Map();
     layOver(moved, effect);
     for (const [log, partitions] of moved) {
-      const known = this.#effects.get(log) ?? new Map<number, string>();
+      const known = this.#effects.get(log) ?? new Map<string, string>();
       this.#effects.set(log, known);
       for (const [partition, position] of partitions) {
         const held = known.get(partition);

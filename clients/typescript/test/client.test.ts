@@ -418,6 +418,23 @@ test("a reset is ordinary changes, and records that stayed the same keep their i
   client.close();
 });
 
+test("deltas that lead back to the same record are no change", async () => {
+  const [client, socket] = await connected();
+  const view = client.view("orders");
+  socket.give(accepted("1"), ...group("1", { a: { id: 1, n: 1 } }));
+  const seen: unknown[] = [];
+  view.onChange(({ changes }) => seen.push(...changes));
+  const before = view.get("a");
+  socket.give(publish("a", { n: 2 }, 2, { delta: true, more: true }), publish("a", { n: 1 }, 2, { delta: true }));
+  socket.give(publish("a", { n: 1 }, 3, { delta: true }));
+  socket.give(publish("a", { m: 5 }, 4, { delta: true, removed: ["/m"] }));
+  assert.deepEqual([seen, view.bookmark], [[], "orders:0@4"]);
+  assert.equal(view.get("a"), before);
+  socket.give(publish("a", { n: 3 }, 5, { delta: true }));
+  assert.deepEqual(seen, [{ type: "update", key: "a", record: { id: 1, n: 3 }, before: { id: 1, n: 1 } }]);
+  client.close();
+});
+
 test("an order is kept for one change and for many", async () => {
   const [client, socket] = await connected();
   const view = client.view<{ n: number }>("orders", { orderBy: "/n DESC" });

@@ -79,7 +79,7 @@ test("an order is a list of terms", () => {
 
 test("a bookmark is laid over another one, partition by partition", () => {
   const positions: Positions = new Map();
-  for (const bookmark of ["epoch", "a:0@-1,10@3/5.2,2@7", "b.c:0@9999999999999999999", "a:2@8"]) {
+  for (const bookmark of ["epoch", "a:0@-1,10@3/5.2,2@7", "b.c:0@9999999999999999999", "a:2@7", "a:002@8"]) {
     layOver(positions, bookmark);
   }
   assert.equal(formatBookmark(positions), "a:0@-1,2@8,10@3/5.2;b.c:0@9999999999999999999");
@@ -87,6 +87,11 @@ test("a bookmark is laid over another one, partition by partition", () => {
   for (const wrong of ["x", "a:0", "a:0@", "a:x@1", "a:0@1,"]) {
     assert.throws(() => layOver(new Map(), wrong), { reason: "invalid bookmark" }, wrong);
   }
+  for (const wrong of ["a:2@", "a:2@x", "a:2@9,", "a:2@9;b", "a:@9", "a: 2@9"]) {
+    assert.throws(() => layOver(positions, wrong), { reason: "invalid bookmark" }, wrong);
+  }
+  layOver(positions, "a:2@9,0@1;b.c:0@3");
+  assert.equal(formatBookmark(positions), "a:0@1,2@9,10@3/5.2;b.c:0@3");
 });
 
 test("a start is a return unless it is now or a time", () => {
