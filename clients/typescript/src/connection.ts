@@ -241,6 +241,7 @@ export class Connection {
 
   /** Connect again after a pause, or give up. The pauses differ, so that not all clients come at once. */
   #retry(error: SowlineError, isLast = false): void {
+    if (this.error !== undefined) return; // closed while it waited for a token
     if (isLast || (this.#openedAt === undefined && Date.now() >= this.#deadline)) {
       this.fail(error);
       return;
