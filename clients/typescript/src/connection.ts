@@ -25,8 +25,9 @@ const TIMER_MS_MAX = 2 ** 31 - 1;
 const LOGON = "logon";
 const ALIVE = "alive";
 
+const ORIGIN_REFUSED = "origin refused";
 /** Close codes of a refused handshake that another attempt would get, too. */
-const REFUSED: Readonly<Record<number, string>> = { 4401: "auth failure", 4403: "origin refused" };
+const REFUSED: Readonly<Record<number, string>> = { 4401: "auth failure", 4403: ORIGIN_REFUSED };
 /** Refusals of a logon that pass. */
 const PASSING = ["busy", "auth unavailable", "not ready"];
 
@@ -235,7 +236,7 @@ export class Connection {
   /** A newer token may be accepted, so a client that gets its tokens from a function tries a few times more. */
   #refused(refusal: SowlineError): void {
     this.#refusals++;
-    const isLast = this.#openedAt === undefined || !this.renews;
+    const isLast = this.#openedAt === undefined || !this.renews || refusal.reason === ORIGIN_REFUSED;
     this.#retry(refusal, isLast || this.#refusals >= REFUSALS_MAX);
   }
 
