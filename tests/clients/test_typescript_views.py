@@ -1,34 +1,30 @@
 """Views of the TypeScript client over a real service: whatever happens, they show what a query finds.
 
-Each has a twin, a view of the Python client. `STEPS` is the number of steps; `make test-all` takes 10,000.
+Each has a twin, a view of the Python client. `STEPS` is the number of steps in Node, and that in Chromium; `make
+test-all` takes 10,000 of each.
 """
 
-import json
 import os
 import random
-import subprocess
 import threading
 import uuid
-from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import closing
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
+from typing import Any, NamedTuple
 
 import pytest
 
 from sowline import Client, LocalView
 from sowline.client.publisher import Publisher
-from tests.clients.typescript import PACKAGE
+from tests.clients.drivers import Driver, in_chromium, in_node, page_server
 from tests.integration.compaction import compact, end_haste, hasten_compaction
 from tests.integration.load import new_seed
 from tests.integration.services import SECONDS_MAX, Service, System, system, wait_for
 
 pytestmark = [pytest.mark.needs("node"), pytest.mark.usefixtures("package")]
 
-STEPS = int(os.environ.get("STEPS", "300"))
-RARE = max(50, STEPS // 40)
-"""Steps between two of those that take seconds."""
+STEPS = int(os.environ.get("STEPS", "0"))
+"""The number of steps, if it is given."""
 
 KEYS = 40
 RING = 50
@@ -53,51 +49,6 @@ GROUPS: Json = {
 }
 CONFLATED: Json = {"filter": "/region = 'north'", "options": "conflation=50ms"}
 WHOLE: Json = {"filter": "/qty < 60", "delta": False}
-
-
-class Driver:
-    """The TypeScript client in a Node of its own."""
-
-    def __init__(self) -> None:
-        command = ["node", "--enable-source-maps", str(Path(__file__).with_name("driver.mjs")), str(PACKAGE)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._answers: dict[int, Future[Any]] = {}
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def start(self, do: str, **given: Any) -> "Future[Any]":
-        """Give a command, and return its answer as it will be."""
-        assert self._process.stdin is not None
-        id = len(self._answers)
-        answer = self._answers[id] = Future()
-        self._process.stdin.write(json.dumps({"id": id, "do": do, **given}) + "\n")
-        self._process.stdin.flush()
-        return answer
-
-    def do(self, do: str, **given: Any) -> Any:
-        """Give a command, and return its answer."""
-        return self.start(do, **given).result(SECONDS_MAX)
-
-    def close(self) -> None:
-        """Let the client close everything: then nothing keeps its process alive, and it ends without an error."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            assert self._process.wait(SECONDS_MAX) == 0
-        finally:
-            self._process.kill()
-            self._reader.join()
-            assert self._process.stdout is not None
-            self._process.stdout.close()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            answer = json.loads(line)
-            if "reason" in answer:
-                self._answers[answer["id"]].set_exception(AssertionError(answer["reason"]))
-            else:
-                self._answers[answer["id"]].set_result(answer["value"])
 
 
 def camel(reading: Json) -> Json:
@@ -134,7 +85,7 @@ class Twins:
         if running is not None:
             restart(running, dice)
         self._twin.replace(**changes)
-        answer.result(SECONDS_MAX)
+        answer()
 
     def reopen(self) -> None:
         """Begin the view of TypeScript from a saved copy."""
@@ -274,31 +225,58 @@ class Machine:
         self._publisher.close()
 
 
+class Runtime(NamedTuple):
+    """Where the client runs, the steps of a commit there, and the steps between two of those that take seconds."""
+
+    driver: Callable[[str], AbstractContextManager[Driver]]
+    steps: int
+    rare: int
+
+
+RUNTIMES = [
+    pytest.param(Runtime(in_node, 300, 50), id="node"),
+    pytest.param(Runtime(in_chromium, 60, 20), id="chromium", marks=pytest.mark.needs("chromium")),
+]
+
+
+class ServedViews(NamedTuple):
+    """A system with one topic, its query service, and the origin of a page that may ask it."""
+
+    made: System
+    query: Service
+    topic: str
+    origin: str
+
+
 @pytest.fixture(scope="module")
-def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[System, Service, str]]:
-    """A system with one topic."""
+def served(kafka: str, package: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedViews]:
+    """Services that run, and a web server."""
     topic = f"t{uuid.uuid4().hex[:12]}-views"
-    with system(
-        kafka, tmp_path_factory.mktemp("views"), [{"name": topic, "key": ["/id"], "partitions": 2}]
-    ) as made:
+    topics = [{"name": topic, "key": ["/id"], "partitions": 2}]
+    with (
+        page_server(tmp_path_factory.mktemp("page")) as origin,
+        system(kafka, tmp_path_factory.mktemp("views"), topics) as made,
+    ):
         materializer = made.service("materializer").start()
-        query = made.service("query_service", ring_changes_max=RING).start()
+        query = made.service("query_service", ring_changes_max=RING, origins=origin).start()
         for service in (materializer, query):
             service.wait_ready()
-        yield made, query, topic
+        yield ServedViews(made, query, topic, origin)
 
 
 @pytest.mark.timeout(420 + STEPS)
-def test_views_show_what_a_query_finds(served: tuple[System, Service, str]) -> None:
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_views_show_what_a_query_finds(served: ServedViews, runtime: Runtime) -> None:
     """Commands, replacements, lost connections, expired bookmarks, and a service that is killed."""
-    made, query, topic = served
+    made, query, topic, origin = served
+    steps, rare = STEPS or runtime.steps, max(runtime.rare, STEPS // 40)
     dice = random.Random(new_seed())
-    with closing(Driver()) as driver:
+    with runtime.driver(origin) as driver:
         driver.do("connect", url=query.url)
         with Client(query.url) as client, closing(Machine(made, query, topic, driver, client)) as machine:
-            for number in range(1, STEPS + 1):
+            for number in range(1, steps + 1):
                 machine.step(dice)
-                if number % RARE == 0:
-                    machine.step_rarely(number // RARE, dice)
+                if number % rare == 0:
+                    machine.step_rarely(number // rare, dice)
             machine.check()
-        assert driver.do("resets") > 0, "expired bookmarks lead to groups that are marked reset"
+        assert driver.do("about")["resets"] > 0, "expired bookmarks lead to groups that are marked reset"

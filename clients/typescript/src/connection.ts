@@ -25,8 +25,9 @@ const TIMER_MS_MAX = 2 ** 31 - 1;
 const LOGON = "logon";
 const ALIVE = "alive";
 
+const ORIGIN_REFUSED = "origin refused";
 /** Close codes of a refused handshake that another attempt would get, too. */
-const REFUSED: Readonly<Record<number, string>> = { 4401: "auth failure", 4403: "origin refused" };
+const REFUSED: Readonly<Record<number, string>> = { 4401: "auth failure", 4403: ORIGIN_REFUSED };
 /** Refusals of a logon that pass. */
 const PASSING = ["busy", "auth unavailable", "not ready"];
 
@@ -151,7 +152,7 @@ export class Connection {
       try {
         this.#token = getToken === undefined ? token : await getToken();
       } catch (cause) {
-        throw new SowlineError("auth unavailable", "the function that returns the token has failed", { cause });
+        throw new SowlineError("auth unavailable", "getToken has failed", { cause });
       }
     }
     return this.#token === undefined ? undefined : checkedToken(this.#token);
@@ -235,12 +236,13 @@ export class Connection {
   /** A newer token may be accepted, so a client that gets its tokens from a function tries a few times more. */
   #refused(refusal: SowlineError): void {
     this.#refusals++;
-    const isLast = this.#openedAt === undefined || !this.renews;
+    const isLast = this.#openedAt === undefined || !this.renews || refusal.reason === ORIGIN_REFUSED;
     this.#retry(refusal, isLast || this.#refusals >= REFUSALS_MAX);
   }
 
   /** Connect again after a pause, or give up. The pauses differ, so that not all clients come at once. */
   #retry(error: SowlineError, isLast = false): void {
+    if (this.error !== undefined) return; // closed while it waited for a token
     if (isLast || (this.#openedAt === undefined && Date.now() >= this.#deadline)) {
       this.fail(error);
       return;
@@ -356,7 +358,7 @@ export class Connection {
 function checkedToken(token: string): string {
   const stripped = token.trim();
   if (/^[\x20-\x7e]+$/.test(stripped)) return stripped;
-  throw new SowlineError("bad request", "expected a token of printable ASCII characters, got other characters");
+  throw new SowlineError("bad request", "expected a token of printable ASCII characters");
 }
 
 function webSocketUrl(url: string): string {

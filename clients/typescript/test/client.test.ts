@@ -3,54 +3,7 @@ import { test, mock } from "node:test";
 
 import { connect, JsonText, SowlineError, type Client, type ConnectOptions, type Message } from "../src/index.js";
 import { WAITING_MAX } from "../src/stream.js";
-import { FakeService, turns, type Fields, type FakeSocket } from "./fakeSocket.js";
-
-const accepted = (id: string, more: Fields = {}): Fields => ({
-  command: "ack",
-  ack_type: "processed",
-  command_id: id,
-  sub_id: id,
-  status: "success",
-  bookmark: "orders:0@1",
-  ...more,
-});
-
-const refused = (id: string, reason: string, more: Fields = {}): Fields => ({
-  command: "ack",
-  ack_type: "processed",
-  command_id: id,
-  status: "failure",
-  reason,
-  message: `${reason}!`,
-  ...more,
-});
-
-const publish = (key: string, data: Fields, at: number, more: Fields = {}): Fields => ({
-  command: "publish",
-  sids: ["1"],
-  topic: "orders",
-  sow_key: key,
-  bookmark: `orders:0@${at}`,
-  data,
-  ...more,
-});
-
-const group = (id: string, records: Record<string, Fields>, more: Fields = {}): Fields[] => [
-  { command: "group_begin", query_id: id, topic: "orders", bookmark: "orders:0@1", ...more },
-  {
-    command: "sow",
-    query_id: id,
-    topic: "orders",
-    records: Object.entries(records).map(([sow_key, data]) => ({ sow_key, data })),
-  },
-  {
-    command: "group_end",
-    query_id: id,
-    topic: "orders",
-    bookmark: "orders:0@1",
-    records: Object.keys(records).length,
-  },
-];
+import { accepted, FakeService, group, publish, refused, turns, type Fields, type FakeSocket } from "./fakeSocket.js";
 
 async function connected(options: ConnectOptions = {}): Promise<[Client, FakeSocket, FakeService]> {
   const service = new FakeService();
@@ -90,13 +43,6 @@ test("a refused logon ends the client, and what waits for it", async () => {
     await assert.rejects(waiting, { reason: "auth failure" });
   }
   assert.deepEqual([client.status, client.error?.reason, view.status], ["closed", "auth failure", "failed"]);
-});
-
-test("a refused page is not connected again", async () => {
-  const service = new FakeService();
-  const client = connect("http://service", service.options());
-  (await service.connected()).lose(4403, "origin refused: this origin is not allowed");
-  await assert.rejects(client.opened, { reason: "origin refused", message: "this origin is not allowed" });
 });
 
 test("without a connection in time, the client gives up", async () => {

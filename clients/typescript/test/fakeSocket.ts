@@ -1,4 +1,4 @@
-/** Connections that a test holds in its hands. */
+/** Connections that a test holds in its hands, and the frames that it gives them. */
 
 import { setImmediate, setTimeout } from "node:timers/promises";
 
@@ -93,3 +93,52 @@ export class FakeSocket implements Socket {
 export async function turns(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) await setImmediate();
 }
+
+// frames of a service
+
+export const accepted = (id: string, more: Fields = {}): Fields => ({
+  command: "ack",
+  ack_type: "processed",
+  command_id: id,
+  sub_id: id,
+  status: "success",
+  bookmark: "orders:0@1",
+  ...more,
+});
+
+export const refused = (id: string, reason: string, more: Fields = {}): Fields => ({
+  command: "ack",
+  ack_type: "processed",
+  command_id: id,
+  status: "failure",
+  reason,
+  message: `${reason}!`,
+  ...more,
+});
+
+export const publish = (key: string, data: Fields, at: number, more: Fields = {}): Fields => ({
+  command: "publish",
+  sids: ["1"],
+  topic: "orders",
+  sow_key: key,
+  bookmark: `orders:0@${at}`,
+  data,
+  ...more,
+});
+
+export const group = (id: string, records: Record<string, Fields>, more: Fields = {}): Fields[] => [
+  { command: "group_begin", query_id: id, topic: "orders", bookmark: "orders:0@1", ...more },
+  {
+    command: "sow",
+    query_id: id,
+    topic: "orders",
+    records: Object.entries(records).map(([sow_key, data]) => ({ sow_key, data })),
+  },
+  {
+    command: "group_end",
+    query_id: id,
+    topic: "orders",
+    bookmark: "orders:0@1",
+    records: Object.keys(records).length,
+  },
+];

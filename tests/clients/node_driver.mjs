@@ -1,0 +1,15 @@
+// The driver in Node: commands in, answers out, a line each. The argument is the directory of the package.
+
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import { pathToFileURL } from "node:url";
+
+import { drive } from "./driver.mjs";
+
+const directory = pathToFileURL(`${process.argv[2]}/`);
+const { WebSocket } = createRequire(directory)("ws");
+const answer = await drive(new URL("dist/", directory), WebSocket);
+
+for await (const command of createInterface({ input: process.stdin })) {
+  void answer(command).then((line) => process.stdout.write(`${line}\n`));
+}
