@@ -234,7 +234,7 @@ class Runtime(NamedTuple):
 
 
 RUNTIMES = [
-    pytest.param(Runtime(in_node, 300, 50), id="node"),
+    pytest.param(Runtime(in_node, 120, 40), id="node"),
     pytest.param(Runtime(in_chromium, 60, 20), id="chromium", marks=pytest.mark.needs("chromium")),
 ]
 
