@@ -27,7 +27,7 @@ WAITING_MAX = 10_000
 """Messages that wait for their caller before the client pauses a subscription."""
 
 BEYOND = 5_000
-RENEWED_SECONDS = 4
+RENEWED_SECONDS = 8
 """How long a token is valid that expires during a test."""
 
 REFUSALS_MAX = 6
