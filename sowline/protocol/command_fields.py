@@ -5,6 +5,8 @@ The protocol description is made from these tables (`python -m deploy.protocol`)
 
 from typing import NamedTuple
 
+from sowline.protocol.request import QUERY_FIELDS
+
 NODE_FIELDS = ("merges", "relays", "replaces", "sample_n", "shares")
 """The fields that only gateways set, in what they ask of query services. No client description has them."""
 
@@ -22,19 +24,7 @@ OF_ALL = CommandFields("", ("command",), ("command_id", "ack_type"))
 """The fields of every command."""
 
 _FRESH = ("at_least", "max_staleness")
-_QUERY = (
-    "filter",
-    "condition",
-    "options",
-    "order_by",
-    "top_n",
-    "skip_n",
-    "sow_keys",
-    "query_id",
-    "batch_size",
-    "bookmark",
-    *_FRESH,
-)
+_QUERY = (*QUERY_FIELDS, "query_id", "batch_size")
 _SUBSCRIPTION = (*_QUERY, "sub_id", "up_to")
 _WRITE = ("sow_key", "correlation_id", "tags", "change_id", "traceparent")
 _RECORD = ("expiration", *_WRITE)

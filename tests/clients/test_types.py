@@ -5,7 +5,6 @@ import os
 import shlex
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ import pytest
 
 from sowline.cli.typescript import NAMES_MAX, typescript_of
 from sowline.client.client import Client
-from tests.clients.typescript import PACKAGE, run
+from tests.clients.typescript import PACKAGE, run, served_topic
 from tests.docs.pages import blocks_of
 from tests.docs.terminal import commands_of
-from tests.integration.services import Service, system
+from tests.integration.services import Service
 
 pytestmark = [pytest.mark.needs("node"), pytest.mark.usefixtures("package")]
 
@@ -65,12 +64,8 @@ def test_interfaces_fit_their_samples_and_nothing_else() -> None:
 @pytest.fixture
 def service(kafka: str, tmp_path: Path) -> Iterator[tuple[Service, str]]:
     """A query service and its topic, which has no records."""
-    name = f"t{uuid.uuid4().hex[:12]}-types"
-    with system(kafka, tmp_path, [{"name": name, "key": ["/id"], "partitions": 2}]) as made:
-        services = [made.service(module).start() for module in ("materializer", "query_service")]
-        for one in services:
-            one.wait_ready()
-        yield services[1], name
+    with served_topic(kafka, tmp_path) as served:
+        yield served
 
 
 def test_the_section_of_types(service: tuple[Service, str]) -> None:

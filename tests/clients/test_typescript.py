@@ -3,16 +3,15 @@
 import json
 import re
 import subprocess
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.clients.typescript import PACKAGE, npm, run, sources
+from tests.clients.typescript import PACKAGE, npm, run, served_topic, sources
 from tests.docs.pages import blocks_of
-from tests.integration.services import Service, system
+from tests.integration.services import Service
 
 pytestmark = [pytest.mark.needs("node"), pytest.mark.usefixtures("package")]
 
@@ -59,13 +58,8 @@ def test_the_lock_file_names_the_public_registry() -> None:
 @pytest.fixture(scope="module")
 def service(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, str]]:
     """A query service and its topic."""
-    name = f"t{uuid.uuid4().hex[:12]}-orders"
-    topics = [{"name": name, "key": ["/id"], "partitions": 2}]
-    with system(kafka, tmp_path_factory.mktemp("typescript"), topics) as made:
-        services = [made.service(module).start() for module in ("materializer", "query_service")]
-        for one in services:
-            one.wait_ready()
-        yield services[1], name
+    with served_topic(kafka, tmp_path_factory.mktemp("typescript")) as served:
+        yield served
 
 
 def test_the_page(service: tuple[Service, str]) -> None:

@@ -3,8 +3,12 @@
 import fcntl
 import hashlib
 import subprocess
+import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from tests.integration.services import Service, system
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "clients" / "typescript"
@@ -45,3 +49,14 @@ def sources() -> list[Path]:
 def _fingerprints() -> Iterator[str]:
     for path in (PACKAGE / "package-lock.json", PACKAGE / "tsconfig.json", *sources()):
         yield f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
+@contextmanager
+def served_topic(kafka: str, directory: Path) -> Iterator[tuple[Service, str]]:
+    """Lend a query service and its topic, which has no records."""
+    name = f"t{uuid.uuid4().hex[:12]}-orders"
+    with system(kafka, directory, [{"name": name, "key": ["/id"], "partitions": 2}]) as made:
+        services = [made.service(module).start() for module in ("materializer", "query_service")]
+        for one in services:
+            one.wait_ready()
+        yield services[1], name

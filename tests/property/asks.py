@@ -161,12 +161,12 @@ class Ask:
 
     @property
     def oof(self) -> bool:
-        """Whether it is told what leaves."""
+        """Whether it is sent what leaves."""
         return "oof" in self.words
 
     @property
     def delta(self) -> bool:
-        """Whether it is told what has changed."""
+        """Whether it is sent what has changed."""
         return "delta" in self.command
 
     @property

@@ -44,14 +44,20 @@ class MovingStream:
         self.positions["orders"][0] = Position(0, offset)
 
 
-async def test_a_subscription_joins_although_it_is_always_behind() -> None:
-    """It needs what the stream had sent when it first tried; from there on, what the stream sends waits for it."""
-    outbox, request = Outbox(1 << 20), Request(command="subscribe", sub_id="mine", topic="orders")
+def waiting_for(stream: MovingStream, outbox: Outbox) -> tuple[PassingOutlet, StreamMembership]:
+    """Return a subscription that wants to join a stream: what sends to its client, and its relation to the stream."""
+    request = Request(command="subscribe", sub_id="mine", topic="orders")
     outlet = PassingOutlet(outbox, "mine", cast(Any, None))
     streams: Any = SimpleNamespace(end_use=lambda stream: None)
     membership = StreamMembership(streams, outbox, request, ["orders"], EVERYTHING, outlet, SeenPositions())
-    stream = MovingStream(3)
     membership._stream = cast(Any, stream)
+    return outlet, membership
+
+
+async def test_a_subscription_joins_although_it_is_always_behind() -> None:
+    """It needs what the stream had sent when it first tried; from there on, what the stream sends waits for it."""
+    outbox, stream = Outbox(1 << 20), MovingStream(3)
+    outlet, membership = waiting_for(stream, outbox)
     for offset in range(1, 6):
         outlet.note({"orders": {0: Position(0, offset)}})
         stream.send(offset + 3)
@@ -70,12 +76,8 @@ async def test_a_subscription_joins_although_it_is_always_behind() -> None:
 
 async def test_an_attempt_to_join_is_given_up() -> None:
     """Nothing waits any more, and the next attempt begins where the stream is then."""
-    outbox, request = Outbox(1 << 20), Request(command="subscribe", sub_id="mine", topic="orders")
-    outlet = PassingOutlet(outbox, "mine", cast(Any, None))
-    streams: Any = SimpleNamespace(end_use=lambda stream: None)
-    membership = StreamMembership(streams, outbox, request, ["orders"], EVERYTHING, outlet, SeenPositions())
     stream = MovingStream(3)
-    membership._stream = cast(Any, stream)
+    outlet, membership = waiting_for(stream, Outbox(1 << 20))
     outlet.note({"orders": {0: Position(0, 1)}})
     assert not membership.join_if_level()
     stream.send(4)
