@@ -1,0 +1,84 @@
+"""The codec of a message type: what every message type with a schema can do."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Final, Protocol
+
+from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, Payload, Schema, SchemaType
+from sowline.errors import SowlineError
+
+CODECS_MAX: Final = 1000
+"""The number of reader schemas whose codecs are kept."""
+
+_MODULES: Final = {
+    AVRO: ("sowline.codecs.avro", "AvroCodec"),
+    PROTOBUF: ("sowline.codecs.protobuf", "ProtobufCodec"),
+    JSON_SCHEMA: ("sowline.codecs.json_schema", "JsonSchemaCodec"),
+}
+
+
+class Codec(Protocol):
+    """Converts bodies between the bytes of a message and canonical JSON, under one reader schema. Pure.
+
+    Canonical JSON is one JSON object whose fields the reader schema names. Equal messages give equal bytes. Every
+    method raises SowlineError: `bad message` if the bytes or the JSON are not what the schema describes,
+    `incompatible schema` if the reader schema can't read the writer's.
+    """
+
+    def read(self, payload: Payload, writer: Schema) -> bytes:
+        """Return the canonical JSON of a whole record."""
+
+    def read_delta(self, payload: Payload, writer: Schema, fields: Sequence[str] | None) -> bytes:
+        """Return the canonical JSON of the fields that a delta changes.
+
+        `fields` are their paths, like `/legs`, or `/customer/name`; None if the message itself shows what it changes.
+        """
+
+    def write(self, body: bytes) -> bytes:
+        """Return the bytes of a record whose JSON is given, under the reader schema and without a frame.
+
+        The JSON need not be canonical: fields with defaults may be missing.
+        """
+
+    def write_delta(self, body: bytes) -> tuple[bytes, tuple[str, ...]]:
+        """Return the bytes of a delta, and the paths that `read_delta` needs to get the same JSON back."""
+
+    def completed(self, body: bytes) -> bytes:
+        """Return the canonical JSON of a record that a delta has changed or made; fields with defaults are added.
+
+        Raise `incomplete record` if a field without a default is missing.
+        """
+
+    def upgraded(self, body: bytes) -> bytes:
+        """Return canonical JSON of an earlier reader schema as that of this one. JSON of this one stays as it is."""
+
+    def described(self) -> dict[str, Any]:
+        """Return a JSON Schema (draft 2020-12) of the canonical JSON: its types, required fields and definitions."""
+
+    def check_reads(self, earlier: Schema) -> None:
+        """Raise `incompatible schema` unless this reader schema reads every record written under an earlier one."""
+
+
+@lru_cache(CODECS_MAX)
+def codec_of(reader: Schema) -> Codec:
+    """Return the codec with this reader schema.
+
+    Raise `bad schema` if it is not a valid schema of a record, and `bad configuration` if the library that reads its
+    message type is not installed.
+    """
+    module, name = _MODULES[reader.type]
+    try:
+        codec_class = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise _not_installed(reader.type, error.name) from error
+    codec: Codec = codec_class(reader)
+    return codec
+
+
+def _not_installed(message_type: SchemaType, package: str | None) -> SowlineError:
+    return SowlineError(
+        "bad configuration",
+        f"expected the package {package} for topics of message type {message_type}, found none: install"
+        f" sowline[{message_type}]",
+    )
