@@ -13,6 +13,7 @@ from materializer.core.step import DeadLetter, Forward
 from materializer.partition.owner_commands import Append
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import TopicDefinition
+from sowline.kafka.admin import SCHEMA_ENTRY_BYTES_MAX
 from sowline.kafka.clients import AWAY, exact_producer
 from sowline.native import note_panic
 from sowline.protocol.change import Event, Progress
@@ -51,7 +52,10 @@ class Emitter:
         self._stopping = stopping
         self._errors: list[KafkaError] = []
         self._ends: dict[tuple[str, int], int] = {}
-        bytes_max = max(definition.dead_bytes_max for definition in definitions)
+        sizes = [definition.dead_bytes_max for definition in definitions]
+        if any(definition.reader is not None for definition in definitions):
+            sizes.append(SCHEMA_ENTRY_BYTES_MAX)
+        bytes_max = max(sizes)
         self._producer = exact_producer(kafka, bytes_max, error_cb=self._on_error, linger_ms=LINGER_MS)
 
     def events(self, definition: TopicDefinition, partition: int, events: Sequence[Event]) -> None:
@@ -129,6 +133,12 @@ class Emitter:
             self._produce(topic, append.value, append.key, partition, self._on_any, append.headers)
         self._served(self._producer.poll, 0)
         self._check()
+
+    def schemas(self, topic: str, partition: int, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write entries, as keys and values, to a partition of a topic's schemas, and wait for Kafka to have them."""
+        for key, value in entries:
+            self._produce(topic, value, key, partition, self._on_any)
+        self.wait()
 
     def dead(self, topic: str, partition: int, letters: Iterable[DeadLetter]) -> None:
         """Write refused records unchanged, with the reason, keyed by their partition and offset in the log."""

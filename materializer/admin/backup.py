@@ -26,6 +26,7 @@ from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.limits import Limits
 from sowline.model.position import Position
+from sowline.protocol.change import Begin
 from sowline.protocol.stored_format import BY, FORMAT, require_format
 from sowline.runtime.durable import sync, sync_directory
 
@@ -130,7 +131,7 @@ def _write_manifest(making: Path, definition: TopicDefinition, backup: Backup) -
                 "state": {
                     **checkpoint_fields(definition, number, part.checkpoint),
                     "log_id": part.checkpoint.log_id,
-                    "begin": part.checkpoint.begin,
+                    "begin": None if part.checkpoint.begin is None else part.checkpoint.begin.fields(),
                 },
             }
             for number, part in enumerate(backup.parts)
@@ -196,7 +197,7 @@ def _part(given: dict[str, Any]) -> BackupPart:
         limits=Limits.read(state["limits"]),
         numbers_since=state["numbers_since"],
         records=state["records"],
-        begin=None if state["begin"] is None else (state["begin"][0], state["begin"][1]),
+        begin=None if state["begin"] is None else Begin(*state["begin"]),
     )
     return BackupPart(given["file"], given["checksum"], given["entries"], checkpoint)
 

@@ -21,6 +21,7 @@ from materializer.store.interface import DiskStore
 from materializer.store.rocksdb import RocksStore
 from materializer.store.secondary import open_secondary
 from materializer.worker.batch import as_log_record
+from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
@@ -164,7 +165,7 @@ class OfflineCopies:
         """
         self.require_whole_era(extent, of)
         assert of.begin is not None, "that was looked at"
-        offset, log_time = of.begin
+        offset, log_time, schema = of.begin
         before = Position(of.position.era, offset - 1)
         end = max(extent.log_end, of.next_offset)
         limits = PartitionReader(self._kafka, self.definition, self.partition).limits_at(offset, end)
@@ -174,7 +175,7 @@ class OfflineCopies:
             time=log_time,
             definition=self.definition.digest,
             log_id=extent.log_id,
-            limits=limits or of.limits,
+            limits=replace(limits or of.limits, schema=schema),
             numbers_since=log_time,
             begin=of.begin,
         )
@@ -200,10 +201,22 @@ class OfflineCopies:
         """Apply the log, up to that position of its era, to a copy that is not a view of a store."""
         start, end = copy.checkpoint.next_offset, until.offset + 1
         opened = OpenedPartition(copy.store, copy.checkpoint, until)
-        partition = Partition(self.definition, self.partition, opened)
+        bodies = PartitionReader(self._kafka, self.definition, self.partition).bodies()
+        partition = Partition(self.definition, self.partition, opened, bodies=bodies)
         for records in self.log(start, end, f"applying the log {self.name}"):
+            self._require_schemas(bodies, records)
             partition.commit(partition.prepare(records, end), 0)
         return OfflineCopy(copy.store, partition.checkpoint)
+
+    def _require_schemas(self, bodies: TypedBodies | None, records: Iterable[LogRecord]) -> None:
+        """Raise `schema missing` if messages name schemas about which their owner has found out nothing yet."""
+        missing = [] if bodies is None else bodies.unresolved(record.value for record in records)
+        if missing:
+            raise SowlineError(
+                "schema missing",
+                f"expected schema {missing[0]} in {self.definition.schema_log} [{self.partition}]: the owner of the"
+                " partition has not applied the messages that name it. Try again once it has",
+            )
 
     def log(self, start: int, end: int, what: str) -> Iterator[list[LogRecord]]:
         """Yield the log's records between two offsets in batches; `what` names the work for the progress report."""

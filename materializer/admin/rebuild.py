@@ -24,7 +24,7 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
-from sowline.protocol.change import Event
+from sowline.protocol.change import Begin, Event
 from sowline.protocol.command import LogRecord
 
 
@@ -160,11 +160,14 @@ def _start_empty(kafka: KafkaConfig, emitter: Emitter, plan: Plan) -> Checkpoint
     if plan.state_reset is not None:
         checkpoint = StateReset.begun(checkpoint, extent.log_id, start).checkpoint
     limits = PartitionReader(kafka, definition, offline.partition).limits_at(start, extent.log_end)
+    # All records are stored under the reader schema of now. A `define` in the log that replaced an earlier one by
+    # another changes nothing, since it names the one that it replaced (test_rebuilt_under_the_reader_schema_of_now).
+    schema = definition.limits.schema
     checkpoint = replace(
         checkpoint,
         definition=definition.digest,
-        limits=limits or definition.limits,
-        begin=(start, checkpoint.time),
+        limits=replace(limits or definition.limits, schema=schema),
+        begin=Begin(start, checkpoint.time, schema),
     )
     _write(emitter, offline, end, [progress_of(checkpoint, extent.log_end, {})])
     return checkpoint

@@ -5,6 +5,7 @@ and whenever they are applied. A step is written to Kafka first and committed to
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from materializer.core.batch_state import BatchState, Target
@@ -17,11 +18,12 @@ from materializer.core.forwards import Forwards
 from materializer.core.record import Record
 from materializer.core.step import REPEAT, Accelerator, Records, Step
 from materializer.core.writer import RecordWriter, Writer, first_position
+from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.command_key import keyed_body
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.body import read_object
-from sowline.model.limits import read_define
+from sowline.model.limits import Limits, read_define
 from sowline.native import share
 from sowline.protocol.change import Change
 from sowline.protocol.command import (
@@ -55,12 +57,14 @@ class Applier:
         checkpoint: Checkpoint,
         records: Records,
         accelerator: Accelerator | None = None,
+        bodies: TypedBodies | None = None,
     ) -> None:
         self._definition = definition
+        self._bodies = bodies
         self._accelerator = accelerator
         self._key_rule = definition.key_rule
         self._records = records
-        self._state = state = BatchState(definition, partition, checkpoint, records)
+        self._state = state = BatchState(definition, partition, checkpoint, records, bodies)
         self._deduplication = deduplication = Deduplication(state)
         self._forwards = Forwards(state)
         self._documents = DocumentWriter(state, deduplication) if definition.documents else None
@@ -128,7 +132,7 @@ class Applier:
 
     def _publish(self, record: LogRecord, command: Command) -> None:
         self._state.checked_size(record.value or b"")
-        given = keyed_body(self._definition, record, command, self._appended_of)
+        given = keyed_body(self._definition, self._state.as_json(record, command), command, self._appended_of)
         target = self._target(given.key_text, record, command)
         if target is not None:
             self._writer.write(target, given)
@@ -173,7 +177,8 @@ class Applier:
                 f"expected a publish in topic {self._definition.name}, which has no SOW, got a command for a record",
             )
         state = self._state
-        body = state.checked_size(record.value)
+        state.checked_size(record.value)
+        body = state.checked_size(state.as_json(record, command).value or b"")
         read_object(body)
         change = Change(
             sow_key=f"{state.partition}@{record.offset}".encode(),
@@ -193,7 +198,8 @@ class Applier:
         if record.key is not None:
             raise SowlineError("bad definition", "expected a define without a Kafka key, got one")
         state = self._state
-        _, limits = read_define(record.value)
+        was, limits = read_define(record.value)
+        limits = replace(limits, schema=self._next_reader(was, limits))
         if limits == state.limits:
             state.set_outcome("noop")
             return
@@ -204,6 +210,20 @@ class Applier:
         state.limits = limits
         state.set_outcome("applied")
         state.note_news()
+
+    def _next_reader(self, was: Limits, now: Limits) -> str | None:
+        """Return the digest of the reader schema after a `define`."""
+        held = self._state.limits.schema
+        # A rebuild stores all records under the newest reader schema. The `define` commands of the log before it name
+        # earlier ones, and would bring them back (test_rebuilt_under_the_reader_schema_of_now).
+        if was.schema != held or now.schema == held:
+            return held
+        if self._bodies is None or now.schema is None or self._bodies.resolutions.reader(now.schema) is None:
+            raise SowlineError(
+                "bad definition",
+                f"expected a reader schema that {self._definition.schema_log} has, got {now.schema!r}",
+            )
+        return now.schema
 
 
 def _collision(key: bytes, current: Record, text: str) -> SowlineError:

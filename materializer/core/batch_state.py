@@ -7,11 +7,12 @@ import msgspec
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record
 from materializer.core.step import DeadLetter, Records, Step
+from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.position import Position, position_of
 from sowline.protocol.change import Change
-from sowline.protocol.command import Command, LogRecord
+from sowline.protocol.command import DELTA_PUBLISH, Command, LogRecord
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
@@ -37,6 +38,7 @@ class BatchState:
 
     __slots__ = (
         "_unreported",
+        "bodies",
         "definition",
         "has_unreported_news",
         "index",
@@ -56,8 +58,14 @@ class BatchState:
     )
 
     def __init__(
-        self, definition: TopicDefinition, partition: int, checkpoint: Checkpoint, records: Records
+        self,
+        definition: TopicDefinition,
+        partition: int,
+        checkpoint: Checkpoint,
+        records: Records,
+        bodies: TypedBodies | None = None,
     ) -> None:
+        self.bodies = bodies
         self.definition = definition
         self.partition = partition
         self.records = records
@@ -154,6 +162,41 @@ class BatchState:
     def note_news(self) -> None:
         """Note that the log record changes the checkpoint, which no change event reports."""
         self.has_unreported_news = True
+
+    # bodies of message types with schemas
+
+    def as_json(self, record: LogRecord, command: Command) -> LogRecord:
+        """Return a log record with its body as JSON.
+
+        Raise `bad message`, `unknown schema` or `incompatible schema` if its message can't be read.
+        """
+        bodies, reader = self.bodies, self.limits.schema
+        if bodies is None or reader is None:
+            if command.fields is not None:
+                raise SowlineError(
+                    "bad header",
+                    "expected no sow.fields: the body of a JSON topic names what a delta changes",
+                )
+            return record
+        value = record.value or b""
+        if command.command == DELTA_PUBLISH:
+            body = bodies.read_delta(value, reader, command.fields)
+        else:
+            body = bodies.read(value, reader)
+        return LogRecord(record.offset, record.time, record.key, body, record.headers)
+
+    def upgraded(self, body: bytes) -> bytes:
+        """Return a stored body under the present reader schema; JSON without one stays as it is."""
+        bodies, reader = self.bodies, self.limits.schema
+        return body if bodies is None or reader is None else bodies.upgraded(body, reader)
+
+    def completed(self, body: bytes) -> bytes:
+        """Return the body of a record that was merged or enriched, as its schema has it; any JSON without one.
+
+        Raise `incomplete record` or `bad message` if the schema has no such record.
+        """
+        bodies, reader = self.bodies, self.limits.schema
+        return body if bodies is None or reader is None else bodies.codec(reader).completed(body)
 
     # the limits of the partition
 

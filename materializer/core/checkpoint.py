@@ -90,7 +90,7 @@ class Checkpoint:
             self.limits.fields(),
             self.numbers_since,
             self.records,
-            self.begin,
+            None if self.begin is None else self.begin.fields(),
             self.changes_id,
         ]
 
@@ -129,7 +129,7 @@ class Checkpoint:
             limits=Limits.read(limits),
             numbers_since=numbers_since,
             records=records,
-            begin=None if begin is None else (begin[0], begin[1]),
+            begin=None if begin is None else Begin(*begin),
             changes_id=changes_id,
         )
 

@@ -89,7 +89,8 @@ class Deletes:
     def _delete_named(self, record: LogRecord, command: Command) -> None:
         state = self._state
         state.checked_size(record.value or b"")
-        text = named_key(state.definition, record, command, self._forwards.appended)
+        named = state.as_json(record, command) if record.value else record
+        text = named_key(state.definition, named, command, self._forwards.appended)
         key = self._key_rule.sow_key(text)
         current = state.records.get(key)
         if current is None and not self._forwards.owns(text):

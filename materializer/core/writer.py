@@ -52,7 +52,9 @@ class RecordWriter:
         if previous is None:
             state.require_capacity()
         elif command.command == DELTA_PUBLISH:
-            body = merge(previous, body)
+            body = merge(state.upgraded(previous), body)
+        if self._enrichment is not None or command.command == DELTA_PUBLISH:
+            body = state.completed(body)
         state.checked_size(body)
         change = Change(
             sow_key=target.sow_key,
@@ -83,7 +85,7 @@ class RecordWriter:
 
     def _enriched(self, stage: Stage, target: Target, given: KeyedBody) -> bytes:
         previous = target.previous if stage.needs_previous else None
-        held = None if previous is None else read_object(previous)
+        held = None if previous is None else read_object(self._state.upgraded(previous))
         metadata = self._metadata(target)
         return stage.apply(given.body, given.document, metadata, self._state.time / 1000, held)
 

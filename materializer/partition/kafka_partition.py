@@ -1,5 +1,6 @@
 """The extents of a partition's log and changes in Kafka, and their messages."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -8,6 +9,8 @@ from typing import Any
 import structlog
 from confluent_kafka import Message
 
+from sowline.codecs.resolutions import Resolutions
+from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
@@ -18,6 +21,9 @@ from sowline.protocol.change import Event, read_event
 from sowline.protocol.command import DEFINE
 
 log = structlog.get_logger()
+
+UNTIL_THE_END = sys.maxsize
+"""An offset that no partition reaches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,26 @@ class PartitionReader:
     def changes(self, start: int, end: int) -> Iterator[list[Message]]:
         """Yield the messages of the changes partition between two offsets."""
         return read_range(self._kafka, self._definition.changes, self.number, start, end)
+
+    def bodies(self) -> TypedBodies | None:
+        """Return what reads the bodies of the log, by all entries that `<log>.schemas` has now; None for JSON."""
+        reader = self._definition.reader
+        if reader is None:
+            return None
+        resolutions = Resolutions()
+        self.read_schemas(resolutions)
+        return TypedBodies(reader.type, self._definition.framing, resolutions)
+
+    @property
+    def schema_log(self) -> str:
+        """The Kafka topic of the schemas."""
+        return self._definition.schema_log
+
+    def read_schemas(self, resolutions: Resolutions) -> None:
+        """Add the entries of the partition in `<log>.schemas`, up to its present end."""
+        for messages in read_range(self._kafka, self.schema_log, self.number, 0, UNTIL_THE_END):
+            for message in messages:
+                resolutions.add(message.key(), message.value())
 
     def limits_at(self, start: int, end: int) -> Limits | None:
         """Return the limits at an offset of the log: those before the next `define`; None if there is none."""

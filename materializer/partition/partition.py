@@ -22,6 +22,7 @@ from materializer.store.interface import Store
 from materializer.store.native_overlay import NativeOverlay, is_plain
 from materializer.store.overlay import Overlay, PendingWrites
 from materializer.store.tombstones import Tombstones
+from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.topics import TopicDefinition
 from sowline.model.position import Position, before_the_log
 from sowline.native import Core, note_panic
@@ -69,14 +70,16 @@ class Partition:
         cache: RecordCache | None = None,
         store: Store | None = None,
         native: ModuleType | None = None,
+        bodies: TypedBodies | None = None,
     ) -> None:
-        """Continue from an opened partition.
+        """Continue from an opened partition. `bodies` reads the log of a message type with schemas.
 
         `store` is where commits go, if not to the store that was opened. `native` is the module of the native core.
         Without it, or in a topic that it does not know, Python applies everything.
         """
         self.definition = definition
         self.number = number
+        self.bodies = bodies
         self.checkpoint = opened.checkpoint
         self._store: Store = store or opened.store
         self._cache = cache or RecordCache()
@@ -117,7 +120,8 @@ class Partition:
                 note_panic(error, f"{self.definition.log} [{self.number}]")
                 self._native = None
         view = Overlay(self._store, self._cache)
-        return view, Applier(self.definition, self.number, self.checkpoint, view).apply(records)
+        applier = Applier(self.definition, self.number, self.checkpoint, view, bodies=self.bodies)
+        return view, applier.apply(records)
 
     def was_sent(self, offset: int) -> bool:
         """Return whether a previous owner emitted the changes of the log record at an offset."""

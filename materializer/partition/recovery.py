@@ -27,7 +27,7 @@ from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.position import Position
 from sowline.native import note_panic
-from sowline.protocol.change import PROGRESS_KEY
+from sowline.protocol.change import PROGRESS_KEY, Begin
 from sowline.protocol.changes_loader import (
     Phase,
 )
@@ -244,6 +244,9 @@ class Recovery:
                 "with --accept-loss",
             )
         start = Position(0, self._extent.log_start - 1)
+        limits = (
+            self._reader.limits_at(self._extent.log_start, self._extent.log_end) or self._definition.limits
+        )
         checkpoint = Checkpoint(
             position=start,
             last_change=start,
@@ -251,9 +254,8 @@ class Recovery:
             log_id=self._extent.log_id,
             changes_end=self._extent.changes_end,
             stale_keys=frozenset({PROGRESS_KEY}),
-            limits=self._reader.limits_at(self._extent.log_start, self._extent.log_end)
-            or self._definition.limits,
-            begin=(self._extent.log_start, 0),
+            limits=limits,
+            begin=Begin(self._extent.log_start, 0, limits.schema),
             changes_id=self._extent.changes_id,
         )
         store = RocksStore(self._path, create=True)

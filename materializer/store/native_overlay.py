@@ -33,7 +33,12 @@ def plain_key_field(definition: TopicDefinition) -> str | None:
 
 def is_plain(definition: TopicDefinition) -> bool:
     """Return whether the native core applies a topic's plain commands: their bodies are merged as they come."""
-    merges_only = not definition.delta and definition.preprocess is None and definition.enrich is None
+    merges_only = (
+        not definition.delta
+        and definition.preprocess is None
+        and definition.enrich is None
+        and definition.reader is None
+    )
     return merges_only and plain_key_field(definition) is not None
 
 

@@ -28,6 +28,7 @@ from materializer.store.memory_budget import MEMORY
 from materializer.store.write_behind import WriteBehindStore
 from materializer.worker.owned import OwnedPartitions
 from materializer.worker.repair import Repair
+from materializer.worker.schemas import Schemas
 from sowline.config.settings import Settings
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
@@ -90,6 +91,7 @@ class Assignment:
         cluster: Cluster,
         owned: OwnedPartitions,
         repair: Repair,
+        schemas: Schemas,
         standby: Standby | None,
         start_phase: StartPhase | None,
         native: ModuleType | None = None,
@@ -99,6 +101,7 @@ class Assignment:
         self._cluster = cluster
         self._owned = owned
         self._repair = repair
+        self._schemas = schemas
         self._standby = standby
         self._start_phase = start_phase
         self.is_complete = False
@@ -217,8 +220,9 @@ class Assignment:
             opened = self._emptied(partition_id, recovery, recovery.reset_to(opened, recovering.start))
         store = WriteBehindStore(opened.store, self._native)
         with closed_on_failure(opened.store):
+            bodies = self._schemas.opened(partition_id, opened.checkpoint.limits.schema)
             partition = Partition(
-                definition, number, opened, RecordCache(self._cache_share), store, self._native
+                definition, number, opened, RecordCache(self._cache_share), store, self._native, bodies
             )
             if definition.starts_empty:
                 # Followers wait for an event of each worker that opens a transient partition, also if its state
@@ -263,6 +267,7 @@ class Assignment:
         owned = self._owned
         for partition_id in ((one.topic, one.partition) for one in partitions):
             owned.stopped.pop(partition_id, None)
+            self._schemas.forget(partition_id)
             owned.owner_commands.pop(partition_id, None)
             partition = owned.partitions.pop(partition_id, None)
             store = owned.stores.pop(partition_id, None)

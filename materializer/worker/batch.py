@@ -38,11 +38,12 @@ class BatchProcessor:
         self._log_end = log_end
         self._trace = BatchTrace()
 
-    def apply(self, messages: list[Message]) -> None:
-        """Apply the messages of a poll. The events of one partition are sent while the next one is applied."""
+    def apply(self, batches: Mapping[PartitionId, Sequence[LogRecord]]) -> None:
+        """Apply log records. The events of one partition are sent while the next one is applied."""
+        if not batches:
+            return
         started = time.perf_counter()
         self._trace = BatchTrace()
-        batches = self._by_partition(messages)
         prepared = {one: self._prepare(one, records) for one, records in batches.items()}
         # Emit before commit. If the worker committed the store first and died, the log records would count as
         # applied. No later owner would write their changes: `commit 7, crash, restart at 8` loses change 7 for all
@@ -60,8 +61,11 @@ class BatchProcessor:
         self._counts.batches += 1
         self._counts.busy_seconds += time.perf_counter() - started
 
-    def _by_partition(self, messages: list[Message]) -> Mapping[PartitionId, Sequence[LogRecord]]:
-        """Sort messages by partition. Those of a partition that has just moved away are left to its new owner."""
+    def by_partition(self, messages: list[Message]) -> Mapping[PartitionId, Sequence[LogRecord]]:
+        """Sort the messages of a poll by partition.
+
+        Those of a partition that has just moved away are left to its new owner.
+        """
         if self._native is not None:
             fields = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
             columns = columns_of(messages, *fields)

@@ -52,7 +52,7 @@ class Counts:
 class WorkerStatistics:
     """A worker's counts, the positions of its partitions and their lag, and which are stopped or being opened.
 
-    `cores` is how many partitions each core applies.
+    `cores` is how many partitions each core applies. `waiting` says why partitions wait for a schema.
     """
 
     counts: Counts
@@ -62,3 +62,4 @@ class WorkerStatistics:
     opening: list[PartitionId]
     standby: StandbyStatistics = field(default_factory=StandbyStatistics)
     cores: Mapping[Core, int] = field(default_factory=dict)
+    waiting: Mapping[PartitionId, str] = field(default_factory=dict)

@@ -19,12 +19,14 @@ from materializer.worker.counts import Counts, WorkerStatistics
 from materializer.worker.flush import Flush
 from materializer.worker.owned import OwnedPartitions
 from materializer.worker.repair import Repair
+from materializer.worker.schemas import Schemas
 from sowline.config.settings import WORKERS, Settings
 from sowline.config.topics import Topics
 from sowline.emodb import use_native
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import REPORT_ENDS, plain_consumer, poll_batch, raising
 from sowline.model.limits import MIB
+from sowline.registry.client import Registry
 from sowline.runtime.native import native_core
 
 log = structlog.get_logger()
@@ -81,9 +83,13 @@ class Worker:
             self._standby = Standby(kafka, owned.definitions, self._path, native)
         self._repair = repair = Repair(kafka, cluster, emitter, owned, counts, self._log_end)
         use_native(native)
+        registry = Registry(settings.registry) if settings.registry else None
+        self._schemas = schemas = Schemas(kafka, owned, emitter, registry)
         self._batches = BatchProcessor(owned, emitter, repair, counts, self._log_end, native)
         self._flush = Flush(owned, counts)
-        self._assignment = Assignment(settings, cluster, owned, repair, self._standby, start_phase, native)
+        self._assignment = Assignment(
+            settings, cluster, owned, repair, schemas, self._standby, start_phase, native
+        )
 
     def _make_consumer(self) -> Consumer:
         session = self._settings.session_timeout_ms
@@ -126,7 +132,9 @@ class Worker:
                 began = time.monotonic()
                 self._log_ends = {one: self._log_end(one) for one in self._owned.partitions}
                 if messages:
-                    self._batches.apply(messages)
+                    batches = self._batches.by_partition(messages)
+                    self._batches.apply(self._schemas.ready(self._consumer, batches))
+                self._batches.apply(self._schemas.released(self._consumer))
                 self._flush.flush_due()
                 self._append()
                 self._repair.look()
@@ -164,6 +172,9 @@ class Worker:
         """Append the due commands to the logs."""
         now = now_ms()
         for partition_id, owner_commands in self._owned.owner_commands.items():
+            # What waits for a schema may postpone an expiry.
+            if self._schemas.is_waiting(partition_id):
+                continue
             if appends := owner_commands.appends(now):
                 self._emitter.appends(*partition_id, appends)
                 if appends[0].key is None:
@@ -174,6 +185,7 @@ class Worker:
             self._emitter.close()
             self._consumer.close()
         finally:
+            self._schemas.close()
             self._owned.close()
             if self._standby is not None:
                 self._standby.close()
@@ -200,6 +212,7 @@ class Worker:
             opening=list(self._assignment.opening),
             standby=StandbyStatistics() if self._standby is None else self._standby.statistics(),
             cores=Counter(partition.core for partition in partitions.values()),
+            waiting=self._schemas.waiting(),
         )
 
 

@@ -42,6 +42,11 @@ class Settings(BaseSettings):
     kafka_advertised: str = Field(
         default="", description="bootstrap servers that clients get; `kafka` if empty"
     )
+    registry: str = Field(
+        default="",
+        description="URL of a schema registry with Confluent's API, for message types with schemas; it may contain"
+        " a user and a password",
+    )
     config: Path = Field(default=Path("topics.yaml"), description="the file that defines the topics")
     data_dir: Path = Field(default=Path("var"), description="where the materializer keeps its partitions")
     host: str = Field(default="127.0.0.1", description="the address that a service's HTTP port listens on")

@@ -8,7 +8,7 @@ from functools import cached_property
 from hashlib import blake2b
 from itertools import combinations, product
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import orjson
 from pydantic import (
@@ -24,6 +24,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from sowline.codecs.codec import Codec, codec_of
+from sowline.codecs.framing import Framing
+from sowline.codecs.schema import Schema
+from sowline.config.schema_fields import KnownSchema, ReaderSchema, SchemaId
 from sowline.config.topic_fields import (
     DurationMs,
     Enrichment,
@@ -62,6 +66,9 @@ from sowline.protocol.key_rule import FieldKeys, GeneratedKeys, KeyRule, Supplie
 from sowline.protocol.options import Options, parse_options
 
 INDEXES_MAX = 64
+
+JSON: Final = "json"
+MessageType = Literal["json", "avro", "protobuf", "json-schema"]
 
 
 class _TopicsModel(BaseModel):
@@ -117,7 +124,16 @@ class TopicDefinition(_TopicsModel):
     """One topic: its name, its keys, its Kafka topics, and all its options."""
 
     name: TopicName
-    message_type: Literal["json"] = "json"
+    message_type: MessageType = "json"
+    reader_schema: ReaderSchema | None = Field(
+        default=None, description="the schema of the records, for message types that have one"
+    )
+    framing: Framing = Field(
+        default="confluent", description="how a message names its schema: confluent, apicurio, or none"
+    )
+    schemas: dict[SchemaId, KnownSchema] = Field(
+        default={}, max_length=1000, description="schemas that messages name, without a registry"
+    )
     sow: bool = Field(default=True, description="whether records are kept")
     key: Key = Field(default=(), validate_default=True, description="fields, or where keys come from")
     key_domain: str = Field(default="", max_length=200, description="the topic's name if empty")
@@ -264,6 +280,19 @@ class TopicDefinition(_TopicsModel):
         return self
 
     @model_validator(mode="after")
+    def _has_schemas(self) -> Self:
+        given = sorted(self.model_fields_set & {"reader_schema", "framing", "schemas"})
+        if self.message_type == JSON and given:
+            raise ValueError(f"expected a message_type with schemas, got json and {', '.join(given)}")
+        if self.message_type != JSON and self.reader_schema is None:
+            raise ValueError(f"expected a reader_schema with message_type: {self.message_type}")
+        if self.message_type != JSON and self.documents:
+            raise ValueError(f"expected message_type: json with documents: true, got {self.message_type}")
+        if self.framing == "none" and self.schemas:
+            raise ValueError("expected no schemas with framing: none, which names none in a message")
+        return self
+
+    @model_validator(mode="after")
     def _recovers(self) -> Self:
         if self.recovery_point != EPOCH and self.durability != "transient":
             raise ValueError(
@@ -296,6 +325,28 @@ class TopicDefinition(_TopicsModel):
     def dead(self) -> str:
         """The Kafka topic of the dead letters."""
         return f"{self.log}.dead"
+
+    @property
+    def kafka_topics(self) -> list[str]:
+        """The names of all Kafka topics of the topic."""
+        typed = [] if self.message_type == JSON else [self.schema_log]
+        return [self.log, self.changes, self.dead, *typed]
+
+    @property
+    def schema_log(self) -> str:
+        """The Kafka topic of the schemas that messages name, for message types that have them."""
+        return f"{self.log}.schemas"
+
+    @cached_property
+    def reader(self) -> Schema | None:
+        """The reader schema; None if the message type has none."""
+        pinned, type = self.reader_schema, self.message_type
+        return None if pinned is None or type == JSON else pinned.schema_of(type)
+
+    @property
+    def codec(self) -> Codec | None:
+        """The codec with the reader schema; None for JSON. Raise `bad schema`, or `bad configuration`."""
+        return None if self.reader is None else codec_of(self.reader)
 
     @property
     def change_window(self) -> int:
@@ -359,8 +410,9 @@ class TopicDefinition(_TopicsModel):
 
     @cached_property
     def limits(self) -> Limits:
-        """The expiration and limits, which may change while the topic has state."""
-        return Limits(self.expiration, self.record_bytes_max, self.repeat_window, self.records_max)
+        """The expiration, limits and reader schema, which may change while the topic has state."""
+        schema = None if self.reader is None else self.reader.digest
+        return Limits(self.expiration, self.record_bytes_max, self.repeat_window, self.records_max, schema)
 
     @cached_property
     def digest(self) -> str:
@@ -377,6 +429,8 @@ class TopicDefinition(_TopicsModel):
             deciding["sow"] = False
         if self.documents:
             deciding |= {"documents": True, "template": self.template}
+        if self.message_type != JSON:
+            deciding["framing"] = self.framing
         return blake2b(json.dumps(deciding, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
@@ -444,7 +498,7 @@ class Topics(_TopicsModel):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         _refuse_twice("topic", [topic.name for topic in self.topics])
-        kafka = [name for topic in self.topics for name in (topic.log, topic.changes, topic.dead)]
+        kafka = [name for topic in self.topics for name in topic.kafka_topics]
         _refuse_twice("Kafka topic", kafka + [fanout.output for fanout in self.fanouts])
         named = {topic.name: topic for topic in self.topics}
         for fanout in self.fanouts:
@@ -500,26 +554,34 @@ def _refuse_twice(what: str, names: list[str]) -> None:
 def load_topics(path: Path) -> Topics:
     """Return the topics in `topics.yaml`; raise `bad configuration` with the file, the line and the error.
 
-    `${NAME}` and `${NAME:-default}` in it are environment variables. Key generators must be installed.
+    `${NAME}` and `${NAME:-default}` in it are environment variables. Key generators and codecs must be installed.
     """
-    return _with_generators(open_yaml_file(path, "a file of topics", os.environ))
+    return _loaded(open_yaml_file(path, "a file of topics", os.environ))
 
 
 def parse_topics(text: str, name: str = "topics.yaml") -> Topics:
-    """Return the topics in the text of a `topics.yaml`; errors call it `name`. Key generators must be installed."""
-    return _with_generators(YamlFile(text, name))
+    """Return the topics in the text of a `topics.yaml`; errors call it `name`.
+
+    Key generators and codecs must be installed.
+    """
+    return _loaded(YamlFile(text, name))
 
 
-def _with_generators(declaration: YamlFile) -> Topics:
-    """Return the topics in a file; raise `bad configuration`, also for a key generator that can't be loaded."""
+def _loaded(declaration: YamlFile) -> Topics:
+    """Return the topics in a file; raise `bad configuration`, also for a key generator or a schema that can't be
+    loaded.
+    """
     topics = declaration.read(Topics)
     problems = []
     for number, topic in enumerate(topics.topics):
-        if isinstance(topic.key_rule, GeneratedKeys):
-            try:
+        try:
+            field: tuple[str, ...] = "key", "generator"
+            if isinstance(topic.key_rule, GeneratedKeys):
                 topic.key_rule.generator  # noqa: B018
-            except SowlineError as error:
-                problems.append(declaration.problem(("topics", number, "key", "generator"), error.message))
+            field = ("reader_schema",)
+            topic.codec  # noqa: B018
+        except SowlineError as error:
+            problems.append(declaration.problem(("topics", number, *field), error.message))
     if problems:
         raise YamlFileError(problems)
     return topics

@@ -49,11 +49,19 @@ class YamlFile:
     """The text of a YAML file, with the line of each value.
 
     Errors call the file `name`. With an `environment`, `${NAME}` and `${NAME:-default}` in values are replaced by its
-    variables (the default if the variable is unset or empty), and `$$` by `$`.
+    variables (the default if the variable is unset or empty), and `$$` by `$`. Files that it names are found from
+    its `directory`; without one, it may name none.
     """
 
-    def __init__(self, text: str, name: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        name: str,
+        environment: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> None:
         self.name = name
+        self._directory = directory
         try:
             self._top = yaml.compose(text, Loader=_TextLoader)
         except yaml.YAMLError as error:
@@ -68,7 +76,7 @@ class YamlFile:
     def read(self, model: type[Model]) -> Model:
         """Return the file's content as a model; raise YamlFileError with all errors."""
         try:
-            declared = model.model_validate(self._content())
+            declared = model.model_validate(self._content(), context={"directory": self._directory})
         except ValidationError as error:
             found = [_location_and_message(problem) for problem in error.errors() if not _follows(problem)]
             unreported = [self.problem(*one) for one in found if one[0] not in self._unset]
@@ -122,7 +130,7 @@ def open_yaml_file(path: Path, what: str, environment: Mapping[str, str] | None 
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SowlineError("bad configuration", f"expected {what} at {path}: {error}") from error
-    return YamlFile(text, str(path), environment)
+    return YamlFile(text, str(path), environment, path.parent)
 
 
 class _TextLoader(yaml.SafeLoader):

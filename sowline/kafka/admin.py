@@ -86,7 +86,7 @@ class Cluster:
         self._admin = AdminClient(silent(kafka))
 
     def ensure_topic(self, definition: TopicDefinition) -> None:
-        """Create those of a SOW topic's three Kafka topics that are missing, and check the others.
+        """Create those of a SOW topic's Kafka topics that are missing, and check the others.
 
         Raises `bad topic` with a sentence where an existing topic can't serve and can't be mended.
         """
@@ -96,14 +96,13 @@ class Cluster:
         in_log = len(found[definition.log].partitions)
         if in_log > len(found[definition.changes].partitions):
             log.warning("partitions beyond the definition's", topic=definition.log, partitions=in_log)
-            _answer(
-                self._admin.create_partitions([NewPartitions(definition.changes, in_log)])[definition.changes]
-            )
+            for name in wanted.keys() & {definition.changes, definition.schema_log}:
+                _answer(self._admin.create_partitions([NewPartitions(name, in_log)])[name])
         if not definition.has_sow:
             self._check_uncompacted(definition.changes)
         for name, (partitions, config) in wanted.items():
             self._check_partitions(name, partitions, len(found[name].partitions))
-            ours = () if name == definition.changes else _YOURS
+            ours = () if name in (definition.changes, definition.schema_log) else _YOURS
             self._settle(name, {key: value for key, value in config.items() if key not in ours})
 
     def ensure_fanout(self, fanout: FanoutDefinition, source: TopicDefinition) -> None:
@@ -404,12 +403,19 @@ def kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, 
             "max.message.bytes": str(definition.log_bytes_max),
         }
     dead = {"max.message.bytes": str(definition.dead_bytes_max)}
-    return {
+    wanted = {
         definition.log: (definition.partitions, log | _FOREVER),
         definition.changes: (definition.partitions, changes),
         definition.dead: (1, dead | _FOREVER),
     }
+    if definition.reader is not None:
+        schemas = {"cleanup.policy": "delete", "max.message.bytes": str(SCHEMA_ENTRY_BYTES_MAX)}
+        wanted[definition.schema_log] = (definition.partitions, schemas | _FOREVER)
+    return wanted
 
+
+SCHEMA_ENTRY_BYTES_MAX = 16 << 20
+"""The largest entry about a schema: its text with all that it refers to, as JSON."""
 
 _YOURS = {"retention.ms", "retention.bytes"}
 """Settings that Sowline gives a log it makes, and leaves alone on one that it finds."""

@@ -1,4 +1,4 @@
-"""A topic's expiration and limits: the part of its definition that may change while the topic has state."""
+"""A topic's expiration, limits and reader schema: what of its definition may change while the topic has state."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -24,12 +24,15 @@ in ms."""
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Expiration and limits of a topic. Durations are in ms of log time; `records_max` is for all partitions."""
+    """Expiration, limits and reader schema of a topic. Durations are in ms of log time; `records_max` is for all
+    partitions. `schema` is the digest of the reader schema; None if the message type has none.
+    """
 
     expiration: Expiration = "disabled"
     record_bytes_max: int = MIB
     repeat_window: int = 7 * 86_400_000
     records_max: int | None = None
+    schema: str | None = None
 
     @property
     def log_bytes_max(self) -> int:
@@ -58,12 +61,13 @@ class Limits:
 
     def fields(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
-        return asdict(self)
+        # Versions that know no schemas read what is written for the topics that they can have.
+        return {name: value for name, value in asdict(self).items() if name != "schema" or value is not None}
 
     @classmethod
     def read(cls, given: Any) -> Self:
         """Return the limits from the fields that `fields` returned; raise ValueError if they are invalid."""
-        if not isinstance(given, Mapping) or set(given) != set(cls.__slots__):
+        if not isinstance(given, Mapping) or {*given, "schema"} != set(cls.__slots__):
             raise ValueError(f"expected {', '.join(cls.__slots__)}, got {str(given)[:200]}")
         limits = cls(**given)
         wrong = [name for name, value in given.items() if not _is_fit(name, value)]
@@ -76,8 +80,8 @@ def _is_fit(name: str, value: Any) -> bool:
     if value is None:
         return name == "records_max"
     if isinstance(value, str):
-        return name == "expiration" and value in (DISABLED, ENABLED)
-    return type(value) is int and (name != "repeat_window") <= value <= LIFETIME_MS_MAX
+        return name == "schema" or (name == "expiration" and value in (DISABLED, ENABLED))
+    return name != "schema" and type(value) is int and (name != "repeat_window") <= value <= LIFETIME_MS_MAX
 
 
 def define_value(was: Limits, now: Limits) -> bytes:

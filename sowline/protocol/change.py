@@ -53,10 +53,19 @@ Numbers = Mapping[str, tuple[int, int, int]]
 """The highest sequence of each publisher that wrote a record, as (n, m, log time in ms)."""
 
 
-Begin = tuple[int, int]
-"""An offset of the log and a log time in ms: the start of an era that started without records."""
+class Begin(NamedTuple):
+    """The start of an era without records: an offset of the log, a log time in ms, and the reader schema's digest."""
 
-LOG_BEGIN: Final[Begin] = (0, 0)
+    offset: int
+    time: int
+    schema: str | None = None
+
+    def fields(self) -> list[Any]:
+        """Return the fields, ready for JSON; the schema only if there is one."""
+        return [self.offset, self.time] if self.schema is None else list(self)
+
+
+LOG_BEGIN: Final = Begin(0, 0)
 
 
 Rank = tuple[int, Position]
@@ -254,7 +263,7 @@ class Progress(NamedTuple):
                 "outcomes": dict(self.outcomes),
                 "limits": self.limits.fields(),
                 "numbers_since": self.numbers_since,
-                "begin": self.begin,
+                "begin": None if self.begin is None else self.begin.fields(),
                 "changes_id": self.changes_id,
                 "format": FORMAT,
                 "by": BY,
@@ -385,8 +394,8 @@ def _read_progress(about: dict[str, Any], is_catching_up: bool) -> Progress:
 
 def _begin(era: int, about: dict[str, Any]) -> Begin | None:
     """Return the start of the era. Older events do not contain it: then only the first era's start is known."""
-    offset_and_time = about.get("begin", None if era else LOG_BEGIN)
-    return None if offset_and_time is None else (offset_and_time[0], offset_and_time[1])
+    fields = about.get("begin", None if era else LOG_BEGIN)
+    return None if fields is None else Begin(*fields)
 
 
 def _position(era: int, text: str) -> Position:

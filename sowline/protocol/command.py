@@ -82,6 +82,7 @@ class Command(NamedTuple):
     change_id: str | None = None
     key: str | None = None
     origin_time: int | None = None
+    fields: tuple[str, ...] | None = None
 
 
 PLAIN_PUBLISH = Command()
@@ -114,6 +115,8 @@ def _checked(headers: dict[str, bytes | None]) -> Command:
         raise _bad("expected sow.filter and sow.keys only on a sow_delete")
     if len(selectors := [name for name in ("filter", "keys", "key") if name in fields]) > 1:
         raise _bad(f"expected one selector, got both sow.{selectors[0]} and sow.{selectors[1]}")
+    if "fields" in fields and fields.get("command") != DELTA_PUBLISH:
+        raise _bad("expected sow.fields only on a delta_publish")
     if "origin_time" in fields and "origin" not in fields:
         raise _bad("expected sow.origin_time only with a sow.origin")
     _check_owners(fields)
@@ -222,6 +225,13 @@ def _tags(name: str, text: str) -> tuple[str, ...]:
     return tags
 
 
+def _fields(name: str, text: str) -> tuple[str, ...]:
+    paths = tuple(path.strip() for path in text.split(","))
+    if odd := [path for path in paths if not path.startswith("/") or len(path) < 2]:
+        raise _bad(f"expected paths of fields in {name}, such as /qty,/customer/name, got {odd[0][:60]!r}")
+    return paths
+
+
 def split_tags(text: str) -> list[str]:
     """Return the tags in a comma-separated text."""
     return [tag.strip() for tag in text.split(",") if tag.strip()]
@@ -291,6 +301,7 @@ _READERS = {
     "sow.change_id": _plain,
     "sow.key": _key,
     "sow.origin_time": _whole,
+    "sow.fields": _fields,
 }
 
 
@@ -307,10 +318,12 @@ def command_headers(
     change_id: str | None = None,
     traceparent: str | None = None,
     key: str | None = None,
+    fields: Sequence[str] = (),
 ) -> Headers:
     """Return the Kafka headers of a command; a plain `publish` and values that are None need none.
 
-    `expiration` is a lifetime in seconds, 0 for none. `tags` are a list, or a comma-separated text.
+    `expiration` is a lifetime in seconds, 0 for none. `tags` are a list, or a comma-separated text. `fields` are the
+    paths of what a delta changes.
     Raise `bad header` for an invalid value.
     """
     named = {
@@ -324,6 +337,7 @@ def command_headers(
         "sow.expiration": None if expiration is None else _seconds(expiration),
         "sow.tags": joined_tags(tags) if tags else None,
         "sow.change_id": change_id,
+        "sow.fields": ",".join(fields) or None,
         "traceparent": traceparent,
     }
     return [(name, value.encode()) for name, value in named.items() if value is not None]

@@ -80,7 +80,7 @@ def read(body: bytes) -> Iterator[Span]:
         for scope in resource.scope_spans:
             for span in scope.spans:
                 about = {
-                    one.key.removeprefix("sowline."): getattr(one.value, one.value.WhichOneof("value"))
+                    one.key.removeprefix("sowline."): getattr(one.value, one.value.WhichOneof("value") or "")
                     for one in span.attributes
                 }
                 ids = (span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex())

@@ -61,10 +61,9 @@ _apply = PartitionReplica.apply
 
 
 def _commit_before_emit() -> list[Any]:
-    def apply(self: BatchProcessor, messages: Any) -> None:
+    def apply(self: BatchProcessor, batches: Any) -> None:
         prepared = {
-            partition_id: self._prepare(partition_id, batch)
-            for partition_id, batch in self._by_partition(messages).items()
+            partition_id: self._prepare(partition_id, batch) for partition_id, batch in batches.items()
         }
         for partition_id, batch in prepared.items():
             partition = self._owned.partitions[partition_id]
@@ -78,8 +77,7 @@ def _commit_before_emit() -> list[Any]:
 
 
 def _events_before_forwards() -> list[Any]:
-    def apply(self: BatchProcessor, messages: Any) -> None:
-        batches = self._by_partition(messages)
+    def apply(self: BatchProcessor, batches: Any) -> None:
         prepared = {
             partition_id: self._owned.partitions[partition_id].prepare(batch, 0)
             for partition_id, batch in batches.items()

@@ -8,6 +8,7 @@ from materializer.core.checkpoint import Checkpoint
 from materializer.core.errors import StoreDamaged
 from sowline.model.limits import Limits
 from sowline.model.position import Position
+from sowline.protocol.change import Begin
 
 positions = st.builds(Position, st.integers(0, 9), st.integers(-1, 2**62), st.integers(0, 99))
 counts = st.integers(0, 2**62)
@@ -31,10 +32,11 @@ counts = st.integers(0, 2**62)
             st.integers(1, 10**9),
             st.integers(0, 10**12),
             st.none() | st.integers(1, 10**12),
+            st.none() | st.text(max_size=5),
         ),
         counts,
         counts,
-        st.none() | st.tuples(counts, counts),
+        st.none() | st.builds(Begin, counts, counts, st.none() | st.text(max_size=5)),
         st.text(max_size=5),
     )
 )

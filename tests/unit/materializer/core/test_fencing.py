@@ -15,6 +15,7 @@ from materializer.worker.assignment import Assignment
 from materializer.worker.counts import Counts
 from materializer.worker.owned import OwnedPartitions
 from materializer.worker.repair import Repair
+from materializer.worker.schemas import Schemas
 from query_service.index.rows import Rows
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
@@ -110,7 +111,8 @@ def assignment_in(world: World, late: list[Change], start: int | None) -> Assign
     start_phase: Any = SimpleNamespace(offset=lambda *_: start)
     owned = OwnedPartitions({"orders": DEFINITION})
     repair = Repair({}, cluster, emitter, owned, Counts(), lambda _: 0)
-    return Assignment(settings, cluster, owned, repair, None, start_phase)
+    schemas = Schemas({}, owned, emitter, None)
+    return Assignment(settings, cluster, owned, repair, schemas, None, start_phase)
 
 
 @pytest.mark.parametrize("start", [None, 0])

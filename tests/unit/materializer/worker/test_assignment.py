@@ -129,7 +129,7 @@ class SideBySide:
         self.stores = [FakeStore() for _ in range(3)]
         self.owned = OwnedPartitions({"orders": topic("orders", partitions=3)})
         given: Any = None
-        self.assignment = Assignment(given, given, self.owned, given, None, None)
+        self.assignment = Assignment(given, given, self.owned, given, given, None, None)
         self._errors, self._met = errors, Barrier(3)
         monkeypatch.setattr(
             Assignment, "_begin", lambda _, partition_id, before=None: self.begun(partition_id)

@@ -14,6 +14,7 @@ from sowline.protocol.change import (
     CATCH_UP_KEY,
     PROGRESS_KEY,
     REMOVED_BYTES_MAX,
+    Begin,
     Change,
     Progress,
     fit_header,
@@ -78,7 +79,7 @@ def test_every_change_reads_back(change: Change, delta: ChangeDelta | None) -> N
         st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=3),
         st.sampled_from([Limits(), Limits("enabled", 64, 0, 7), Limits(30_000)]),
         st.integers(0, 2**53),
-        st.none() | st.tuples(st.integers(0, 2**53), st.integers(0, 2**53)),
+        st.none() | st.builds(Begin, st.integers(0, 2**53), st.integers(0, 2**53), st.none() | st.text()),
         st.text(max_size=3),
         st.booleans(),
     )

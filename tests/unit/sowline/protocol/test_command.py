@@ -314,6 +314,7 @@ def test_what_is_not_asked_for() -> None:
         None,
         None,
         None,
+        None,
     )
     assert read(publisher="p", sequence="7").sequence == (7, 0)
     assert read(sequence="1" * 19, publisher="p" * 250).sequence == (1111111111111111111, 0)

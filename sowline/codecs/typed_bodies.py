@@ -1,0 +1,97 @@
+"""The bodies of a topic whose message type has schemas: from the bytes on the log to canonical JSON. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from sowline.codecs.codec import Codec, codec_of
+from sowline.codecs.framing import Framing, read_frame
+from sowline.codecs.resolutions import Resolutions
+from sowline.codecs.schema import Schema, SchemaType
+from sowline.errors import SowlineError
+
+
+class TypedBodies:
+    """Reads the bodies of one partition; `resolutions` are those of its part of `<log>.schemas`.
+
+    The reader schema is named by its digest, as `Limits.schema` has it: it may change between two log records.
+    """
+
+    def __init__(self, type: SchemaType, framing: Framing, resolutions: Resolutions) -> None:
+        self._type = type
+        self._framing = framing
+        self.resolutions = resolutions
+
+    def unresolved(self, values: Iterable[bytes | None]) -> list[int]:
+        """Return the schema ids in these messages about which nothing is known, in their order."""
+        found: dict[int, None] = {}
+        for value in values:
+            schema_id = self._schema_id(value) if value else None
+            if schema_id is not None and self.resolutions.writer(schema_id) is None:
+                found[schema_id] = None
+        return list(found)
+
+    def _schema_id(self, value: bytes) -> int | None:
+        try:
+            return read_frame(self._framing, self._type, value).schema_id
+        except SowlineError:
+            return None
+
+    def read(self, value: bytes, reader: str) -> bytes:
+        """Return the canonical JSON of a whole record.
+
+        Raise `bad message`, `unknown schema` or `incompatible schema` if the message can't be read.
+        """
+        schema_id, payload, _ = read_frame(self._framing, self._type, value)
+        try:
+            return self.codec(reader).read(payload, self._writer(schema_id, reader))
+        except SowlineError as error:
+            raise self._naming(schema_id, error) from error
+
+    def read_delta(self, value: bytes, reader: str, fields: Sequence[str] | None) -> bytes:
+        """Return the canonical JSON of what a delta changes: `fields`, or what the message itself shows."""
+        schema_id, payload, _ = read_frame(self._framing, self._type, value)
+        try:
+            return self.codec(reader).read_delta(payload, self._writer(schema_id, reader), fields)
+        except SowlineError as error:
+            raise self._naming(schema_id, error) from error
+
+    def _naming(self, schema_id: int | None, error: SowlineError) -> SowlineError:
+        """Return an error whose sentence also has the schema that the message names, and its subject."""
+        found = None if schema_id is None else self.resolutions.writer(schema_id)
+        if found is None:
+            return error
+        subject = f" of {found.subject}" if found.subject else ""
+        return SowlineError(error.reason, f"schema {schema_id}{subject}: {error.message}")
+
+    def codec(self, reader: str) -> Codec:
+        """Return the codec with this reader schema."""
+        return codec_of(self._reader(reader))
+
+    def upgraded(self, body: bytes, reader: str) -> bytes:
+        """Return a stored body under this reader schema, whichever it was stored under."""
+        return body if self.resolutions.has_one_reader else self.codec(reader).upgraded(body)
+
+    def _reader(self, digest: str) -> Schema:
+        schema = self.resolutions.reader(digest)
+        assert schema is not None, "the owner writes a reader schema before a record can be read under it"
+        return schema
+
+    def _writer(self, schema_id: int | None, reader: str) -> Schema:
+        if schema_id is None:
+            return self._reader(reader)
+        found = self.resolutions.writer(schema_id)
+        assert found is not None, "the owner waits for the schemas of all messages that it applies"
+        if found.problem:
+            raise SowlineError("incompatible schema", found.problem)
+        if found.schema is None:
+            raise SowlineError(
+                "unknown schema",
+                "expected a schema that the registry has: register it before messages name it, and publish them"
+                " again under its new id",
+            )
+        if found.schema.type != self._type:
+            raise SowlineError(
+                "incompatible schema",
+                f"expected a schema of {self._type}, got one of {found.schema.type}: publish to a topic of that"
+                " message type",
+            )
+        return found.schema

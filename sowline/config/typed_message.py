@@ -1,0 +1,50 @@
+"""The messages of a topic in its own message type, for everything that writes them or hands them to readers."""
+
+from typing import NamedTuple
+
+from sowline.codecs.framing import frame
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+
+
+class TypedDelta(NamedTuple):
+    """A delta in a topic's message type, and the paths of what it changes if the message does not show them."""
+
+    message: bytes
+    fields: tuple[str, ...] = ()
+
+
+def typed_message(definition: TopicDefinition, body: bytes) -> bytes:
+    """Return the message with a body that is JSON; for a JSON topic, the body.
+
+    Raise `bad message` if the reader schema has no such record.
+    """
+    codec = definition.codec
+    return body if codec is None else _framed(definition, codec.write(body))
+
+
+def typed_delta(definition: TopicDefinition, body: bytes) -> TypedDelta:
+    """Return the message of a delta that is JSON; for a JSON topic, the delta.
+
+    Raise `bad message` if the reader schema does not name what the delta changes.
+    """
+    codec = definition.codec
+    if codec is None:
+        return TypedDelta(body)
+    data, fields = codec.write_delta(body)
+    return TypedDelta(_framed(definition, data), fields)
+
+
+def _framed(definition: TopicDefinition, data: bytes) -> bytes:
+    pinned, reader = definition.reader_schema, definition.reader
+    assert pinned is not None, "only message types with schemas have a codec"
+    assert reader is not None, "it is the pinned schema"
+    if definition.framing == "none":
+        return data
+    if pinned.id is None:
+        raise SowlineError(
+            "bad configuration",
+            f"expected the id of the reader_schema of topic {definition.name}, with which Sowline frames the messages"
+            " that it writes, got none: add its id in the registry, or set framing: none",
+        )
+    return frame(definition.framing, reader.type, pinned.id, data)
