@@ -48,7 +48,7 @@ class TypedBodies:
 
         Raise `bad message`, `unknown schema` or `incompatible schema` if the message can't be read.
         """
-        schema_id, payload, _ = read_frame(self._framing, self._type, value)
+        schema_id, payload = read_frame(self._framing, self._type, value)
         try:
             body = self.codec(reader).read(payload, self._writer(schema_id, reader))
         except SowlineError as error:
@@ -57,7 +57,7 @@ class TypedBodies:
 
     def read_delta(self, value: bytes, reader: str, fields: Sequence[str] | None) -> ReadBody:
         """Return what a delta changes: `fields`, or what the message itself shows."""
-        schema_id, payload, _ = read_frame(self._framing, self._type, value)
+        schema_id, payload = read_frame(self._framing, self._type, value)
         try:
             body = self.codec(reader).read_delta(payload, self._writer(schema_id, reader), fields)
         except SowlineError as error:
