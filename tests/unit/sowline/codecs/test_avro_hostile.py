@@ -51,7 +51,7 @@ EMPTY = {"type": "record", "name": "Empty", "fields": []}
         ("bytes", varint(1 << 62)),
         ("string", varint(-5) + b"abc"),
         ("string", varint(-(1 << 63)) + b"abc"),
-        ({"type": "fixed", "name": "F", "size": 1 << 40}, b"abc"),
+        ({"type": "fixed", "name": "F", "size": 1 << 24}, b"abc"),
         ("long", b"\xff" * 1000),
         (TREE, varint(1 << 62)),
         (TREE, varint(1) * 500_000),
@@ -80,6 +80,7 @@ def test_records_nest_as_deep_as_json_may() -> None:
         assert call(body) == body
     assert codec.write(body) == deepest
     assert codec.write_delta(body) == (deepest, ("/next" * NESTING_MAX,))
+    assert codec.read_delta(Payload(deepest), _schema(NODE), ["/next" * NESTING_MAX]) == body
     with pytest.raises(SowlineError, match="at most 500 levels"):
         _read(NODE, b"\2" + deepest)
     too_deep = b'{"next":' + body + b"}"
@@ -118,15 +119,10 @@ def test_a_path_leads_through_records_of_any_depth() -> None:
             {"name": "day", "type": {"type": "int", "logicalType": "date"}},
         ],
     }
-    good = b"\0\0"
-    body = good
-    for number in range(100):
-        body = b"\2" + (good if number % 2 else b"") + body + b"\0\0"
-        body = body if not number % 2 else b"\4" + body[1:]
-    wrong = b"\2" * 100 + b"\0" + b"\xff\xff\xff\xff\x0f" + b"\0\0" * 100
+    wrong = b"\2" * 30 + b"\0" + b"\xff\xff\xff\xff\x0f" + b"\0\0" * 30
     with pytest.raises(SowlineError) as caught:
         _read(kind, wrong)
-    assert caught.value.message.startswith("/next[0]" * 100 + "/day: expected a date")
+    assert caught.value.message.startswith("/next[0]" * 30 + "/day: expected a date")
 
 
 def test_arrays_of_nulls_are_read() -> None:
