@@ -102,14 +102,14 @@ class JsonSchemaCodec:
         """Compile a schema; raise `bad schema` if it is not valid, or not one of objects."""
         self._reader = reader
         self._document = _parsed(reader.text, "the schema")
-        if "object" not in _types(self._document):
-            raise _bad_schema(f"expected a schema of objects, got {_shown(self._document.get('type'))}")
         texts = {name: _parsed(text, f"the schema {name}") for name, text in reader.references}
         try:
             self._where, self._registry = _registry(self._document, texts)
             self._validator = self._compiled(self._document, self._where)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise _bad_schema(f"expected a valid JSON Schema: {_sentence(error)}") from error
+        if "object" not in _types(self._document):
+            raise _bad_schema(f"expected a schema of objects, got {_shown(self._document.get('type'))}")
         self._parts: dict[str, jsonschema_rs.Validator] = {}
         self._depth_max = _depth_max([self._document, *texts.values()])
 
@@ -158,15 +158,16 @@ class JsonSchemaCodec:
         """Raise `incompatible schema` unless it is proved that all records of an earlier schema are valid.
 
         Proved are, for example: fewer required fields, wider types, enums and bounds, new optional fields. Not proved
-        are schemas of other drafts, and most changes within recursive schemas and of patterns. Records are taken not to
-        have fields that their schema does not name and this one does.
+        are schemas of other drafts, and most changes within recursive schemas and of patterns. Records are taken not
+        to have fields that their schema does not name and this one does.
         """
         if earlier == self._reader:
             return
         before = JsonSchemaCodec(earlier)
         try:
-            old = before._canonical(_without_new(before._document, self._document))
-            covers = self._canonical(self._document).covers(old)
+            # Bundled, because two schemas that find different texts under one name are not compared.
+            described = self.described()
+            covers = _canonical(described).covers(_canonical(_without_new(before.described(), described)))
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise _incompatible(f"which can't be decided: {_sentence(error)}") from error
         if covers != jsonschema_rs.canonical.Containment.YES:
@@ -230,16 +231,6 @@ class JsonSchemaCodec:
             registry=self._registry,
             base_uri=where,
             mask="it",
-            validate_formats=False,
-            pattern_options=jsonschema_rs.RegexOptions(),
-            offline=True,
-        )
-
-    def _canonical(self, document: dict[str, Any]) -> jsonschema_rs.CanonicalSchema:
-        return jsonschema_rs.canonicalize(
-            document,
-            registry=self._registry,
-            base_uri=self._where,
             validate_formats=False,
             pattern_options=jsonschema_rs.RegexOptions(),
             offline=True,
@@ -381,12 +372,11 @@ def _wrong_here(schema: dict[str, Any], value: Any, document: dict[str, Any]) ->
     missing = _missing(schema, value)
     if missing:
         return f"it has no {_shown(missing)}, which is required", True
-    if _is_deeper(value, _SCHEMA_DEPTH_MAX):  # the validator makes no error of such a value
-        return f"it is not valid: got {_shown(value)}", False
-    try:
-        _own(schema, document).validate(value)
-    except ValueError as error:
-        return f"{_sentence(error)}: got {_shown(value)}", False
+    if not _is_deeper(value, _SCHEMA_DEPTH_MAX):  # of such a value, the validator makes no error
+        try:
+            _own(schema, document).validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return f"{_sentence(error)}: got {_shown(value)}", False
     keywords = ", ".join(sorted(schema.keys() - _ASSERTIONS - _ANNOTATIONS))
     return f"it is not valid under {keywords[:_SHOWN_CHARS_MAX]}: got {_shown(value)}", False
 
@@ -444,6 +434,12 @@ def _only(body: bytes | msgspec.Raw, paths: Paths) -> bytes:
         elif memoryview(value)[0] == ord("{"):
             kept[name] = msgspec.Raw(_only(value, below))
     return _write(kept)
+
+
+def _canonical(document: dict[str, Any]) -> jsonschema_rs.CanonicalSchema:
+    return jsonschema_rs.canonicalize(
+        document, validate_formats=False, pattern_options=jsonschema_rs.RegexOptions(), offline=True
+    )
 
 
 def _without_new(old: Any, new: Any) -> Any:

@@ -159,7 +159,7 @@ def test_not_json(check: Any, body: bytes) -> None:
         ('{"$ref":"#/nope"}', "'/nope' does not exist"),
         ('{"$ref":"http://127.0.0.1:1/a.json"}', "127.0.0.1"),
         ('{"$ref":"file:///etc/hostname"}', "hostname"),
-        ('{"$schema":"http://example.com/own"}', "Unknown meta-schema"),
+        ('{"$schema":"http://example.com/own"}', "example.com/own"),
         ('{"properties":' * 101 + "{}" + "}" * 101, ""),
         ('{"not":' * 200 + "{}" + "}" * 200, "at most 200 levels in the schema"),
         ('{"a":' * 2000 + "{}" + "}" * 2000, "the schema as JSON"),
@@ -208,7 +208,7 @@ def test_drafts() -> None:
     codec = JsonSchemaCodec(schema(old, bound=bound))
     assert codec.write(b'{"a":2,"b":2}')
     for wrong in (b'{"a":3}', b'{"b":3}'):
-        with pytest.raises(SowlineError, match="at /[ab], but"):
+        with pytest.raises(SowlineError, match=r"at /[ab], but"):
             codec.write(wrong)
     with pytest.raises(SowlineError, match="a valid JSON Schema"):
         JsonSchemaCodec(schema({"properties": {"a": bound}}))
@@ -323,9 +323,10 @@ def test_new_fields_below() -> None:
     JsonSchemaCodec(schema(later)).check_reads(schema(closed))
 
 
-def test_reads_with_references() -> None:
+@pytest.mark.parametrize("own", [{}, {"$id": "http://example.com/order.json"}])
+def test_reads_with_references(own: dict[str, str]) -> None:
     """Each schema is compared with its own references."""
-    document = {"properties": {"line": {"$ref": "line.json"}}}
+    document = {**own, "properties": {"line": {"$ref": "line.json"}}}
     wider = JsonSchemaCodec(schema(document, line={"type": ["string", "null"]}))
     wider.check_reads(schema(document, line={"type": "string"}))
     narrower = JsonSchemaCodec(schema(document, line={"type": "string"}))
