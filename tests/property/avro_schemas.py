@@ -221,7 +221,8 @@ _WIDER = {"int": ["long", "float", "double"], "long": ["float", "double"], "floa
 @st.composite
 def later_versions(draw: Draw, schema: Json) -> Json:
     """Later versions of a schema. Most can read its records, by any of Avro's rules; some can't."""
-    return _later(draw, schema)
+    later: Json = _later(draw, schema)
+    return later
 
 
 def _later(draw: Draw, schema: Any) -> Any:

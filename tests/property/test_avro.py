@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -86,7 +87,7 @@ def test_a_later_schema_reads_what_it_upgrades(data: st.DataObject) -> None:
     earlier_raw = data.draw(schemas())
     earlier, later = _schema(earlier_raw), _schema(data.draw(later_versions(earlier_raw)))
     earlier_codec, later_codec = AvroCodec(earlier), AvroCodec(later)
-    assume(_unless_refused(lambda: later_codec.check_reads(earlier) or True, "incompatible schema"))
+    assume(_reads(later_codec, earlier))
     message = earlier_codec.write(orjson.dumps(data.draw(records_of(earlier_raw))))
     body = later_codec.read(Payload(message), earlier)
     assert later_codec.upgraded(earlier_codec.read(Payload(message), earlier)) == body
@@ -128,3 +129,10 @@ def test_a_delta_schema_reads_the_fields_that_are_not_null(data: st.DataObject) 
 
 def _can_be_optional(schema: Any) -> bool:
     return not isinstance(schema, list) and schema != "null"
+
+
+def _reads(codec: AvroCodec, earlier: Schema) -> bool:
+    with suppress(SowlineError):
+        codec.check_reads(earlier)
+        return True
+    return False

@@ -18,7 +18,8 @@ from sowline.errors import SowlineError
 MONEY = 'syntax = "proto3"; package money; message Amount { int64 units = 1; }'
 ORDER = (
     'syntax = "proto3"; package shop; import "common/money.proto"; message Order { money.Amount total = 1;'
-    " message Leg { int32 qty = 1; map<string, int32> m = 2; message Fill { int32 id = 1; } } } message Other { int32 id = 1; }"
+    " message Leg { int32 qty = 1; map<string, int32> m = 2; message Fill { int32 id = 1; } } }"
+    " message Other { int32 id = 1; }"
 )
 REFERENCES = (("common/money.proto", MONEY),)
 
