@@ -14,22 +14,12 @@ from sowline.codecs.avro import AvroCodec
 from sowline.codecs.codec import codec_of
 from sowline.codecs.schema import AVRO, Payload, Schema
 from sowline.errors import SowlineError
+from tests.property.avro_schemas import fixed, logical, record, schema_of
 
 Json = dict[str, Any]
 
 UUID = "5b0c7d5e-7f0a-4c50-9f2f-0c8d6c9a4f11"
 CIRCLE = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
-
-
-def record(*fields: Any, name: str = "Order", **more: Any) -> Json:
-    """Return the schema of a record. A field is its name and type, or an object."""
-    made = [field if isinstance(field, dict) else {"name": field[0], "type": field[1]} for field in fields]
-    return {"type": "record", "name": name, "fields": made, **more}
-
-
-def schema_of(raw: Any, *references: tuple[str, str]) -> Schema:
-    """Return a schema of Avro."""
-    return Schema(AVRO, json.dumps(raw), references)
 
 
 def written(raw: Json, value: Json) -> bytes:
@@ -43,16 +33,6 @@ def read(raw: Json, data: bytes, reader: Any = None) -> Any:
     """Return the parsed canonical JSON of bytes, under their own schema or a reader schema."""
     codec = AvroCodec(schema_of(reader or raw))
     return orjson.loads(codec.read(Payload(data), schema_of(raw)))
-
-
-def logical(kind: str, name: str, **more: Any) -> Json:
-    """Return a logical type."""
-    return {"type": kind, "logicalType": name, **more}
-
-
-def fixed(size: int, name: str = "", **more: Any) -> Json:
-    """Return a fixed type."""
-    return {"type": "fixed", "name": "Sized", "size": size, **({"logicalType": name} if name else {}), **more}
 
 
 def test_the_codec_of_avro_is_found() -> None:
