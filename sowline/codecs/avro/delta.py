@@ -150,6 +150,6 @@ def _is_descended(types: list[AvroType], value: Any) -> bool:
     branches = [branch.itself for part in types for branch in part.branches or (part,)]
     if not value:
         return not any(
-            branch.kind == "map" or branch.kind == "record" and not branch.fields for branch in branches
+            branch.kind == "map" or (branch.kind == "record" and not branch.fields) for branch in branches
         )
     return any(branch.kind == "record" and branch.fields for branch in branches)

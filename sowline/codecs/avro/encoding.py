@@ -4,12 +4,13 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from sowline.codecs.avro.leaves import Convert, parser
+from sowline.codecs.avro.leaves import parser
 from sowline.codecs.avro.types import AvroType
 
 _FLOAT: Final = struct.Struct("<f").pack
 _DOUBLE: Final = struct.Struct("<d").pack
 _Branch = Callable[[AvroType, Any], int]
+_Encode = Callable[[Any], bytes]
 
 
 class Encoder:
@@ -18,7 +19,7 @@ class Encoder:
     def __init__(self, root: AvroType, branch: _Branch) -> None:
         self._root = root
         self._branch = branch
-        self._parsers: dict[AvroType, Convert] = {}
+        self._leaves: dict[AvroType, _Encode] = {}
 
     def bytes_of(self, document: dict[str, Any]) -> bytes:
         """Return the bytes of canonical JSON."""
@@ -52,28 +53,34 @@ class Encoder:
         return bytes(out)
 
     def _leaf(self, leaf: AvroType, value: Any) -> bytes:
-        parse = self._parsers.get(leaf)
-        if parse is None:
-            parse = self._parsers[leaf] = parser(leaf)
-        base = parse(value)
-        match leaf.kind:
-            case "null":
-                return b""
-            case "boolean":
-                return b"\1" if base else b"\0"
-            case "int" | "long":
-                return varint(base)
-            case "float":
-                return _FLOAT(base)
-            case "double":
-                return _DOUBLE(base)
-            case "string":
-                return _sized(base.encode())
-            case "bytes":
-                return _sized(base)
-            case "enum":
-                return varint(leaf.symbols.index(base))
-        return bytes(base)
+        encode = self._leaves.get(leaf)
+        if encode is None:
+            encode = self._leaves[leaf] = _leaf_encoder(leaf)
+        return encode(value)
+
+
+def _leaf_encoder(leaf: AvroType) -> _Encode:
+    """Return the function from canonical JSON of a type without parts to bytes."""
+    parse = parser(leaf)
+    match leaf.kind:
+        case "null":
+            return lambda value: b""
+        case "boolean":
+            return lambda value: b"\1" if value else b"\0"
+        case "float":
+            return lambda value: _FLOAT(parse(value))
+        case "double":
+            return lambda value: _DOUBLE(parse(value))
+        case "string":
+            return lambda value: _sized(parse(value).encode())
+        case "bytes":
+            return lambda value: _sized(parse(value))
+        case "fixed":
+            return parse
+        case "enum":
+            numbers = {symbol: varint(number) for number, symbol in enumerate(leaf.symbols)}
+            return lambda value: numbers[value]
+    return lambda value: varint(parse(value))
 
 
 def varint(number: int) -> bytes:

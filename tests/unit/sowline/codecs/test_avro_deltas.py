@@ -83,8 +83,11 @@ def test_a_delta_comes_back_by_its_paths(delta: str, paths: tuple[str, ...]) -> 
 
 
 def test_a_delta_of_an_empty_object_changes_nothing() -> None:
-    """A path would set the whole record, with the values that fill it."""
-    assert AvroCodec(schema_of(ORDER)).write_delta(b'{"customer":{}}')[1] == ()
+    """A path would set the whole record, with the values that fill it. An empty map is a value."""
+    codec = AvroCodec(schema_of(ORDER))
+    assert codec.write_delta(b'{"customer":{}}')[1] == ()
+    data, paths = codec.write_delta(b'{"tags":{}}')
+    assert codec.read_delta(Payload(data), schema_of(ORDER), paths) == b'{"tags":{}}'
 
 
 @pytest.mark.parametrize(
