@@ -43,6 +43,8 @@ class WireReader:
         stream = BytesIO(data)
         try:
             value: dict[str, Any] = schemaless_reader(stream, self._schema, None)  # type: ignore[assignment]
+        except MemoryError:
+            raise
         # fastavro reports bytes that are no record by whatever exception its first wrong step raises.
         except Exception as error:
             raise Misfit(
