@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sowline.codecs.avro.leaves import parser
+from sowline.codecs.avro.misfit import Misfit, excerpt
 from sowline.codecs.avro.types import AvroType
 
 _FLOAT: Final = struct.Struct("<f").pack
@@ -34,12 +35,15 @@ class Encoder:
             part = part.itself
             match part.kind:
                 case "record":
+                    _check_names(part, value)
                     rest.extend((field.type, value[field.name]) for field in reversed(part.fields))
                 case "array":
+                    _check_kind(value, list)
                     rest.append((None, b"\0"))
                     rest.extend((part.of, item) for item in reversed(value))
                     out += varint(len(value)) if value else b""
                 case "map":
+                    _check_kind(value, dict)
                     rest.append((None, b"\0"))
                     for key, item in reversed(value.items()):
                         rest += ((part.of, item), (None, _sized(key.encode())))
@@ -59,14 +63,28 @@ class Encoder:
         return encode(value)
 
 
+# A value may fit two branches of a union as far as they are compared, and only one of them further down.
+
+
+def _check_names(record: AvroType, value: Any) -> None:
+    _check_kind(value, dict)
+    if len(value) != len(record.fields) or not all(field.name in value for field in record.fields):
+        raise Misfit(f"the fields of {record}", excerpt(value))
+
+
+def _check_kind(value: Any, kind: type) -> None:
+    if type(value) is not kind:
+        raise Misfit("an array" if kind is list else "an object", excerpt(value))
+
+
 def _leaf_encoder(leaf: AvroType) -> _Encode:
     """Return the function from canonical JSON of a type without parts to bytes."""
     parse = parser(leaf)
     match leaf.kind:
         case "null":
-            return lambda value: b""
+            return lambda value: parse(value) or b""
         case "boolean":
-            return lambda value: b"\1" if value else b"\0"
+            return lambda value: b"\1" if parse(value) else b"\0"
         case "float":
             return lambda value: _FLOAT(parse(value))
         case "double":
@@ -79,7 +97,7 @@ def _leaf_encoder(leaf: AvroType) -> _Encode:
             return parse
         case "enum":
             numbers = {symbol: varint(number) for number, symbol in enumerate(leaf.symbols)}
-            return lambda value: numbers[value]
+            return lambda value: numbers[parse(value)]
     return lambda value: varint(parse(value))
 
 
