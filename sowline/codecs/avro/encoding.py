@@ -20,56 +20,68 @@ class Encoder:
     def __init__(self, root: AvroType, branch: _Branch) -> None:
         self._root = root
         self._branch = branch
-        self._leaves: dict[AvroType, _Encode] = {}
+        # The key None is for bytes that are ready.
+        self._leaves: dict[AvroType | None, _Encode] = {None: bytes}
 
     def bytes_of(self, document: dict[str, Any]) -> bytes:
-        """Return the bytes of canonical JSON."""
+        """Return the bytes of canonical JSON; raise Misfit if a union's branch is not that of its value."""
         out = bytearray()
         # A stack of what remains: a type and its value, or bytes that are ready.
         rest: list[tuple[AvroType | None, Any]] = [(self._root, document)]
         while rest:
             part, value = rest.pop()
-            if part is None:
-                out += value
-                continue
-            part = part.itself
-            match part.kind:
-                case "record":
-                    _check_names(part, value)
-                    rest.extend((field.type, value[field.name]) for field in reversed(part.fields))
-                case "array":
-                    _check_kind(value, list)
-                    rest.append((None, b"\0"))
-                    rest.extend((part.of, item) for item in reversed(value))
-                    out += varint(len(value)) if value else b""
-                case "map":
-                    _check_kind(value, dict)
-                    rest.append((None, b"\0"))
-                    for key, item in reversed(value.items()):
-                        rest += ((part.of, item), (None, _sized(key.encode())))
-                    out += varint(len(value)) if value else b""
-                case "union":
-                    number = self._branch(part, value)
-                    out += varint(number)
-                    rest.append((part.branches[number], value))
-                case _:
-                    out += self._leaf(part, value)
+            encode = self._leaves.get(part)
+            if encode is not None:
+                out += encode(value)
+            else:
+                assert part is not None
+                out += self._begun(part.itself, value, rest)
         return bytes(out)
 
-    def _leaf(self, leaf: AvroType, value: Any) -> bytes:
-        encode = self._leaves.get(leaf)
-        if encode is None:
-            encode = self._leaves[leaf] = _leaf_encoder(leaf)
-        return encode(value)
+    def _begun(self, part: AvroType, value: Any, rest: list[tuple[AvroType | None, Any]]) -> bytes:
+        """Return the first bytes of a value, and add what follows them to the rest."""
+        match part.kind:
+            case "record":
+                rest.extend(_fields(part, value))
+            case "array" | "map":
+                return _begun_block(part, value, rest)
+            case "union":
+                number = self._branch(part, value)
+                rest.append((part.branches[number], value))
+                return varint(number)
+            case _:
+                self._leaves[part] = _leaf_encoder(part)
+                rest.append((part, value))
+        return b""
 
 
-# A value may fit two branches of a union as far as they are compared, and only one of them further down.
+# A value may fit two branches of a union as far as they are compared, and only one of them further down. So the
+# encoder checks kinds and names again.
 
 
-def _check_names(record: AvroType, value: Any) -> None:
+def _fields(record: AvroType, value: Any) -> list[tuple[AvroType | None, Any]]:
+    """Return the types and values of a record's fields, last one first."""
     _check_kind(value, dict)
-    if len(value) != len(record.fields) or not all(field.name in value for field in record.fields):
+    try:
+        fields: list[tuple[AvroType | None, Any]] = [
+            (field.type, value[field.name]) for field in reversed(record.fields)
+        ]
+    except KeyError:
+        fields = []
+    if len(fields) != len(value) or len(fields) != len(record.fields):
         raise Misfit(f"the fields of {record}", excerpt(value))
+    return fields
+
+
+def _begun_block(part: AvroType, value: Any, rest: list[tuple[AvroType | None, Any]]) -> bytes:
+    _check_kind(value, list if part.kind == "array" else dict)
+    rest.append((None, b"\0"))
+    if part.kind == "array":
+        rest.extend((part.of, item) for item in reversed(value))
+    else:
+        for key, item in reversed(value.items()):
+            rest += ((part.of, item), (None, _sized(key.encode())))
+    return varint(len(value)) if value else b""
 
 
 def _check_kind(value: Any, kind: type) -> None:
