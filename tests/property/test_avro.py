@@ -6,6 +6,7 @@ from io import BytesIO
 from typing import Any
 
 import fastavro
+import jsonschema_rs
 import orjson
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -47,6 +48,16 @@ def test_a_written_record_reads_as_its_canonical_json(data: st.DataObject) -> No
     stream = BytesIO(message)
     fastavro.schemaless_reader(stream, _without_logical(raw), None)
     assert stream.tell() == len(message)
+    codec.check_reads(schema)
+
+
+@given(st.data())
+def test_canonical_json_is_as_described(data: st.DataObject) -> None:
+    """The JSON Schema of a reader schema accepts each record of it, and each default."""
+    raw = data.draw(schemas())
+    codec = AvroCodec(schema_of(raw))
+    canonical = codec.completed(orjson.dumps(data.draw(records_of(raw))))
+    jsonschema_rs.validator_for(codec.described(), validate_formats=True).validate(orjson.loads(canonical))
 
 
 def _without_logical(schema: Any) -> Any:
