@@ -7,10 +7,9 @@ from typing import Any, Final
 import orjson
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
-from google.protobuf.message_factory import GetMessageClass
 
 from sowline.codecs.protobuf.compatibility import check_same_form, check_same_wire
-from sowline.codecs.protobuf.compiled import compile_schema
+from sowline.codecs.protobuf.compiled import compile_schema, message_class
 from sowline.codecs.protobuf.delta_paths import field_tree
 from sowline.codecs.protobuf.description import describe
 from sowline.codecs.protobuf.fields import (
@@ -45,7 +44,7 @@ class ProtobufCodec:
         name = self._message.full_name
         if well_known_name(self._message) or self._message.GetOptions().map_entry:
             raise SowlineError("bad schema", f"expected a message with fields as the record, got {name}")
-        self._class: Any = GetMessageClass(self._message)
+        self._class: Any = message_class(self._message)
         self._parse: Callable[[bytes], Any] = self._class.FromString
         self._has_required = has_required(self._message)
         self._reader = MessageReaders().reader_of(self._message)

@@ -14,8 +14,9 @@ from typing import Any, Final
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
+from sowline.codecs.protobuf.fields import messages_below
 from sowline.codecs.schema import Schema
 from sowline.errors import SowlineError
 
@@ -63,7 +64,7 @@ class ProtobufSchema:
         for index in indexes:
             if not 0 <= index < len(messages):
                 raise SowlineError(
-                    "bad message", f"expected message indexes of the writer schema, got {list(indexes)}"
+                    "bad message", f"expected message indexes of the writer schema, got {list(indexes[:10])}"
                 )
             names.append(messages[index].name)
             messages = messages[index].nested_type
@@ -83,6 +84,21 @@ def compile_schema(schema: Schema) -> ProtobufSchema:
     if isinstance(compiled, str):
         raise SowlineError("bad schema", compiled)
     return compiled
+
+
+def message_class(message: Descriptor) -> Any:
+    """Return the class of a message type, after making those of all types below it."""
+    # The library's own function is recursive: a long chain of types would need more stack than there is.
+    first, *_ = [_class_of(one) for one in messages_below(message)]
+    return first
+
+
+def _class_of(message: Descriptor) -> Any:
+    known = getattr(message, "_concrete_class", None)
+    if known is not None:
+        return known
+    meta: Any = type(FileDescriptorProto)
+    return meta(message.name, (Message,), {"DESCRIPTOR": message, "__module__": None})
 
 
 @lru_cache(SCHEMAS_MAX)
@@ -154,7 +170,9 @@ def _run_protoc(options: list[str], sources: Path) -> None:
         # The name of the directory is different each time. The message must not be.
         lines = done.stderr.decode(errors="replace").replace(f"{sources}/", "").strip().splitlines()
         errors = [line for line in lines if ": warning: " not in line]
-        raise SowlineError("bad schema", f"expected a valid Protobuf schema, got: {'; '.join(errors[:3])}")
+        raise SowlineError(
+            "bad schema", f"expected a valid Protobuf schema, got: {'; '.join(errors[:3])[:500]}"
+        )
 
 
 def _remove_extensions(file: FileDescriptorProto) -> None:

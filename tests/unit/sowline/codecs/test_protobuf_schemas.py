@@ -1,14 +1,15 @@
 """Protobuf schemas: how they are compiled, which message they name, what reads what, and their description."""
 
 import subprocess
+import sys
 from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import orjson
 import pytest
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
-from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 
 from sowline.codecs.codec import codec_of
 from sowline.codecs.protobuf import compiled
@@ -18,7 +19,8 @@ from sowline.errors import SowlineError
 MONEY = 'syntax = "proto3"; package money; message Amount { int64 units = 1; }'
 ORDER = (
     'syntax = "proto3"; package shop; import "common/money.proto"; message Order { money.Amount total = 1;'
-    " message Leg { int32 qty = 1; map<string, int32> m = 2; message Fill { int32 id = 1; } } } message Other { int32 id = 1; }"
+    " message Leg { int32 qty = 1; map<string, int32> m = 2; message Fill { int32 id = 1; } } }"
+    " message Other { int32 id = 1; }"
 )
 REFERENCES = (("common/money.proto", MONEY),)
 
@@ -148,6 +150,33 @@ def test_a_compiler_that_fails_says_nothing_about_the_schema(monkeypatch: pytest
     assert codec_of(schema)
 
 
+@pytest.mark.parametrize("last", ["int32 x = 1;", "M0 a = 1;"], ids=["chain", "circle"])
+def test_long_chains_of_types_need_no_stack(last: str) -> None:
+    """Nor do circles of them."""
+    count = 1500
+    messages = "".join(f"message M{number} {{ M{number + 1} a = 1; }} " for number in range(count))
+    schema = _schema(f"{messages} message M{count} {{ {last} }}")
+    codec = codec_of(schema)
+    assert codec.read(Payload(b"\x0a\x00"), schema) == b'{"a":{}}'
+    assert len(codec.described()["$defs"]) == count
+    codec.check_reads(schema)
+
+
+def test_a_compiler_that_is_killed_says_nothing_about_the_schema(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As when memory is short."""
+    killed = tmp_path / "python"
+    killed.write_text("#!/bin/sh\nkill -KILL $$\n")
+    killed.chmod(0o700)
+    schema = _record("int32 killed = 1;")
+    monkeypatch.setattr(sys, "executable", str(killed))
+    with pytest.raises(subprocess.CalledProcessError):
+        codec_of(schema)
+    monkeypatch.undo()
+    assert codec_of(schema)
+
+
 def test_own_types_with_well_known_names_are_plain_messages() -> None:
     """Only the real ones have JSON forms of their own."""
     schema = Schema(
@@ -156,7 +185,6 @@ def test_own_types_with_well_known_names_are_plain_messages() -> None:
         " message Timestamp { int32 x = 1; }",
     )
     assert codec_of(schema).read(Payload(b"\x0a\x02\x08\x01"), schema) == b'{"at":{"x":1}}'
-    assert TIMESTAMP_FILE.name == "google/protobuf/timestamp.proto"
 
 
 @pytest.mark.parametrize(
@@ -393,3 +421,23 @@ def test_the_description_has_definitions_of_recursive_messages() -> None:
     for wrong in all_wrong:
         assert not validator.is_valid({**record, **wrong})
     assert orjson.loads(codec_of(schema).completed(orjson.dumps(record))) == record
+
+
+def test_the_description_has_the_forms_of_well_known_types() -> None:
+    """A closed enum has only its symbols; a type of the first message is not repeated in `$defs`."""
+    schema = Schema(
+        "protobuf",
+        'syntax = "proto2"; import "google/protobuf/timestamp.proto"; import "google/protobuf/wrappers.proto";'
+        " enum E { A = 0; } message R { optional google.protobuf.Timestamp at = 1; required E e = 2;"
+        " optional google.protobuf.UInt32Value limit = 3; map<string, bool> flags = 4; }",
+    )
+    described = codec_of(schema).described()
+    assert described["properties"] == {
+        "at": {"type": "string", "format": "date-time"},
+        "e": {"enum": ["A"]},
+        "limit": {"type": "integer", "minimum": 0, "maximum": 2**32 - 1},
+        "flags": {"type": "object", "additionalProperties": {"type": "boolean"}},
+        "@unknown": {"type": "string", "contentEncoding": "base64"},
+    }
+    assert described["required"] == ["e", "flags"]
+    assert "$defs" not in described
