@@ -177,6 +177,24 @@ def test_a_compiler_that_is_killed_says_nothing_about_the_schema(
     assert codec_of(schema)
 
 
+def test_what_only_the_compiler_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be newer than the library that reads messages."""
+    file = FileDescriptorProto(name="sowline-schema.proto", dependency=["newer.proto"])
+    monkeypatch.setattr(compiled, "_files", lambda *_: [file])
+    with pytest.raises(SowlineError, match="expected a Protobuf schema that the library can load") as caught:
+        codec_of(_record("int32 newer = 1;"))
+    assert caught.value.reason == "bad schema"
+
+
+def test_readers_of_two_messages_share_their_types() -> None:
+    """Of a schema that is compiled once."""
+    text = 'syntax = "proto3"; message A { B b = 1; } message B { A a = 1; }'
+    for name, body in (("A", b'{"b":{"a":{}}}'), ("B", b'{"a":{"b":{}}}')):
+        schema = Schema("protobuf", text, (), name)
+        codec = codec_of(schema)
+        assert codec.read(Payload(codec.write(body)), schema) == body
+
+
 def test_own_types_with_well_known_names_are_plain_messages() -> None:
     """Only the real ones have JSON forms of their own."""
     schema = Schema(
