@@ -103,6 +103,11 @@ def test_extensions_are_not_fields() -> None:
     [
         (_schema("message R { int32 id = ; }"), "got: sowline-schema.proto:1:43: Expected field number"),
         (_schema("message R { Missing id = 1; }"), '"Missing" is not defined'),
+        (Schema("protobuf", _base64(_order_file())), "common/money.proto: File not found"),
+        (
+            Schema("protobuf", ORDER, (("common/money.proto", "mess;"),)),
+            "common/money.proto:1:1: Expected top-level",
+        ),
         (_schema('import "missing.proto"; message R {}'), "missing.proto: File not found"),
         (_schema("enum E { A = 0; }"), "expected a schema with a message, got one without messages"),
         (Schema("protobuf", ""), "expected a schema with a message"),
@@ -116,12 +121,12 @@ def test_extensions_are_not_fields() -> None:
         (Schema("protobuf", ORDER, (("../money.proto", MONEY),)), "expected a relative import name"),
         (Schema("protobuf", ORDER, (("/tmp/money.proto", MONEY),)), "expected a relative import name"),
         (Schema("protobuf", ORDER, (("a/../../money.proto", MONEY),)), "expected a relative import name"),
-        (Schema("protobuf", ORDER, (("a" * 300, MONEY),)), "expected an import that a file can hold"),
+        (Schema("protobuf", ORDER, (("a" * 300, MONEY),)), "expected a relative import name"),
         (
             Schema("protobuf", ORDER, (("a", MONEY), ("a/b", MONEY))),
-            "expected an import that a file can hold",
+            "expected text that is no directory of another import",
         ),
-        (Schema("protobuf", MONEY + "\ud800"), "expected an import that a file can hold"),
+        (Schema("protobuf", MONEY + "\ud800"), "expected text that is no directory of another import"),
         (
             _schema(
                 'import "google/protobuf/timestamp.proto"; message R {}', message="google.protobuf.Timestamp"
