@@ -21,11 +21,20 @@ from sowline.codecs.protobuf.fields import (
     well_known_name,
 )
 from sowline.codecs.protobuf.scalars import UnfitValueError, key_reader, read_bytes, scalar_reader
-from sowline.codecs.protobuf.well_known import Pending, Reading, well_known_reader
+from sowline.codecs.protobuf.well_known import (
+    Pending,
+    Reading,
+    read_elements,
+    read_entries,
+    well_known_reader,
+)
 from sowline.errors import SowlineError
 
 MEMBERS_MAX: Final = 1_000_000
-"""The members of all objects of a record. An empty message in a list takes two bytes, but has all its defaults."""
+"""The members and elements that messages give in a record.
+
+An empty message in a list takes two bytes, but has all its defaults.
+"""
 
 Members = dict[str, Any]
 
@@ -172,13 +181,14 @@ class ProtobufFieldReader:
 
 
 def _filled(fill: Callable[[Any, Members, Pending], int], message: Any) -> Members:
-    """Return an object that is filled with a message and, level by level, with all that it contains."""
+    """Return an object that is filled with a message and with all that it contains."""
     members: Members = {}
     pending: Pending = [(fill, message, members)]
     left = MEMBERS_MAX
     try:
-        # The list grows during the loop. So the depth is not limited by the stack.
-        for fill_next, source, target in pending:
+        # A stack of what remains, instead of recursion.
+        while pending:
+            fill_next, source, target = pending.pop()
             left -= fill_next(source, target, pending)
             if left < 0:
                 raise SowlineError(
@@ -248,7 +258,7 @@ def _list_reader(convert: Callable[[Any], Any] | None) -> Reading:
 
 
 def _messages_reader(read: Reading) -> Reading:
-    return lambda messages, pending: [read(one, pending) for one in messages]
+    return lambda messages, pending: read_elements(messages, read, pending)
 
 
 def _map_reader(field: FieldDescriptor, readers: ProtobufReaders) -> Reading:
@@ -256,11 +266,14 @@ def _map_reader(field: FieldDescriptor, readers: ProtobufReaders) -> Reading:
     key_text = key_reader(key_field)
     read = _value_reader(value_field, readers)
 
-    def read_map(values: Any, pending: Pending) -> Members:
-        entries = sorted((key_text(key), one) for key, one in values.items())
-        return dict(entries) if read is None else {key: read(one, pending) for key, one in entries}
+    if read is None or message_of(value_field) is None:
 
-    return read_map
+        def read_map(values: Any, pending: Pending) -> Members:
+            entries = sorted((key_text(key), one) for key, one in values.items())
+            return dict(entries) if read is None else {key: read(one, pending) for key, one in entries}
+
+        return read_map
+    return lambda values, pending: read_entries(values, key_text, read, pending)
 
 
 def _message_reader(field: FieldDescriptor, readers: ProtobufReaders) -> Reading:
