@@ -19,6 +19,7 @@ import orjson
 from sowline.codecs.schema import Payload, Schema
 from sowline.errors import SowlineError
 from sowline.model.body import read_object
+from sowline.model.merge import DEPTH_MAX
 from sowline.model.nesting import NESTING_MAX
 from sowline.model.path import Path, PathError, Step, parse_path
 
@@ -88,6 +89,8 @@ _ANNOTATIONS: Final = frozenset(
     }
 )
 
+_OLD: Final = (jsonschema_rs.Draft4Validator, jsonschema_rs.Draft6Validator, jsonschema_rs.Draft7Validator)
+
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _write = msgspec.json.Encoder().encode
 
@@ -110,6 +113,7 @@ class JsonSchemaCodec:
             raise _bad_schema(f"expected a valid JSON Schema: {_sentence(error)}") from error
         if "object" not in _types(self._document):
             raise _bad_schema(f"expected a schema of objects, got {_shown(self._document.get('type'))}")
+        self._is_alone = isinstance(self._validator, _OLD)
         self._parts: dict[str, jsonschema_rs.Validator] = {}
         self._depth_max = _depth_max([self._document, *texts.values()])
 
@@ -193,7 +197,7 @@ class JsonSchemaCodec:
         """
         value: Any = document
         path: tuple[Step, ...] = ()
-        pointer, schema = "", self._document
+        pointer, schema = "", self._counted(self._document)
         for _ in range(_WHY_STEPS_MAX):
             found = self._wrong_below(pointer, schema, value)
             if found is None:
@@ -212,8 +216,12 @@ class JsonSchemaCodec:
             at = pointer + below if below[:1] != "#" else below[1:]
             target = _at(self._document, at)
             if isinstance(target, dict) and not self._fits(at, inner):
-                return at, target, inner, steps
+                return at, self._counted(target), inner, steps
         return None
+
+    def _counted(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return what counts of a schema: up to draft 7, only `$ref` if there is one."""
+        return {"$ref": schema["$ref"]} if self._is_alone and "$ref" in schema else schema
 
     def _fits(self, pointer: str, value: Any) -> bool:
         """Return whether a value is valid under a part of the schema, or that part can't be asked alone."""
@@ -322,7 +330,7 @@ def _is_deeper(document: Any, levels: int) -> bool:
 def _applied(schema: dict[str, Any], value: Any) -> Iterator[tuple[str, Any, tuple[Step, ...]]]:
     """Yield the parts that a value has to fit: a pointer, from the root if it begins with `#`; and the value."""
     reference = schema.get("$ref")
-    if isinstance(reference, str) and reference[:1] == "#":
+    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
         yield reference, value, ()
     for number in range(len(schema.get("allOf", ()))):
         yield f"/allOf/{number}", value, ()
@@ -406,6 +414,8 @@ def _paths(fields: tuple[str, ...]) -> Paths:
             steps = parse_path(field).steps
         except PathError as error:
             raise _bad_message(error.message) from error
+        if len(steps) > DEPTH_MAX:
+            raise _bad_message(f"expected a path of at most {DEPTH_MAX} names, got {len(steps)}")
         node: Paths | None = root
         for step in steps[:-1]:
             node = None if node is None else node.setdefault(_name(step, field), {})
