@@ -94,7 +94,7 @@ _OLD: Final = (jsonschema_rs.Draft4Validator, jsonschema_rs.Draft6Validator, jso
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _write = msgspec.json.Encoder().encode
 
-Paths = dict[str, "Paths | None"]
+_Paths = dict[str, "_Paths | None"]
 """The fields that paths name, by level; None for the whole value."""
 
 
@@ -407,8 +407,8 @@ def _own(schema: dict[str, Any], document: dict[str, Any]) -> jsonschema_rs.Vali
 
 
 @lru_cache(1000)
-def _paths(fields: tuple[str, ...]) -> Paths:
-    root: Paths = {}
+def _paths(fields: tuple[str, ...]) -> _Paths:
+    root: _Paths = {}
     for field in fields:
         try:
             steps = parse_path(field).steps
@@ -416,7 +416,7 @@ def _paths(fields: tuple[str, ...]) -> Paths:
             raise _bad_message(error.message) from error
         if len(steps) > DEPTH_MAX:
             raise _bad_message(f"expected a path of at most {DEPTH_MAX} names, got {len(steps)}")
-        node: Paths | None = root
+        node: _Paths | None = root
         for step in steps[:-1]:
             node = None if node is None else node.setdefault(_name(step, field), {})
         if node is not None:
@@ -432,7 +432,7 @@ def _name(step: Step, field: str) -> str:
     return step
 
 
-def _only(body: bytes | msgspec.Raw, paths: Paths) -> bytes:
+def _only(body: bytes | msgspec.Raw, paths: _Paths) -> bytes:
     """Return an object with only the fields at the paths, each with its exact text."""
     kept: dict[str, msgspec.Raw] = {}
     for name, value in _fields(body).items():
