@@ -452,18 +452,51 @@ def _canonical(document: dict[str, Any]) -> jsonschema_rs.CanonicalSchema:
     )
 
 
-def _without_new(old: Any, new: Any) -> Any:
-    """Return an earlier schema that excludes the fields which only the new one names.
+def _without_new(earlier: dict[str, Any], later: dict[str, Any]) -> Any:
+    """Return an earlier schema that excludes the fields which only the later one names.
 
-    A schema that names no field may be of any object: there, nothing is assumed.
+    Nothing is assumed of an object whose other fields have a schema: any name is named there.
     """
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return old
-    changed = {name: _without_new(part, new.get(name)) for name, part in old.items()}
-    if isinstance(old.get("properties"), dict) and isinstance(new.get("properties"), dict):
-        fresh = new["properties"].keys() - old["properties"].keys()
-        changed["properties"] = {**changed["properties"], **{name: {"not": {}} for name in sorted(fresh)}}
-    return changed
+    named = _names(earlier)
+
+    def without(old: Any, new: Any) -> Any:
+        if not isinstance(old, dict) or not isinstance(new, dict):
+            return old
+        changed = {name: without(part, new.get(name)) for name, part in old.items()}
+        properties, more = old.get("properties"), new.get("properties")
+        is_map = "patternProperties" in old or isinstance(old.get("additionalProperties"), dict)
+        if isinstance(properties, dict) and isinstance(more, dict) and not is_map:
+            fresh = sorted(more.keys() - named)
+            changed["properties"] = {**changed["properties"], **{name: {"not": {}} for name in fresh}}
+        return changed
+
+    return without(earlier, later)
+
+
+def _names(document: dict[str, Any]) -> set[str]:
+    """Return all names of fields in a schema: several of its parts may be about one object."""
+    names: set[str] = set()
+    for node in _nodes([document]):
+        if isinstance(node, dict):
+            for keyword in (
+                "properties",
+                "required",
+                "dependentRequired",
+                "dependentSchemas",
+                "dependencies",
+            ):
+                names.update(_field_names(node.get(keyword)))
+    return names
+
+
+def _field_names(value: Any) -> Iterator[str]:
+    """Yield the names that a keyword has: as keys, in a list, or in lists under keys."""
+    if isinstance(value, dict):
+        yield from value
+        for below in value.values():
+            yield from _field_names(below if isinstance(below, list) else None)
+    elif isinstance(value, list):
+        yield from (name for name in value if isinstance(name, str))
 
 
 def _sentence(error: Exception) -> str:

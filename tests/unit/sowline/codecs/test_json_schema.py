@@ -22,6 +22,7 @@ LINE = {
     "required": ["sku"],
     "properties": {"sku": {"type": "string"}, "a/b~": {"type": "integer"}},
 }
+FLAGS = {"properties": {"y": {}}, "additionalProperties": {"type": "boolean"}}
 ORDER = {
     "type": "object",
     "required": ["id"],
@@ -35,7 +36,7 @@ ORDER = {
         "price": {"oneOf": [{"type": "null"}, {"type": "number"}]},
         "both": {"allOf": [{"type": "integer"}, {"minimum": 3}]},
         "tags": {"patternProperties": {"^(a+)+$": {"type": "integer"}}, "additionalProperties": False},
-        "flags": {"additionalProperties": {"type": "boolean"}},
+        "flags": FLAGS,
     },
     "$defs": {"line": LINE},
 }
@@ -347,6 +348,9 @@ NOT_READ = {
     "closed": {**ORDER, "additionalProperties": False},
     "another type": changed(qty={"type": "string"}),
     "another draft": {**ORDER, "$schema": DRAFT_7},
+    "a field that was one of any name": changed(
+        flags={**FLAGS, "properties": {"y": {}, "x": {"type": "integer"}}}
+    ),
     "a bound": changed(qty={"type": "integer", "maximum": 10}),
 }
 
