@@ -121,7 +121,7 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 
 class Typed:
-    """A typed topic, and the services over it and its neighbours."""
+    """A typed topic, and the services over it and its neighbors."""
 
     def __init__(self, made: System, name: str, materializer: Service, query: Service) -> None:
         self.system = made
