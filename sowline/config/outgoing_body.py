@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from sowline.codecs.codec import Codec
 from sowline.codecs.framing import Frame, read_frame
-from sowline.codecs.schema import Payload, Schema
+from sowline.codecs.schema import AVRO, Payload, Schema
 from sowline.config.outgoing_command import checked_key, checked_size
 from sowline.config.topics import TopicDefinition
 from sowline.config.typed_message import typed_delta, typed_message
@@ -60,6 +60,11 @@ def outgoing_body(
         return OutgoingBody(data, body, checked_key(body, definition, correlation, key), tuple(fields))
     if command == DELTA_PUBLISH:
         message, paths = typed_delta(definition, data)
+        # Without paths, an Avro message is read as one that changes each field (test_a_delta_of_nothing_is_refused).
+        if definition.message_type == AVRO and not paths:
+            raise SowlineError(
+                "bad message", "expected a delta that changes a field, got one that changes none"
+            )
         body = _changes(definition, codec, message, paths)
         checked_size(message, definition)
         return OutgoingBody(message, body, checked_key(body, definition, correlation, key), paths)
