@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any, Final
 
 from sowline.codecs.avro.defaults import Defaults
-from sowline.codecs.avro.leaves import check_int, formatter, round_to_float
+from sowline.codecs.avro.leaves import check_int, float_json, formatter, round_to_float
 from sowline.codecs.avro.misfit import Misfit
 from sowline.codecs.avro.steps import Cell, Convert, Later, Part, array_of, map_of
 from sowline.codecs.avro.types import AvroField, AvroType
@@ -157,7 +157,7 @@ class _Resolver:
         if self._is_strict and writer.kind != reader.kind and reader.kind in _TEXTS:
             raise _incompatible(writer, reader)
         return _composed(
-            check_int if writer.kind == "int" else None, _promotion(writer, reader), _form(reader)
+            check_int if writer.kind == "int" else None, _promotion(writer, reader), _form(writer, reader)
         )
 
     def _check_logical(self, writer: AvroType, reader: AvroType) -> None:
@@ -361,12 +361,18 @@ def _promotion(writer: AvroType, reader: AvroType) -> _Leaf | None:
             return str.encode
         case "bytes", "string":
             return _decoded
+        case "float", "double":
+            # The digits of the float, not those of the double with the same value: an earlier record's JSON has only
+            # these, and its upgrade has to give what reading its bytes again gives.
+            return float_json
     return None
 
 
-def _form(reader: AvroType) -> _Leaf | None:
-    # The writer's integer is checked, whatever it is promoted to.
-    return None if reader.kind == "int" and not reader.logical else formatter(reader)
+def _form(writer: AvroType, reader: AvroType) -> _Leaf | None:
+    # The writer's integer is checked, whatever it is promoted to, and a promoted float has its form.
+    if reader.kind == "int" and not reader.logical:
+        return None
+    return None if (writer.kind, reader.kind) == ("float", "double") else formatter(reader)
 
 
 def _decoded(data: bytes) -> str:
