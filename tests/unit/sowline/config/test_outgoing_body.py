@@ -11,7 +11,7 @@ from sowline.config.outgoing_body import outgoing_body
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
-from tests.typed_orders import AVRO_SCHEMA, avro_message, avro_order, typed_topic
+from tests.typed_orders import AVRO_SCHEMA, SCHEMAS, avro_message, avro_order, typed_topic
 
 ORDER = {"id": 1, "day": date(2026, 11, 26), "price": Decimal("9.50"), "qty": 2, "note": None}
 CANONICAL = {"id": 1, "day": "2026-11-26", "price": "9.50", "qty": 2, "note": None}
@@ -148,6 +148,20 @@ def test_an_id_is_needed_where_messages_have_one() -> None:
     with pytest.raises(SowlineError, match="expected the id of the reader_schema") as error:
         outgoing_body(topic, PUBLISH, GIVEN)
     assert error.value.reason == "bad configuration"
+
+
+@pytest.mark.parametrize("type", SCHEMAS)
+def test_every_type_is_read_as_it_was_written(type: str) -> None:
+    """Publishes, deltas and deletes; a message that was written is one that can be given."""
+    topic = typed_topic(type)
+    found = outgoing_body(topic, PUBLISH, GIVEN)
+    again = outgoing_body(topic, PUBLISH, found.value, is_native=True)
+    assert again == found
+    assert orjson.loads(found.body or b"").items() >= {"id": 1, "day": "2026-11-26", "qty": 2}.items()
+    delta = outgoing_body(topic, DELTA_PUBLISH, b'{"id": 1, "qty": 3}')
+    assert outgoing_body(topic, DELTA_PUBLISH, delta.value, is_native=True, fields=delta.fields) == delta
+    assert orjson.loads(delta.body or b"") == {"id": 1, "qty": 3}
+    assert outgoing_body(topic, SOW_DELETE, b'{"id": 1}').key == found.key == delta.key == "1"
 
 
 def test_protobuf_deltas_show_their_fields() -> None:
