@@ -1,7 +1,9 @@
 """Requests that write to topics whose message type has a schema: JSON is checked, and a message is written."""
 
+from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -40,7 +42,11 @@ def asked(command: str, rights: Rights = EVERYTHING, **fields: Any) -> Requested
 
 
 def posted(
-    command: str, body: bytes, type: str = "", rights: Rights = EVERYTHING, **given: str
+    command: str,
+    body: bytes,
+    type: str = "",
+    given: Mapping[str, str] = MappingProxyType({}),
+    rights: Rights = EVERYTHING,
 ) -> list[RequestedCommand]:
     """Return what a POST writes."""
     return _posted(TOPICS, "orders", command, given, body, type, rights)
@@ -76,7 +82,7 @@ def test_a_message_is_written_as_it_came() -> None:
     """With the content type of native messages; the paths of a delta are a parameter."""
     message = avro_message(ORDER)
     [whole] = posted("publish", message, NATIVE)
-    [delta] = posted("delta_publish", message, NATIVE, fields="/id, /qty")
+    [delta] = posted("delta_publish", message, NATIVE, {"fields": "/id, /qty"})
     [delete] = posted("sow_delete", message, NATIVE)
     assert {one.write.value for one in (whole, delta, delete)} == {message}
     assert {one.write.key for one in (whole, delta, delete)} == {b"1"}
@@ -88,14 +94,14 @@ def test_rights_are_checked_on_canonical_json() -> None:
     """What the JSON leaves to a default, or writes in another way, counts as the owner will read it."""
     for one in (
         asked("publish", CLERK, data={name: GIVEN[name] for name in ("id", "day", "price")}),
-        *posted("publish", avro_message(ORDER), NATIVE, CLERK),
+        *posted("publish", avro_message(ORDER), NATIVE, rights=CLERK),
     ):
         assert one.check is not None
         one.check.check(one.write, ())
     for one in (
         asked("publish", CLERK, data=GIVEN | {"qty": 10}),
         asked("publish", CLERK, data=GIVEN | {"price": "9.51"}),
-        *posted("publish", avro_message(ORDER | {"qty": 10}), NATIVE, CLERK),
+        *posted("publish", avro_message(ORDER | {"qty": 10}), NATIVE, rights=CLERK),
     ):
         assert one.check is not None
         with pytest.raises(SowlineError, match="you may not write this record"):
@@ -111,7 +117,7 @@ def test_rights_are_checked_on_canonical_json() -> None:
 def test_what_can_t_be_read_needs_the_right_to_all(key: Any) -> None:
     """The content of a message with an unknown schema is not known, even if its key is."""
     topics = {"orders": typed_topic("avro", key=key)}
-    given = {} if key == ["/id"] else {"sow_key": "k"}
+    given: dict[str, str] = {} if key == ["/id"] else {"sow_key": "k"}
     message = avro_message(ORDER, 9)
     [free] = _posted(topics, "orders", "publish", given, message, NATIVE, EVERYTHING)
     assert (free.write.value, free.write.body, free.write.is_for_all) == (message, None, False)
@@ -136,7 +142,7 @@ def test_what_is_wrong_is_refused(
 ) -> None:
     """Before anything is written."""
     with pytest.raises(SowlineError) as error:
-        posted(command, body, type, **given)
+        posted(command, body, type, given)
     assert error.value.reason == reason
 
 
