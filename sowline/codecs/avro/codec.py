@@ -16,6 +16,7 @@ from sowline.codecs.avro.resolution import check_resolves, resolved
 from sowline.codecs.avro.steps import Convert, run
 from sowline.codecs.avro.types import AvroTypes, load_types
 from sowline.codecs.avro.wire import WireReader, records_below
+from sowline.codecs.codec import NO_MESSAGE_TYPE
 from sowline.codecs.schema import Payload, Schema
 from sowline.errors import SowlineError
 from sowline.model.body import read_object
@@ -31,6 +32,8 @@ _Read = Callable[[bytes], _Json]
 
 class AvroCodec:
     """Converts between Avro's binary encoding and canonical JSON. It implements `Codec`."""
+
+    message_type = NO_MESSAGE_TYPE
 
     def __init__(self, reader: Schema) -> None:
         self._root = load_types(reader).root

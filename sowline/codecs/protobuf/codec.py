@@ -9,6 +9,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
+from sowline.codecs.codec import MessageType
 from sowline.codecs.protobuf.compatibility import check_same_form, check_same_wire
 from sowline.codecs.protobuf.compiled import compile_schema
 from sowline.codecs.protobuf.delta_paths import field_tree
@@ -53,6 +54,17 @@ class ProtobufCodec:
         self._lenient_writer = MessageWriters(is_lenient=True).writer_of(self._message)
         self._refusal = lru_cache(WRITERS_MAX)(partial(_refusal, self._message))
         self._tree = lru_cache(PATHS_MAX)(partial(_tree, self._message))
+
+    @property
+    def message_type(self) -> MessageType:
+        """The record's type in its schema."""
+        indexes: list[int] = []
+        message = self._message
+        while (around := message.containing_type) is not None:
+            indexes.insert(0, [nested.name for nested in around.nested_types].index(message.name))
+            message = around
+        indexes.insert(0, list(message.file.message_types_by_name).index(message.name))
+        return MessageType(tuple(indexes), self._message.full_name.removeprefix(f"{message.file.package}."))
 
     def read(self, payload: Payload, writer: Schema) -> bytes:
         """Return the canonical JSON of a whole record."""
@@ -106,7 +118,7 @@ class ProtobufCodec:
         check_same_form(message, self._message)
 
     def _parsed(self, payload: Payload, writer: Schema) -> Any:
-        refusal = self._refusal(writer, payload.indexes)
+        refusal = self._refusal(writer, payload.indexes, payload.message)
         if refusal is not None:
             raise SowlineError(*refusal)
         return self._parsed_bytes(payload.data)
@@ -143,11 +155,13 @@ class ProtobufCodec:
         return _dumped(self._reader.object_of(message))
 
 
-def _refusal(reader: Descriptor, writer: Schema, indexes: tuple[int, ...] | None) -> tuple[str, str] | None:
+def _refusal(
+    reader: Descriptor, writer: Schema, indexes: tuple[int, ...] | None, name: str
+) -> tuple[str, str] | None:
     """Return why the reader schema can't read messages of a writer schema; None if it can."""
     try:
         schema = compile_schema(writer)
-        message = schema.message_at(indexes) if indexes else schema.message(writer.message)
+        message = schema.message_at(indexes) if indexes else schema.message(name or writer.message)
         check_same_wire(message, reader)
     except SowlineError as error:
         return error.reason, error.message

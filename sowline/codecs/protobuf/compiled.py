@@ -5,6 +5,7 @@ import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path, PurePosixPath
@@ -47,14 +48,16 @@ class ProtobufSchema:
         self._pool.FindFileByName(_MAIN)
 
     def message(self, name: str) -> Descriptor:
-        """Return the message with a full name, or the first one of the file; raise `bad schema`."""
+        """Return the message with a name, with or without the package of the file; raise `bad schema`.
+
+        Without a name it is the first one of the file.
+        """
         if not name and not self._file.message_type:
             raise SowlineError("bad schema", "expected a schema with a message, got one without messages")
-        full_name = name or self._qualified([self._file.message_type[0].name])
-        try:
-            return self._pool.FindMessageTypeByName(full_name)
-        except KeyError:
-            raise SowlineError("bad schema", f"expected a schema with the message {name}, got none") from None
+        for full_name in (self._qualified([name or self._file.message_type[0].name]), name):
+            with suppress(KeyError):
+                return self._pool.FindMessageTypeByName(full_name)
+        raise SowlineError("bad schema", f"expected a schema with the message {name}, got none")
 
     def message_at(self, indexes: tuple[int, ...]) -> Descriptor:
         """Return the message at a path of indexes; raise `bad message` if the file has none there."""
