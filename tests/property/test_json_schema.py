@@ -1,5 +1,6 @@
 """JSON under JSON Schemas made at random: what is read is what was written, and no bytes do harm."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -69,12 +70,12 @@ def codec_for(document: Any) -> JsonSchemaCodec:
 
 def is_valid(codec: JsonSchemaCodec, body: bytes) -> bool:
     """Return whether a codec takes a body; every way in has to agree, and to keep the bytes."""
-    ways = (
+    ways: tuple[Callable[[], bytes], ...] = (
         lambda: codec.read(Payload(body), Schema(JSON_SCHEMA, "{}")),
         lambda: codec.write(body),
         lambda: codec.completed(body),
     )
-    found = set()
+    found: set[bool | str] = set()
     for way in ways:
         try:
             found.add(way() == body)
