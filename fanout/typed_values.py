@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 from fanout.message import OutputMessage
 from sowline.codecs.codec import codec_of
 from sowline.codecs.framing import Framing, frame, read_frame
-from sowline.codecs.schema import AVRO, Payload, Schema
+from sowline.codecs.schema import AVRO, Schema
 from sowline.config.topics import FanoutDefinition, TopicDefinition
 from sowline.config.typed_message import TypedDelta
 from sowline.errors import SowlineError
@@ -56,17 +56,16 @@ class TypedValues(NamedTuple):
     def _framed(self, data: bytes) -> bytes:
         if self.schema_id is None:
             return data
-        return frame(self.framing, self.schema.type, self.schema_id, data)
+        indexes, message = codec_of(self.schema).message_type
+        return frame(self.framing, self.schema.type, self.schema_id, data, indexes, message)
 
     def read(self, message: OutputMessage) -> OutputMessage:
         """Return a message that was written earlier, with its value as JSON.
 
         Raise RegistryAway, or the reason why the value can't be read.
         """
-        schema_id, payload, _ = read_frame(self.framing, self.schema.type, message.value)
+        schema_id, payload = read_frame(self.framing, self.schema.type, message.value)
         codec, writer = codec_of(self.schema), self._writer(schema_id)
-        if writer == self.schema:
-            payload = Payload(payload.data)
         if message.delta:
             value = codec.read_delta(payload, writer, message.fields or None)
         else:
