@@ -28,6 +28,9 @@ AVRO_SCHEMA: Final = json.dumps(
 PROTOBUF_SCHEMA: Final = """
 syntax = "proto3";
 package shop;
+message Line {
+  string sku = 1;
+}
 message Order {
   int64 id = 1;
   string day = 2;
@@ -58,6 +61,8 @@ SCHEMA_ID: Final = 7
 def typed(type: str, name: str = "orders", **given: Any) -> dict[str, Any]:
     """Return the definition of a topic of orders in a message type."""
     pinned = {"text": SCHEMAS[type], "id": SCHEMA_ID, "subject": f"{name}-value"}
+    if type == "protobuf":
+        pinned["message"] = "shop.Order"
     return {"name": name, "key": ["/id"], "message_type": type, "reader_schema": pinned, **given}
 
 
