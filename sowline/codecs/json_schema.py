@@ -16,6 +16,7 @@ import jsonschema_rs
 import msgspec
 import orjson
 
+from sowline.codecs.codec import NO_MESSAGE_TYPE
 from sowline.codecs.schema import Payload, Schema
 from sowline.errors import SowlineError
 from sowline.model.body import read_object
@@ -97,6 +98,8 @@ Paths = dict[str, "Paths | None"]
 
 class JsonSchemaCodec:
     """Checks JSON under a JSON Schema."""
+
+    message_type = NO_MESSAGE_TYPE
 
     def __init__(self, reader: Schema) -> None:
         """Compile a schema; raise `bad schema` if it is not valid, or not one of objects."""

@@ -1,7 +1,8 @@
 """Resolves a writer schema against a reader schema: plain values of the one become canonical JSON of the other.
 
 The rules are those of Avro's specification. Where it leaves a choice: a reader's union takes the branch of the same
-kind and full name, else the first that the writer's type resolves to. Two different logical types do not resolve.
+kind and full name, else the first of the same name, else the first that the writer's type resolves to. Two different
+logical types do not resolve. The names of records do not count in a delta.
 """
 
 from collections.abc import Callable
@@ -130,7 +131,7 @@ class _Resolver:
         return Part(_tagged([part.convert for part in parts], null), is_late)
 
     def _to_union(self, writer: AvroType, reader: AvroType) -> Part:
-        branches = sorted(reader.branches, key=lambda branch: not _is_same(writer.itself, branch.itself))
+        branches = sorted(reader.branches, key=lambda branch: _distance(writer.itself, branch.itself))
         refusals: list[Misfit] = []
         for branch in branches:
             try:
@@ -141,10 +142,9 @@ class _Resolver:
         raise next((misfit for misfit in refusals if misfit.steps), _incompatible(writer, reader))
 
     def _check_names(self, writer: AvroType, reader: AvroType) -> None:
-        names = {reader.name, *reader.aliases}
-        if writer.name in names or _unqualified(writer.name) in map(_unqualified, names):
-            return
-        raise _incompatible(writer, reader)
+        # A delta's record need not be called like the record that it changes: both may be classes of one program.
+        if not reader.is_delta and not _have_one_name(writer, reader):
+            raise _incompatible(writer, reader)
 
     # leaves
 
@@ -318,8 +318,15 @@ class _Refusal:
         raise misfit
 
 
-def _is_same(writer: AvroType, branch: AvroType) -> bool:
-    return writer.kind == branch.kind and writer.name == branch.name
+def _distance(writer: AvroType, branch: AvroType) -> int:
+    """Return how little two types have in common, so that a union's branches can be tried in that order."""
+    if writer.kind != branch.kind:
+        return 3
+    return 0 if writer.name == branch.name else 1 if _have_one_name(writer, branch) else 2
+
+
+def _have_one_name(writer: AvroType, reader: AvroType) -> bool:
+    return _unqualified(writer.name) in map(_unqualified, (reader.name, *reader.aliases))
 
 
 def _unqualified(name: str) -> str:
