@@ -1,4 +1,4 @@
-"""Fanouts whose schema a registry has: it is registered if it is not there, and waited for if the registry is away."""
+"""Fanouts whose schema a registry has: registered if it is not there, waited for if the registry is away."""
 
 import uuid
 from contextlib import closing
