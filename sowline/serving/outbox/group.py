@@ -1,6 +1,7 @@
 """Sends groups: `group_begin`, records in batches, `group_end`, and the acknowledgements of the command."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from sowline.protocol.request import Request
@@ -54,6 +55,9 @@ class TimelineGroup(Protocol):
         """The SOW key of the document."""
 
 
+NATIVE_BATCH_MAX = 100
+"""Records to convert to their topic's message type at once; other tasks run in between."""
+
 Mark = Literal["reset", "replace"] | None
 """The kind of a group: for a client that holds records, `reset` has all records, `replace` those that it lacks.
 None is for a client that holds none."""
@@ -64,7 +68,10 @@ async def send_group(outbox: Outbox, request: Request, query: QueryAnswer, mark:
     async with outbox.group():
         _begin(outbox, request, query.bookmark, mark, query.result)
         async for portion in query.records():
-            _put_batches(outbox, request, portion)
+            if outbox.is_native:
+                await _put_native_batches(outbox, request, portion)
+            else:
+                _put_batches(outbox, request, portion)
             await outbox.wait_drained()
         _end(outbox, request, query.bookmark, query.result)
 
@@ -142,13 +149,22 @@ def _begin(outbox: Outbox, request: Request, bookmark: str, mark: Mark, result: 
 
 
 def _put_batches(outbox: Outbox, request: Request, portion: RecordPortion) -> None:
+    for batch in _batches(request, portion, request.batch_size):
+        outbox.put_in_group(batch)
+
+
+async def _put_native_batches(outbox: Outbox, request: Request, portion: RecordPortion) -> None:
+    for batch in _batches(request, portion, min(request.batch_size, NATIVE_BATCH_MAX)):
+        outbox.put_in_group(batch)
+        await asyncio.sleep(0)
+
+
+def _batches(request: Request, portion: RecordPortion, size: int) -> Iterator[bytes]:
     topic, records, ordering = portion
-    for start in range(0, len(records), request.batch_size):
-        batch = slice(start, start + request.batch_size)
-        outbox.put_in_group(
-            sow_batch(
-                request.id_of_query, topic, records[batch], None if ordering is None else ordering[batch]
-            )
+    for start in range(0, len(records), size):
+        batch = slice(start, start + size)
+        yield sow_batch(
+            request.id_of_query, topic, records[batch], None if ordering is None else ordering[batch]
         )
 
 

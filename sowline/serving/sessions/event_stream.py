@@ -83,8 +83,13 @@ def command_of(topic: str, given: QueryParams, last_event_id: str) -> bytes:
     command = fields.setdefault("command", COMMANDS[0])
     if command not in COMMANDS:
         raise SowlineError("bad request", f"expected command={'|'.join(COMMANDS)}, got {command[:100]!r}")
-    if parse_options(given.get("options", "")).pause:
+    options = parse_options(given.get("options", ""))
+    if options.pause:
         raise SowlineError("invalid options", "expected no pause: an event stream can't be resumed")
+    if options.is_native:
+        raise SowlineError(
+            "invalid options", "expected no format=native: an event stream is text; use a WebSocket"
+        )
     metadata = {"topic": topic, "command_id": "1", "ack_type": "processed,completed"}
     return orjson.dumps(fields | metadata)
 
