@@ -138,11 +138,12 @@ class Materializer:
         )
 
     def not_ready(self) -> str | None:
-        """Return the reason: Kafka is away, the disk is full or used by another process, or partitions are stopped or
-        opening.
+        """Return the reason: Kafka is away, the disk is full or used by another process, or partitions are stopped,
+        opening, or waiting for schemas.
         """
-        stopped = self._statistics().stopped if self._worker else {}
-        whys = [f"{topic} [{partition}]: {why}" for (topic, partition), why in stopped.items()]
+        now = self._statistics() if self._worker else None
+        halted = {} if now is None else {**now.stopped, **now.waiting}
+        whys = [f"{topic} [{partition}]: {why}" for (topic, partition), why in halted.items()]
         waits = self._disk_full or self._in_use or self._few_descriptors
         return waits or "; ".join(whys) or self.kafka_health.lost() or self._opening()
 
@@ -210,6 +211,11 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
     yield _by_core(now.cores)
     yield panic_metric()
     yield GaugeMetricFamily("sowline_partitions_stopped", "Partitions that stopped", value=len(now.stopped))
+    yield GaugeMetricFamily(
+        "sowline_partitions_awaiting_schemas",
+        "Partitions that wait for the schema registry",
+        value=len(now.waiting),
+    )
     yield GaugeMetricFamily(
         "sowline_standby_copies", "Warm copies of partitions that other workers own", value=now.standby.warm
     )

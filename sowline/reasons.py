@@ -101,6 +101,13 @@ REASONS = (
         "Update the client, or remove what changes its messages.",
     ),
     Reason(
+        "bad message",
+        "schema 7 of orders-value: expected a string at /customer/name, got 9 bytes of which 3 are left",
+        "The bytes of a message are not what its schema describes, or its frame is missing.",
+        "Correct the producer: its serializer, its schema or the topic that it writes to. See "
+        "[message types](message-types.md).",
+    ),
+    Reason(
         "bad path",
         "expected a path like /order/qty, /legs[0] or [/any name], got '/order//qty' (wrong from column 7)",
         "A path to a field does not parse.",
@@ -127,6 +134,12 @@ REASONS = (
         "Correct the row at its source, and run the pipeline on it again.",
     ),
     Reason(
+        "bad schema",
+        'expected a schema of a record, got "string"',
+        "A schema can't be read, or does not describe records.",
+        "Correct the schema, or what it refers to.",
+    ),
+    Reason(
         "bad topic",
         "Kafka topic orders has 2 partitions; its definition says 4. Add partitions",
         "A Kafka topic can't be created, or its settings or partitions can't serve.",
@@ -139,21 +152,6 @@ REASONS = (
         " command is on the log, but was not applied within 30 s.",
         "Nothing is lost. Retry a read. Do not repeat a write: it will be applied. If it lasts, check that a"
         " materializer runs, and how far it is behind: [runbooks](runbooks.md).",
-    ),
-    Reason(
-        "shard unavailable",
-        "no query service answers for these partitions now: orders 0, 2. Retry later, or start their shards",
-        "A [gateway](deploy.md#shards-and-gateways) found no query service for partitions that the request needs, or"
-        " lost one while it answered.",
-        "Retry. If it lasts, look at `nodes` in the gateway's `/status`: it shows which query services answer.",
-    ),
-    Reason(
-        "stale",
-        "expected a state of at most 0.5 s behind the log, but it is 12.340 s behind; retry later, or allow more",
-        "The service's state is further behind the log than the read allows with `max_staleness`, or how far is not"
-        " known.",
-        "Retry, allow more, or omit `max_staleness`. If it lasts, find out what is behind: [SowlineAnswersOld]"
-        "(runbooks.md#sowlineanswersold).",
     ),
     Reason(
         "bookmark_expired",
@@ -245,6 +243,19 @@ REASONS = (
         " history",
         "The topic no longer keeps its [history](history.md) for that time.",
         "Ask for a time from the one on that the message names.",
+    ),
+    Reason(
+        "incompatible schema",
+        "schema 7 of orders-value: expected an int at /qty, got a string",
+        "The reader schema of the topic can't read what was written with this schema.",
+        "Register only schemas that the reader schema can read, or change the reader schema first: "
+        "[schemas that change](message-types.md#schemas-that-change).",
+    ),
+    Reason(
+        "incomplete record",
+        "expected /customer, which has no default, got a delta for a new record without it",
+        "A delta has made a record that lacks a field which its schema requires.",
+        "Publish the whole record first, or give the field a default in the schema.",
     ),
     Reason(
         "internal",
@@ -387,6 +398,12 @@ REASONS = (
         "Name the directory of a backup.",
     ),
     Reason(
+        "no client",
+        "expected the id of a connected client, got 17",
+        "No client with this id is connected to this query service.",
+        "Read the ids from `GET /v1/clients`; a client that reconnects has another one.",
+    ),
+    Reason(
         "no descriptors",
         "expected more descriptors: too many open files. Raise the limit (ulimit -n)",
         "An operator's command needs to open more files than the process may.",
@@ -423,12 +440,6 @@ REASONS = (
         "the local Kafka broker did not start; its messages are above",
         "The local broker did not start, or the given Kafka does not answer.",
         "Check the address, and the messages of the broker above.",
-    ),
-    Reason(
-        "no client",
-        "expected the id of a connected client, got 17",
-        "No client with this id is connected to this query service.",
-        "Read the ids from `GET /v1/clients`; a client that reconnects has another one.",
     ),
     Reason(
         "no port",
@@ -484,6 +495,12 @@ REASONS = (
         "topic orders is still being loaded; retry shortly",
         "The service still loads the topic, or Kafka did not deliver a timeline in time.",
         "Retry after a moment. `/readyz` says what the service waits for.",
+    ),
+    Reason(
+        "not registered",
+        "expected to register a schema under fanout.late-value, but the registry answered 409: incompatible",
+        "The schema registry refuses a schema.",
+        "Register the schema by hand, or change the subject's compatibility level in the registry.",
     ),
     Reason(
         "not started",
@@ -547,6 +564,12 @@ REASONS = (
         "Name one topic instead of a pattern.",
     ),
     Reason(
+        "registry away",
+        "expected a schema registry to answer, but: connection refused",
+        "The schema registry gave no definite answer. What needs it waits, and nothing is lost.",
+        "Start the registry, or correct `SOWLINE_REGISTRY`. The service continues by itself.",
+    ),
+    Reason(
         "replaced",
         "subscription 's1' was replaced before this command began",
         "Another command replaced the subscription before this one began.",
@@ -577,6 +600,29 @@ REASONS = (
         "this user's rights have changed; open a new connection",
         "The connection would get another user or other rights.",
         "Open a new connection.",
+    ),
+    Reason(
+        "schema missing",
+        "expected schema 7 in orders.schemas [0]: the owner of the partition has not applied the "
+        "messages that name it",
+        "`<log>.schemas` lacks a schema that is needed to read the log or the state.",
+        "Let the materializer apply the log, or name the schema that the state was made with as the "
+        "`reader_schema`.",
+    ),
+    Reason(
+        "shard unavailable",
+        "no query service answers for these partitions now: orders 0, 2. Retry later, or start their shards",
+        "A [gateway](deploy.md#shards-and-gateways) found no query service for partitions that the request needs, or"
+        " lost one while it answered.",
+        "Retry. If it lasts, look at `nodes` in the gateway's `/status`: it shows which query services answer.",
+    ),
+    Reason(
+        "stale",
+        "expected a state of at most 0.5 s behind the log, but it is 12.340 s behind; retry later, or allow more",
+        "The service's state is further behind the log than the read allows with `max_staleness`, or how far is not"
+        " known.",
+        "Retry, allow more, or omit `max_staleness`. If it lasts, find out what is behind: [SowlineAnswersOld]"
+        "(runbooks.md#sowlineanswersold).",
     ),
     Reason(
         "state damaged",
@@ -648,6 +694,12 @@ REASONS = (
         "The state, change or backup has a [format](operate.md#the-stored-format) that this version does not"
         " know.",
         "Run the version that wrote it, or a newer one. Nothing was changed.",
+    ),
+    Reason(
+        "unknown schema",
+        "schema 7: expected a schema that the registry has: register it before messages name it",
+        "A message names a schema that the registry did not have when the message was applied.",
+        "Register schemas before messages name them. Publish the messages again under the schema's new id.",
     ),
     Reason(
         "workers active",

@@ -46,6 +46,8 @@ def record_fields(key: bytes, record: Record) -> dict[str, Any]:
         "numbers": dict(sorted((record.numbers or {}).items())) or None,
         "correlation": record.correlation,
     }
+    if record.schema_id is not None:
+        fields["schema_id"] = record.schema_id
     if record.writes is not None:
         fields["writes"] = msgspec.to_builtins(record.writes)
     return fields if record.body is None else fields | {"data": orjson.Fragment(record.body)}

@@ -189,6 +189,7 @@ class Applier:
             op=PUBLISH,
             time=state.time,
             correlation=command.correlation,
+            schema_id=state.schema_id,
             origin=first_position(command),
         )
         state.add_change(change)

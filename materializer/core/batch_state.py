@@ -34,6 +34,7 @@ class BatchState:
     """Position, log time, limits and counts behind the last log record. The parts of an `Applier` share it.
 
     `index` numbers the changes of the current log record, `resumed` says that the state holds its first ones already.
+    `schema_id` is what the message that was read last names.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class BatchState:
         "position",
         "records",
         "resumed",
+        "schema_id",
         "step",
         "time",
     )
@@ -81,6 +83,7 @@ class BatchState:
         self.offset = -1
         self.index = 0
         self.resumed = False
+        self.schema_id: int | None = None
         self.has_unreported_news = False
         self._unreported: Checkpoint | None = None
 
@@ -180,9 +183,9 @@ class BatchState:
             return record
         value = record.value or b""
         if command.command == DELTA_PUBLISH:
-            body = bodies.read_delta(value, reader, command.fields)
+            body, self.schema_id = bodies.read_delta(value, reader, command.fields)
         else:
-            body = bodies.read(value, reader)
+            body, self.schema_id = bodies.read(value, reader)
         return LogRecord(record.offset, record.time, record.key, body, record.headers)
 
     def upgraded(self, body: bytes) -> bytes:

@@ -24,7 +24,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     A `body` of None is a deleted record. It is kept for its `numbers`, so that repeats are still recognized. A
     deleted document is kept permanently, for the metadata of its `writes`. `position` is that of the last update,
-    `time` the log time of that update in ms.
+    `time` the log time of that update in ms. `schema_id` is the schema that its message named.
     """
 
     body: bytes | None
@@ -35,6 +35,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     numbers: Numbers | None = None
     correlation: str | None = None
     writes: Writes | None = None
+    schema_id: int | None = None
 
     @property
     def is_forgettable(self) -> bool:
@@ -45,7 +46,9 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 def encode_record(record: Record) -> bytes:
     """Return the record's bytes in the store: a fixed header, key text, the rare fields as JSON, the body."""
     rare = b""
-    if record.writes is not None:
+    if record.schema_id is not None:
+        rare = _encode([record.numbers, record.correlation, record.writes, record.schema_id])
+    elif record.writes is not None:
         rare = _encode([record.numbers, record.correlation, record.writes])
     elif record.numbers is not None or record.correlation is not None:
         rare = orjson.dumps([record.numbers, record.correlation])
@@ -65,8 +68,8 @@ def decode_record(data: bytes) -> Record:
         body_at = rare_at + rare_bytes
         if kind not in (_LIVE, _DELETED) or body_at > len(data):
             raise ValueError("neither a live nor a deleted one, or cut off")
-        numbers, correlation, writes = (
-            _decoded_rare(data[rare_at:body_at]) if rare_bytes else (None, None, None)
+        numbers, correlation, writes, schema_id = (
+            _decoded_rare(data[rare_at:body_at]) if rare_bytes else (None, None, None, None)
         )
         return Record(
             body=data[body_at:] if kind == _LIVE else None,
@@ -77,17 +80,18 @@ def decode_record(data: bytes) -> Record:
             numbers=numbers,
             correlation=correlation,
             writes=writes,
+            schema_id=schema_id,
         )
     except (error, ValueError, TypeError, AttributeError) as wrong:
         raise StoreDamaged(f"expected a record, got {data[:60]!r}: {wrong}") from wrong
 
 
-def _decoded_rare(data: bytes) -> tuple[Numbers | None, str | None, Writes | None]:
+def _decoded_rare(data: bytes) -> tuple[Numbers | None, str | None, Writes | None, int | None]:
     numbers, correlation, *more = orjson.loads(data)
     if numbers is not None:
         numbers = {name: (n, m, at) for name, (n, m, at) in numbers.items()}
-    writes = msgspec.convert(more[0], Writes) if more else None
-    return numbers, correlation, writes
+    writes = msgspec.convert(more[0], Writes) if more and more[0] is not None else None
+    return numbers, correlation, writes, more[1] if len(more) > 1 else None
 
 
 def due_time(data: bytes | None) -> int | None:

@@ -67,6 +67,7 @@ class RecordWriter:
             expires=state.limits.due(state.time, command.expiration),
             correlation=command.correlation,
             numbers=self._deduplication.numbers_after(current, command),
+            schema_id=state.schema_id,
             origin=None if command.origin is None else command.origin.source,
         )
         state.add_change(change)
@@ -78,6 +79,7 @@ class RecordWriter:
             expires=change.expires,
             numbers=change.numbers,
             correlation=command.correlation,
+            schema_id=change.schema_id,
         )
         state.records.put(target.sow_key, record)
         if previous is None:

@@ -182,6 +182,7 @@ def record_of(definition: TopicDefinition, change: Change, held: Record | None) 
             numbers=change.numbers,
             correlation=change.correlation,
             writes=change.writes,
+            schema_id=change.schema_id,
         )
     if not change.numbers and change.writes is None:
         return None

@@ -299,6 +299,7 @@ class Partition:
             expires=record.expires,
             correlation=record.correlation,
             numbers=record.numbers,
+            schema_id=record.schema_id,
             key_text=record.key_text if record.body is None or record.writes is not None else None,
             emitted_in=era if era != record.position.era else None,
             writes=record.writes,

@@ -21,6 +21,8 @@ pub struct About<'a> {
     pub correlation: Option<&'a [u8]>,
     /// The publishers' numbers as a JSON object; empty if there are none.
     pub numbers: &'a [u8],
+    /// The schema that the message named, in a topic whose message type has schemas.
+    pub schema_id: Option<i64>,
 }
 
 struct Reader<'a> {
@@ -136,6 +138,7 @@ pub fn about(text: &[u8]) -> Option<About<'_>> {
         expires: NEVER,
         correlation: None,
         numbers: b"",
+        schema_id: None,
     };
     if reader.take(b",\"era\":").is_some() {
         found.position.0 = reader.small()?;
@@ -149,6 +152,9 @@ pub fn about(text: &[u8]) -> Option<About<'_>> {
     }
     if reader.take(b",\"numbers\":").is_some() {
         found.numbers = reader.numbers()?;
+    }
+    if reader.take(b",\"schema_id\":").is_some() {
+        found.schema_id = Some(reader.whole()?);
     }
     reader.take(b"}")?;
     (reader.at == text.len()).then_some(found)

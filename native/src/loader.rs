@@ -291,6 +291,7 @@ impl Loader {
             };
             if about.position.0 != era
                 || about.position.2 != 0
+                || about.schema_id.is_some()
                 || std::str::from_utf8(message.value).is_err()
                 || fields(message.value, &mut given).is_none()
             {

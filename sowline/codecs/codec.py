@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, Payload, Schema, SchemaType
 from sowline.errors import SowlineError
@@ -18,6 +18,16 @@ _MODULES: Final = {
 }
 
 
+class MessageType(NamedTuple):
+    """A Protobuf message in its schema: the path of indexes to it, and its name without the package."""
+
+    indexes: tuple[int, ...]
+    name: str
+
+
+NO_MESSAGE_TYPE: Final = MessageType((0,), "")
+
+
 class Codec(Protocol):
     """Converts bodies between the bytes of a message and canonical JSON, under one reader schema. Pure.
 
@@ -25,6 +35,10 @@ class Codec(Protocol):
     method raises SowlineError: `bad message` if the bytes or the JSON are not what the schema describes,
     `incompatible schema` if the reader schema can't read the writer's.
     """
+
+    @property
+    def message_type(self) -> MessageType:
+        """The Protobuf type of a record, for frames; of other message types, `NO_MESSAGE_TYPE`."""
 
     def read(self, payload: Payload, writer: Schema) -> bytes:
         """Return the canonical JSON of a whole record."""

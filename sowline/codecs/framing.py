@@ -18,14 +18,10 @@ _NAME_TAG: Final = b"\x0a"
 
 
 class Frame(NamedTuple):
-    """What a message's bytes say: the schema's id (None without a frame), and the message itself.
-
-    `message` is the name of the Protobuf message, without its package, in Apicurio's format; otherwise empty.
-    """
+    """What a message's bytes say: the schema's id (None without a frame), and the message itself."""
 
     schema_id: int | None
     payload: Payload
-    message: str = ""
 
 
 def read_frame(framing: Framing, type: SchemaType, value: bytes) -> Frame:
@@ -44,7 +40,7 @@ def read_frame(framing: Framing, type: SchemaType, value: bytes) -> Frame:
         return Frame(schema_id, Payload(value[size:]))
     if framing == "apicurio":
         name, at = _read_name(value, size)
-        return Frame(schema_id, Payload(value[at:]), name)
+        return Frame(schema_id, Payload(value[at:], message=name))
     indexes, at = _read_indexes(value, size)
     return Frame(schema_id, Payload(value[at:], indexes))
 

@@ -37,10 +37,12 @@ class Schema:
 
 @dataclass(frozen=True)
 class Payload:
-    """A message without its frame: `indexes` are Protobuf's message indexes, the path to a message of the schema.
+    """A message without its frame, and what the frame says about its Protobuf type.
 
-    Without a frame there are none, and a message is one of `Schema.message`.
+    Confluent's has `indexes`, the path to a message of the schema. Apicurio's has the name of the `message` without
+    its package. With neither, the type is `Schema.message`.
     """
 
     data: bytes
     indexes: tuple[int, ...] | None = None
+    message: str = ""

@@ -1,12 +1,20 @@
 """The bodies of a topic whose message type has schemas: from the bytes on the log to canonical JSON. Pure."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from sowline.codecs.codec import Codec, codec_of
 from sowline.codecs.framing import Framing, read_frame
 from sowline.codecs.resolutions import Resolutions
 from sowline.codecs.schema import Schema, SchemaType
 from sowline.errors import SowlineError
+
+
+class ReadBody(NamedTuple):
+    """A body as canonical JSON, and the schema id that its message names; None if messages name none."""
+
+    body: bytes
+    schema_id: int | None
 
 
 class TypedBodies:
@@ -35,24 +43,26 @@ class TypedBodies:
         except SowlineError:
             return None
 
-    def read(self, value: bytes, reader: str) -> bytes:
-        """Return the canonical JSON of a whole record.
+    def read(self, value: bytes, reader: str) -> ReadBody:
+        """Return a whole record.
 
         Raise `bad message`, `unknown schema` or `incompatible schema` if the message can't be read.
         """
-        schema_id, payload, _ = read_frame(self._framing, self._type, value)
+        schema_id, payload = read_frame(self._framing, self._type, value)
         try:
-            return self.codec(reader).read(payload, self._writer(schema_id, reader))
+            body = self.codec(reader).read(payload, self._writer(schema_id, reader))
         except SowlineError as error:
             raise self._naming(schema_id, error) from error
+        return ReadBody(body, schema_id)
 
-    def read_delta(self, value: bytes, reader: str, fields: Sequence[str] | None) -> bytes:
-        """Return the canonical JSON of what a delta changes: `fields`, or what the message itself shows."""
-        schema_id, payload, _ = read_frame(self._framing, self._type, value)
+    def read_delta(self, value: bytes, reader: str, fields: Sequence[str] | None) -> ReadBody:
+        """Return what a delta changes: `fields`, or what the message itself shows."""
+        schema_id, payload = read_frame(self._framing, self._type, value)
         try:
-            return self.codec(reader).read_delta(payload, self._writer(schema_id, reader), fields)
+            body = self.codec(reader).read_delta(payload, self._writer(schema_id, reader), fields)
         except SowlineError as error:
             raise self._naming(schema_id, error) from error
+        return ReadBody(body, schema_id)
 
     def _naming(self, schema_id: int | None, error: SowlineError) -> SowlineError:
         """Return an error whose sentence also has the schema that the message names, and its subject."""

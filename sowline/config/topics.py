@@ -495,6 +495,22 @@ class Topics(_TopicsModel):
     topics: tuple[TopicDefinition, ...] = Field(min_length=1)
     fanouts: tuple[FanoutDefinition, ...] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _one_name_for_each_type(cls, given: Any) -> Any:
+        """Add the message type to the name of a topic if one of another type before it has that name."""
+        if not isinstance(given, dict) or not isinstance(given.get("topics"), list):
+            return given
+        first: dict[Any, Any] = {}
+        topics = []
+        for topic in given["topics"]:
+            if isinstance(topic, dict) and isinstance(topic.get("name"), str):
+                type = topic.get("message_type", JSON)
+                if first.setdefault(topic["name"], type) != type:
+                    topic = {**topic, "name": f"{topic['name']}.{type}"}
+            topics.append(topic)
+        return {**given, "topics": topics}
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         _refuse_twice("topic", [topic.name for topic in self.topics])

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from sowline.codecs.codec import Codec
 from sowline.codecs.framing import frame
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
@@ -20,7 +21,7 @@ def typed_message(definition: TopicDefinition, body: bytes) -> bytes:
     Raise `bad message` if the reader schema has no such record.
     """
     codec = definition.codec
-    return body if codec is None else _framed(definition, codec.write(body))
+    return body if codec is None else _framed(definition, codec, codec.write(body))
 
 
 def typed_delta(definition: TopicDefinition, body: bytes) -> TypedDelta:
@@ -32,10 +33,10 @@ def typed_delta(definition: TopicDefinition, body: bytes) -> TypedDelta:
     if codec is None:
         return TypedDelta(body)
     data, fields = codec.write_delta(body)
-    return TypedDelta(_framed(definition, data), fields)
+    return TypedDelta(_framed(definition, codec, data), fields)
 
 
-def _framed(definition: TopicDefinition, data: bytes) -> bytes:
+def _framed(definition: TopicDefinition, codec: Codec, data: bytes) -> bytes:
     pinned, reader = definition.reader_schema, definition.reader
     assert pinned is not None, "only message types with schemas have a codec"
     assert reader is not None, "it is the pinned schema"
@@ -47,4 +48,5 @@ def _framed(definition: TopicDefinition, data: bytes) -> bytes:
             f"expected the id of the reader_schema of topic {definition.name}, with which Sowline frames the messages"
             " that it writes, got none: add its id in the registry, or set framing: none",
         )
-    return frame(definition.framing, reader.type, pinned.id, data)
+    indexes, message = codec.message_type
+    return frame(definition.framing, reader.type, pinned.id, data, indexes, message)

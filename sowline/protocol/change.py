@@ -83,6 +83,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
       from.
     - `writes`, `writes_before`: the metadata of a document's writes after and before the change.
     - `text`: the delta, if the write to a document was one.
+    - `schema_id`: the schema that the message named, in a topic whose message type has schemas.
     - `traceparent`: the trace context that is passed on with the change; not part of the record.
     """
 
@@ -98,6 +99,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     expires: int | None = None
     correlation: str | None = None
     numbers: Numbers | None = None
+    schema_id: int | None = None
     origin: Origin | None = None
     outcome: str | None = None
     key_text: str | None = None
@@ -170,6 +172,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
             self.numbers is None
             and self.correlation is None
             and self.expires is None
+            and self.schema_id is None
             and self.outcome is None
             and self.reason is None
             and self.origin is None
@@ -186,7 +189,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
             rare["era"] = self.position.era
         if not self.last:
             rare["last"] = False
-        for name in ("reason", "expires", "correlation", "numbers", "outcome", "key_text", "emitted_in"):
+        for name in _RARE:
             value = getattr(self, name)
             if value is not None:
                 rare[name] = value
@@ -200,6 +203,9 @@ class Change(msgspec.Struct, frozen=True, gc=False):
         if delta is not None and delta.removed:
             rare["removed"] = delta.removed
         return "," + orjson.dumps(rare)[1:-1].decode() if rare else ""
+
+
+_RARE = ("reason", "expires", "correlation", "numbers", "schema_id", "outcome", "key_text", "emitted_in")
 
 
 def fit_header(removed: tuple[str, ...]) -> bool:
@@ -334,6 +340,7 @@ class _About(msgspec.Struct, gc=False):
     expires: int | None = None
     correlation: str | None = None
     numbers: dict[str, tuple[int, int, int]] | None = None
+    schema_id: int | None = None
     origin: str | None = None
     outcome: str | None = None
     key_text: str | None = None
@@ -363,6 +370,7 @@ def _read_change(key: bytes, value: bytes | None, previous: bytes | None, about:
         about.expires,
         about.correlation,
         about.numbers,
+        about.schema_id,
         None if origin is None else Origin(*(int(part) for part in origin.split("@"))),
         about.outcome,
         about.key_text,

@@ -58,6 +58,7 @@ def random_change(chance: random.Random, change: Change) -> Change:
         named["correlation"] = chance.choice((None, None, "c", 'q"', "é"))
         if change.op == "publish":
             named["op"] = chance.choice(("publish", "delta_publish"))
+    named["schema_id"] = chance.choice((None, None, 7))
     named["numbers"] = chance.choice((None, {"p": (1, 0, 5)}, {"p": (1, 0, 5), 'q"': (2**40, 1, 6)}))
     named["time"] = chance.choice((7, 8, 100))
     return replace(change, **named)
@@ -194,6 +195,8 @@ HEADER_TEXTS = st.builds(
                 ',"numbers":{"p":[1,0,5],"p":[2,3,4]}',
                 ',"numbers":{}',
                 ',"numbers":{"p":[1,0]}',
+                ',"schema_id":7',
+                ',"schema_id":-7',
                 ',"emitted_in":3',
                 " ",
             ]

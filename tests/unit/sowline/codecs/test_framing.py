@@ -52,7 +52,7 @@ def test_apicurio() -> None:
     assert read_frame("apicurio", AVRO, head + b"abc") == Frame(258, Payload(b"abc"))
     assert frame("apicurio", AVRO, 258, b"abc") == head + b"abc"
     named = head + bytes.fromhex("070a05") + b"Order" + b"abc"
-    assert read_frame("apicurio", PROTOBUF, named) == Frame(258, Payload(b"abc"), "Order")
+    assert read_frame("apicurio", PROTOBUF, named) == Frame(258, Payload(b"abc", message="Order"))
     assert frame("apicurio", PROTOBUF, 258, b"abc", message="Order") == named
     assert read_frame("apicurio", PROTOBUF, head + b"\0abc") == Frame(258, Payload(b"abc"))
 
@@ -129,7 +129,7 @@ def test_round_trip(
     assert found.payload.data == data
     assert found.schema_id == (None if framing == "none" else schema_id)
     assert found.payload.indexes == (indexes if (framing, type) == ("confluent", PROTOBUF) else None)
-    assert found.message == (name if (framing, type) == ("apicurio", PROTOBUF) else "")
+    assert found.payload.message == (name if (framing, type) == ("apicurio", PROTOBUF) else "")
 
 
 @given(FRAMINGS, TYPES, st.binary(max_size=40) | st.binary(max_size=40).map(lambda rest: b"\0" * 5 + rest))

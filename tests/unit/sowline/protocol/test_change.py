@@ -39,6 +39,7 @@ changes = st.builds(
     st.none() | st.integers(0, 2**53),
     texts,
     st.none() | st.dictionaries(st.text(max_size=3), st.tuples(*[st.integers(0, 2**53)] * 3), max_size=3),
+    st.none() | st.integers(0, 2**62),
     st.none() | st.builds(Origin, st.integers(0, 99), st.integers(0, 2**53)),
     texts,
     texts,

@@ -1,0 +1,170 @@
+"""The codec of Avro messages under one reader schema."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, lru_cache, partial
+from typing import Any, Final
+
+from sowline.codecs.avro.deep_json import json_bytes
+from sowline.codecs.avro.defaults import Defaults
+from sowline.codecs.avro.delta import delta_type, fields_at, kept, paths_of
+from sowline.codecs.avro.description import described
+from sowline.codecs.avro.encoding import Encoder
+from sowline.codecs.avro.misfit import Misfit
+from sowline.codecs.avro.normal_form import Normalizer, Rules
+from sowline.codecs.avro.resolution import check_resolves, resolved
+from sowline.codecs.avro.steps import Convert, run
+from sowline.codecs.avro.types import AvroTypes, load_types
+from sowline.codecs.avro.wire import WireReader, records_below
+from sowline.codecs.codec import NO_MESSAGE_TYPE
+from sowline.codecs.schema import Payload, Schema
+from sowline.errors import SowlineError
+from sowline.model.body import read_object
+from sowline.model.nesting import check_nesting
+
+WRITERS_MAX: Final = 1000
+"""The number of writer schemas whose compiled forms are kept, for each reader schema."""
+
+_DECODERS_MAX: Final = 1000
+_Json = dict[str, Any]
+_Read = Callable[[bytes], _Json]
+
+
+class AvroCodec:
+    """Converts between Avro's binary encoding and canonical JSON. It implements `Codec`."""
+
+    message_type = NO_MESSAGE_TYPE
+
+    def __init__(self, reader: Schema) -> None:
+        self._root = load_types(reader).root
+        self._defaults = Defaults()
+        with _errors():
+            for record in records_below(self._root):
+                for field in record.fields:
+                    if field.has_default:
+                        self._defaults.of(field)
+        keep = lru_cache(WRITERS_MAX)
+        self._reader = keep(self._compiled_reader)
+        self._delta_reader = keep(self._compiled_delta_reader)
+
+    def read(self, payload: Payload, writer: Schema) -> bytes:
+        """Return the canonical JSON of a whole record."""
+        return _json_of(self._reader(writer)(payload.data))
+
+    def read_delta(self, payload: Payload, writer: Schema, fields: Sequence[str] | None) -> bytes:
+        """Return the canonical JSON of the fields that a delta changes.
+
+        Without `fields`, the writer schema is a delta schema: it may lack fields of the reader, in records at any
+        depth, and a field whose value is null is absent. With `fields`, the message is a whole record. Raise
+        `bad header` for a path that the reader schema does not have.
+        """
+        if fields is None:
+            return _json_of(self._delta_reader(writer)(payload.data))
+        tree = fields_at(self._root, fields)
+        return _json_of(kept(self._reader(writer)(payload.data), tree))
+
+    def write(self, body: bytes) -> bytes:
+        """Return the bytes of a record; fields with defaults may be missing in its JSON."""
+        with _errors("bad message"):
+            return self._encoder.bytes_of(run(self._whole.run, _document(body)))
+
+    def write_delta(self, body: bytes) -> tuple[bytes, tuple[str, ...]]:
+        """Return a delta as the bytes of a whole record, and the paths of the fields that it changes.
+
+        A missing field has its default, or the zero value of its type.
+        """
+        document = _document(body)
+        with _errors("bad message"):
+            filled = run(self._filled.run, document)
+            return self._encoder.bytes_of(filled), paths_of(self._root, document)
+
+    def completed(self, body: bytes) -> bytes:
+        """Return the canonical JSON of a record, with defaults; raise `incomplete record`."""
+        return self._normal(self._whole, body)
+
+    def upgraded(self, body: bytes) -> bytes:
+        """Return canonical JSON of an earlier reader schema as that of this one.
+
+        Fields are renamed by their aliases; those that this schema does not have are dropped; defaults are added. A
+        missing field without a default stays missing.
+        """
+        return self._normal(self._earlier, body)
+
+    def described(self) -> dict[str, Any]:
+        """Return the JSON Schema of the canonical JSON; its definitions are the named types."""
+        return described(self._root, self._defaults)
+
+    def check_reads(self, earlier: Schema) -> None:
+        """Raise `incompatible schema` unless each record of an earlier schema can be read, and its JSON upgraded."""
+        with _errors():
+            check_resolves(load_types(earlier).root, self._root, self._defaults)
+
+    def _normal(self, normalizer: Normalizer, body: bytes) -> bytes:
+        document = _document(body)
+        with _errors():
+            return _json_of(run(normalizer.run, document))
+
+    @cached_property
+    def _whole(self) -> Normalizer:
+        return Normalizer(self._root, self._defaults, Rules())
+
+    @cached_property
+    def _filled(self) -> Normalizer:
+        return Normalizer(self._root, self._defaults, Rules(missing="fill"))
+
+    @cached_property
+    def _earlier(self) -> Normalizer:
+        return Normalizer(self._root, self._defaults, Rules(missing="leave", is_earlier=True))
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return Encoder(self._root, self._whole.branch)
+
+    def _compiled_reader(self, writer: Schema) -> _Read:
+        types, wire = _decoder(writer)
+        with _errors():
+            return partial(_read, wire, resolved(types.root, self._root, self._defaults))
+
+    def _compiled_delta_reader(self, writer: Schema) -> _Read:
+        types, wire = _decoder(writer)
+        with _errors():
+            return partial(_read, wire, resolved(types.root, delta_type(self._root), self._defaults))
+
+
+@lru_cache(_DECODERS_MAX)
+def _decoder(writer: Schema) -> tuple[AvroTypes, WireReader]:
+    types = load_types(writer)
+    return types, WireReader(types)
+
+
+def _read(wire: WireReader, convert: Convert, data: bytes) -> _Json:
+    try:
+        document: _Json = run(convert, wire.read(data))
+    except Misfit as misfit:
+        raise misfit.error() from None
+    return document
+
+
+def _json_of(document: _Json) -> bytes:
+    body = json_bytes(document)
+    try:
+        check_nesting(body)
+    except SowlineError as error:
+        raise SowlineError("bad message", error.message) from None
+    return body
+
+
+def _document(body: bytes) -> _Json:
+    try:
+        return read_object(body)
+    except SowlineError as error:
+        raise SowlineError("bad message", error.message) from None
+
+
+@contextmanager
+def _errors(reason: str = "") -> Iterator[None]:
+    """Raise what does not fit as a SowlineError."""
+    try:
+        yield
+    except Misfit as misfit:
+        raise misfit.error(reason) from None

@@ -1,0 +1,139 @@
+"""Deltas: the schema that reads one, the fields that one names, and records without their other fields."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sowline.codecs.avro.types import AvroField, AvroType
+from sowline.errors import SowlineError
+from sowline.model.path import Path, parse_path
+
+Tree = dict[str, "Tree | None"]
+"""Fields by their names: None for one that is kept whole, else the fields in it."""
+
+
+def delta_type(root: AvroType) -> AvroType:
+    """Return the reader's record with fields that may be null or missing, in records at any depth.
+
+    Values inside arrays and maps stay as they are: a delta replaces those as a whole.
+    """
+    return _DeltaTypes().run(root)
+
+
+class _DeltaTypes:
+    def __init__(self) -> None:
+        self._known: dict[AvroType, AvroType] = {}
+        self._queue: list[AvroType] = []
+
+    def run(self, root: AvroType) -> AvroType:
+        made = self._mentioned(root)
+        while self._queue:
+            record = self._queue.pop()
+            self._known[record].fields = self._fields(record)
+        return made
+
+    def _mentioned(self, record: AvroType) -> AvroType:
+        if record not in self._known:
+            self._known[record] = _empty(record)
+            self._queue.append(record)
+        return self._known[record]
+
+    def _fields(self, record: AvroType) -> tuple[AvroField, ...]:
+        return tuple(
+            AvroField(field.name, self._optional(field.type), field.aliases) for field in record.fields
+        )
+
+    def _optional(self, part: AvroType) -> AvroType:
+        branches = part.branches if part.kind == "union" else (part,)
+        others = [self._part(branch) for branch in branches if branch.kind != "null"]
+        return AvroType("union", branches=(AvroType("null"), *others))
+
+    def _part(self, part: AvroType) -> AvroType:
+        if part.kind == "reference":
+            return AvroType("reference", target=self._mentioned(part.itself))
+        if part.kind != "record":
+            return part
+        made = self._known[part] = _empty(part)
+        made.fields = self._fields(part)
+        return made
+
+
+def _empty(record: AvroType) -> AvroType:
+    return AvroType("record", name=record.name, aliases=record.aliases, is_delta=True)
+
+
+def fields_at(root: AvroType, paths: Sequence[str]) -> Tree:
+    """Return the fields at paths; raise `bad header` for one that the reader schema does not have."""
+    tree: Tree = {}
+    for text in paths:
+        steps = parse_path(text).steps
+        _check_path(root, Path(steps))
+        _add(tree, [str(step) for step in steps])
+    return tree
+
+
+def _add(tree: Tree, names: list[str]) -> None:
+    *above, last = names
+    for name in above:
+        below = tree.setdefault(name, {})
+        if below is None:
+            return
+        tree = below
+    tree[last] = None
+
+
+def _check_path(root: AvroType, path: Path) -> None:
+    candidates = [root]
+    for step in path.steps:
+        candidates = [inner for part in candidates for inner in _inner(part, step)]
+    if not candidates:
+        raise SowlineError(
+            "bad header", f"expected paths of fields that the reader schema has, got {str(path)[:100]}"
+        )
+
+
+def _inner(part: AvroType, step: object) -> list[AvroType]:
+    """Return the types of what a step leads to: a field, or a value of a map."""
+    part = part.itself
+    match part.kind:
+        case "union":
+            return [inner for branch in part.branches for inner in _inner(branch, step)]
+        case "record":
+            return [field.type for field in part.fields if field.name == step]
+        case "map" if isinstance(step, str):
+            return [part.of]
+    return []
+
+
+def kept(document: dict[str, Any], tree: Tree) -> dict[str, Any]:
+    """Return the fields of a record that are in a tree. It recurses once per level of a path."""
+    done: dict[str, Any] = {}
+    for name, value in document.items():
+        if name in tree:
+            below = tree[name]
+            done[name] = kept(value, below) if below is not None and isinstance(value, dict) else value
+    return done
+
+
+def paths_of(root: AvroType, body: dict[str, Any]) -> tuple[str, ...]:
+    """Return the paths of what a body changes: of the fields in objects that are records, else of whole fields.
+
+    An object without fields changes nothing.
+    """
+    paths: list[str] = []
+    rest: list[tuple[tuple[str, ...], list[AvroType], Any]] = [((), [root], body)]
+    while rest:
+        steps, types, value = rest.pop()
+        records = [record for part in types for record in _records_of(part)]
+        if isinstance(value, dict) and records:
+            below = [
+                ((*steps, name), [inner for record in records for inner in _inner(record, name)], item)
+                for name, item in value.items()
+            ]
+            rest.extend(reversed(below))
+        else:
+            paths.append(str(Path(steps)))
+    return tuple(paths)
+
+
+def _records_of(part: AvroType) -> list[AvroType]:
+    return [branch.itself for branch in part.branches or (part,) if branch.itself.kind == "record"]

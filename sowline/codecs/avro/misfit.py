@@ -1,0 +1,40 @@
+"""What does not fit a schema, and where."""
+
+from typing import Any
+
+from sowline.errors import SowlineError
+from sowline.model.path import Path, Step
+
+
+class Misfit(Exception):
+    """A value, or a part of a schema, is not what was expected. Each caller adds its step to the path."""
+
+    def __init__(self, expected: str, got: str, reason: str = "bad message") -> None:
+        super().__init__(expected)
+        self.expected = expected
+        self.got = got
+        self.reason = reason
+        self.steps: list[Step] = []
+        """The path, innermost step first."""
+
+    def error(self, reason: str = "") -> SowlineError:
+        """Return the error to raise; `reason` replaces its own."""
+        path = str(Path(tuple(reversed(self.steps)))) if self.steps else "the record"
+        return SowlineError(reason or self.reason, f"{path}: expected {self.expected}, got {self.got}")
+
+
+def excerpt(value: Any) -> str:
+    """Return a short text that shows a value of JSON in a message."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            return "an object"
+        case list():
+            return "an array"
+        case str() | bytes():
+            return repr(value[:60])
+        case _:
+            return str(value)

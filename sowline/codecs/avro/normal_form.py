@@ -1,0 +1,242 @@
+"""Turns JSON into canonical JSON of a schema: fields in order, defaults added, each value checked.
+
+A value of a union carries no name of its branch. Its branch is the one that the value fits best, and the first of
+several. A value fits better if it is in canonical form already: an integer fits `long` better than `double`. A record
+fits an object that names only its fields, and all those without a default. Values inside an object or an array count
+down to `FIT_DEPTH` levels.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from sowline.codecs.avro.defaults import Defaults
+from sowline.codecs.avro.leaves import Convert as Parse
+from sowline.codecs.avro.leaves import formatter, parser
+from sowline.codecs.avro.misfit import Misfit, excerpt
+from sowline.codecs.avro.steps import Cell, Convert, Later, Part, array_of, map_of
+from sowline.codecs.avro.types import AvroField, AvroType
+
+Missing = Literal["refuse", "leave", "fill"]
+"""What becomes of a missing field without a default: it is refused, left missing, or filled with its zero value."""
+
+FIT_DEPTH: Final = 3
+_NO, _BARELY_FITS, _FITS, _IS_CANONICAL = range(4)
+
+
+class _Leaf:
+    """Reads and writes JSON of one type without parts."""
+
+    def __init__(self, leaf: AvroType, is_earlier: bool) -> None:
+        self._parse = _lenient_parser(leaf) if is_earlier else parser(leaf)
+        self._format = formatter(leaf)
+
+    def canonical(self, value: Any) -> Any:
+        base = self._parse(value)
+        return base if self._format is None else self._format(base)
+
+    def fit(self, value: Any) -> int:
+        try:
+            done = self.canonical(value)
+        except Misfit:
+            return _NO
+        return _IS_CANONICAL if type(done) is type(value) and done == value else _FITS
+
+
+def _lenient_parser(leaf: AvroType) -> Parse:
+    """Return a parser that takes the JSON of earlier schemas as well."""
+    strict = parser(leaf)
+    if leaf.kind == "enum" and leaf.default_symbol is not None:
+        return lambda value: leaf.default_symbol if _is_unknown(value, leaf) else strict(value)
+    if leaf.kind in ("int", "long") and not leaf.logical:
+        return lambda value: strict(int(value) if _is_whole(value) else value)
+    return strict
+
+
+def _is_unknown(value: Any, leaf: AvroType) -> bool:
+    return type(value) is str and value not in leaf.symbols
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is float and value.is_integer()
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How JSON is read. `is_earlier` takes JSON of an earlier schema: other names, other fields, other numbers."""
+
+    missing: Missing = "refuse"
+    is_earlier: bool = False
+
+
+class Normalizer:
+    """Turns JSON into canonical JSON under one reader schema and one set of rules."""
+
+    def __init__(self, root: AvroType, defaults: Defaults, rules: Rules) -> None:
+        self._defaults = defaults
+        self._rules = rules
+        self._leaves: dict[AvroType, _Leaf] = {}
+        self._cells: dict[AvroType, Cell] = {}
+        self._queue: list[AvroType] = []
+        self.run: Convert = self._cell(root)
+        """The converter of a whole object."""
+        while self._queue:
+            record = self._queue.pop()
+            self._cells[record].convert = self._record(record)
+
+    def _cell(self, record: AvroType) -> Cell:
+        if record not in self._cells:
+            self._cells[record] = Cell()
+            self._queue.append(record)
+        return self._cells[record]
+
+    def _part(self, part: AvroType) -> Part:
+        match part.kind:
+            case "reference":
+                return Part(self._cell(part.itself), is_late=True)
+            case "record":
+                return Part(self._record(part))
+            case "array":
+                return _checked(list, "an array", array_of(self._part(part.of)))
+            case "map":
+                return _checked(dict, "an object", map_of(self._part(part.of)))
+            case "union":
+                return self._union(part)
+        canonical = self._leaf(part).canonical
+        return Part(lambda value, later: canonical(value))
+
+    def _leaf(self, leaf: AvroType) -> _Leaf:
+        if leaf not in self._leaves:
+            self._leaves[leaf] = _Leaf(leaf, self._rules.is_earlier)
+        return self._leaves[leaf]
+
+    # unions
+
+    def _union(self, union: AvroType) -> Part:
+        parts = [self._part(branch) for branch in union.branches]
+        converts = [part.convert for part in parts]
+        is_late = any(part.is_late for part in parts)
+        only = converts[1 - union.null_index] if union.is_optional else None
+
+        def convert(value: Any, later: Later) -> Any:
+            if only is not None and value is not None:
+                return only(value, later)
+            chosen = converts[self.branch(union, value)]
+            return value if chosen is None else chosen(value, later)
+
+        return Part(convert, is_late)
+
+    def branch(self, union: AvroType, value: Any) -> int:
+        """Return the number of the branch that a value is of; raise Misfit if it fits none."""
+        if union.is_optional:
+            return union.null_index if value is None else 1 - union.null_index
+        fits = [self._fit(branch, value, FIT_DEPTH) for branch in union.branches]
+        best = max(fits)
+        if best == _NO:
+            raise Misfit(str(union), excerpt(value))
+        return fits.index(best)
+
+    def _fit(self, part: AvroType, value: Any, depth: int) -> int:
+        part = part.itself
+        match part.kind:
+            case "record":
+                return self._record_fit(part, value, depth) if type(value) is dict else _NO
+            case "array":
+                return self._all_fit(part.of, value, depth) if type(value) is list else _NO
+            case "map":
+                return self._all_fit(part.of, value.values(), depth) if type(value) is dict else _NO
+            case "union":
+                return max(self._fit(branch, value, depth) for branch in part.branches)
+        return self._leaf(part).fit(value)
+
+    def _all_fit(self, item: AvroType, values: Any, depth: int) -> int:
+        if not depth:
+            return _IS_CANONICAL
+        return min((self._fit(item, value, depth - 1) for value in values), default=_IS_CANONICAL)
+
+    def _record_fit(self, record: AvroType, value: dict[str, Any], depth: int) -> int:
+        fit = _IS_CANONICAL
+        found = 0
+        for field in record.fields:
+            name = self._name_in(field, value)
+            if name is not None:
+                found += 1
+                if depth:
+                    fit = min(fit, self._fit(field.type, value[name], depth - 1))
+            elif field.has_default:
+                fit = min(fit, _FITS)
+            else:
+                fit = min(fit, _NO if self._rules.missing == "refuse" else _BARELY_FITS)
+        if found < len(value):
+            fit = min(fit, _NO if not self._rules.is_earlier else _FITS if found else _BARELY_FITS)
+        return fit
+
+    # records
+
+    def _name_in(self, field: AvroField, value: dict[str, Any]) -> str | None:
+        """Return the name under which an object has a field; None if it has none."""
+        if field.name in value:
+            return field.name
+        if self._rules.is_earlier:
+            return next((alias for alias in field.aliases if alias in value), None)
+        return None
+
+    def _record(self, record: AvroType) -> Convert:
+        plan = [(field, self._part(field.type)) for field in record.fields]
+        names = frozenset(field.name for field in record.fields)
+
+        def convert(value: Any, later: Later) -> dict[str, Any]:
+            if type(value) is not dict:
+                raise Misfit("an object", excerpt(value))
+            done: dict[str, Any] = {}
+            for field, part in plan:
+                source = self._name_in(field, value)
+                if source is None:
+                    self._add_missing(done, field)
+                elif part.convert is None:
+                    done[field.name] = value[source]
+                elif part.is_late:
+                    done[field.name] = None
+                    later.append((done, field.name, part.convert, value[source]))
+                else:
+                    done[field.name] = _converted(part.convert, value[source], later, field.name)
+            if not self._rules.is_earlier and not names.issuperset(value):
+                raise _unknown_field(value, names)
+            return done
+
+        return convert
+
+    def _add_missing(self, done: dict[str, Any], field: AvroField) -> None:
+        if field.has_default:
+            done[field.name] = self._defaults.of(field)
+        elif self._rules.missing == "fill":
+            done[field.name] = self._defaults.zero(field.type)
+        elif self._rules.missing == "refuse":
+            misfit = Misfit(f"{field.type}: a field without a default", "none", "incomplete record")
+            misfit.steps.append(field.name)
+            raise misfit
+
+
+def _converted(convert: Convert, value: Any, later: Later, name: str) -> Any:
+    try:
+        return convert(value, later)
+    except Misfit as misfit:
+        misfit.steps.append(name)
+        raise
+
+
+def _unknown_field(value: dict[str, Any], names: frozenset[str]) -> Misfit:
+    unknown = next(name for name in value if name not in names)
+    misfit = Misfit("a field of the schema", repr(unknown[:60]))
+    misfit.steps.append(unknown)
+    return misfit
+
+
+def _checked(kind: type, expected: str, part: Part) -> Part:
+    convert = part.convert
+
+    def check(value: Any, later: Later) -> Any:
+        if type(value) is not kind:
+            raise Misfit(expected, excerpt(value))
+        return value if convert is None else convert(value, later)
+
+    return Part(check, part.is_late)

@@ -1,0 +1,190 @@
+"""The codec of message type `protobuf`."""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any, Final
+
+import orjson
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+
+from sowline.codecs.codec import MessageType
+from sowline.codecs.protobuf.compatibility import check_same_form, check_same_wire
+from sowline.codecs.protobuf.compiled import compile_schema
+from sowline.codecs.protobuf.delta_paths import field_tree
+from sowline.codecs.protobuf.description import describe
+from sowline.codecs.protobuf.fields import (
+    has_required,
+    is_initialized,
+    missing_fields,
+    serialized,
+    well_known_name,
+)
+from sowline.codecs.protobuf.reading import MessageReaders, Tree
+from sowline.codecs.protobuf.writing import MessageWriter, MessageWriters
+from sowline.codecs.schema import Payload, Schema
+from sowline.errors import SowlineError
+
+WRITERS_MAX: Final = 1000
+"""The number of writer schemas that a codec has checked and keeps in mind."""
+
+PATHS_MAX: Final = 1000
+"""The number of sets of paths that a codec keeps parsed."""
+
+
+class ProtobufCodec:
+    """A `Codec` for messages of one type. JSON has the fields' names as the `.proto` file has them.
+
+    Fields without presence are always there, others only if they are set. Bytes of unknown fields are kept in
+    `@unknown`, as base64. Where fields repeat or are maps, a delta names them as a whole.
+    """
+
+    def __init__(self, reader: Schema) -> None:
+        """Compile the reader schema; raise `bad schema`."""
+        self._message = compile_schema(reader).message(reader.message)
+        name = self._message.full_name
+        if well_known_name(self._message) or self._message.GetOptions().map_entry:
+            raise SowlineError("bad schema", f"expected a message with fields as the record, got {name}")
+        self._class: Any = GetMessageClass(self._message)
+        self._parse: Callable[[bytes], Any] = self._class.FromString
+        self._has_required = has_required(self._message)
+        self._reader = MessageReaders().reader_of(self._message)
+        self._writer = MessageWriters(is_lenient=False).writer_of(self._message)
+        self._lenient_writer = MessageWriters(is_lenient=True).writer_of(self._message)
+        self._refusal = lru_cache(WRITERS_MAX)(partial(_refusal, self._message))
+        self._tree = lru_cache(PATHS_MAX)(partial(_tree, self._message))
+
+    @property
+    def message_type(self) -> MessageType:
+        """The record's type in its schema."""
+        indexes: list[int] = []
+        message = self._message
+        while (around := message.containing_type) is not None:
+            indexes.insert(0, [nested.name for nested in around.nested_types].index(message.name))
+            message = around
+        indexes.insert(0, list(message.file.message_types_by_name).index(message.name))
+        return MessageType(tuple(indexes), self._message.full_name.removeprefix(f"{message.file.package}."))
+
+    def read(self, payload: Payload, writer: Schema) -> bytes:
+        """Return the canonical JSON of a whole record."""
+        message = self._parsed(payload, writer)
+        if self._has_required:
+            self._check_required(message, "bad message")
+        return _dumped(self._reader.object_of(message))
+
+    def read_delta(self, payload: Payload, writer: Schema, fields: Sequence[str] | None) -> bytes:
+        """Return the canonical JSON of the fields at the paths, null for absent ones; or of those that are present.
+
+        A whole nested message in `fields` replaces the old one. Otherwise messages merge field by field. All members
+        of a oneof are null except the one that is set. The keys of maps merge into the old map.
+        """
+        message = self._parsed(payload, writer)
+        if fields is None:
+            return _dumped(self._reader.delta_of(message))
+        return _dumped(self._reader.named_of(message, self._tree(tuple(fields))))
+
+    def write(self, body: bytes) -> bytes:
+        """Return the bytes of a record."""
+        message = self._built(self._writer, _loaded(body))
+        self._check_required(message, "bad message")
+        return self._serialized(message)
+
+    def write_delta(self, body: bytes) -> tuple[bytes, tuple[str, ...]]:
+        """Return the bytes of a delta and the paths of what its JSON names."""
+        members = _loaded(body)
+        message = self._built(self._writer, members)
+        return self._serialized(message), self._writer.paths_of(members)
+
+    def completed(self, body: bytes) -> bytes:
+        """Return the canonical JSON of a merged record; null members are not set."""
+        return self._canonical(self._writer, body)
+
+    def upgraded(self, body: bytes) -> bytes:
+        """Return canonical JSON of an earlier reader schema as that of this one. Members without a field are dropped.
+
+        Fields that were unknown to the earlier schema come out of `@unknown`.
+        """
+        return self._canonical(self._lenient_writer, body)
+
+    def described(self) -> dict[str, Any]:
+        """Return a JSON Schema of the canonical JSON."""
+        return describe(self._message)
+
+    def check_reads(self, earlier: Schema) -> None:
+        """Raise `incompatible schema` unless this schema reads the bytes and the JSON of an earlier one."""
+        message = compile_schema(earlier).message(earlier.message)
+        check_same_wire(message, self._message)
+        check_same_form(message, self._message)
+
+    def _parsed(self, payload: Payload, writer: Schema) -> Any:
+        refusal = self._refusal(writer, payload.indexes, payload.message)
+        if refusal is not None:
+            raise SowlineError(*refusal)
+        return self._parsed_bytes(payload.data)
+
+    def _parsed_bytes(self, data: bytes) -> Any:
+        try:
+            return self._parse(data)
+        except DecodeError as error:
+            raise SowlineError(
+                "bad message", f"expected the bytes of a {self._message.full_name}, got others: {error}"
+            ) from error
+
+    def _check_required(self, message: Any, reason: str) -> None:
+        if not is_initialized(message):
+            missing = ", ".join("/" + path.replace(".", "/") for path in missing_fields(message)[:3])
+            raise SowlineError(
+                reason, f"expected the required fields of {self._message.full_name}, got none in {missing}"
+            )
+
+    def _built(self, writer: MessageWriter, members: dict[str, Any]) -> Any:
+        message = self._class()
+        writer.fill_from(message, members)
+        return message
+
+    def _serialized(self, message: Any) -> bytes:
+        data = serialized(message, deterministic=True)
+        # Only the parser knows all limits of depth: JSON values and unknown fields count too.
+        self._parsed_bytes(data)
+        return data
+
+    def _canonical(self, writer: MessageWriter, body: bytes) -> bytes:
+        message = self._parsed_bytes(self._serialized(self._built(writer, _loaded(body))))
+        self._check_required(message, "incomplete record")
+        return _dumped(self._reader.object_of(message))
+
+
+def _refusal(
+    reader: Descriptor, writer: Schema, indexes: tuple[int, ...] | None, name: str
+) -> tuple[str, str] | None:
+    """Return why the reader schema can't read messages of a writer schema; None if it can."""
+    try:
+        schema = compile_schema(writer)
+        message = schema.message_at(indexes) if indexes else schema.message(name or writer.message)
+        check_same_wire(message, reader)
+    except SowlineError as error:
+        return error.reason, error.message
+    return None
+
+
+def _tree(message: Descriptor, paths: tuple[str, ...]) -> Tree:
+    return field_tree(message, paths)
+
+
+def _loaded(body: bytes) -> dict[str, Any]:
+    try:
+        members = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise SowlineError("bad message", f"expected a JSON object, got other text: {error}") from error
+    if type(members) is not dict:
+        raise SowlineError("bad message", "expected a JSON object, got another JSON value")
+    return members
+
+
+def _dumped(members: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(members)
+    except orjson.JSONEncodeError as error:
+        # The library returns bytes for what should be a string of UTF-8.
+        raise SowlineError("bad message", "expected UTF-8 in every string field, got other bytes") from error

@@ -1,0 +1,168 @@
+"""Compiles the text of a Protobuf schema: `.proto` source, or base64 of a FileDescriptorProto."""
+
+import re
+import subprocess
+import sys
+from base64 import b64decode
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+
+from sowline.codecs.schema import Schema
+from sowline.errors import SowlineError
+
+SCHEMAS_MAX: Final = 1000
+"""The number of schemas that are kept compiled."""
+
+PROTOC_SECONDS_MAX: Final = 60
+
+_MAIN: Final = "sowline-schema.proto"
+_BUNDLED: Final = "google/protobuf/"
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+=*\s*")
+
+# The subprocess needs it. If it is missing, this raises the error that names the extra to install.
+import_module("grpc_tools")
+
+
+class ProtobufSchema:
+    """A compiled schema: the descriptors of a file and of all that it imports, in a pool of their own."""
+
+    def __init__(self, files: Iterable[FileDescriptorProto]) -> None:
+        self._pool = DescriptorPool()
+        for file in files:
+            # Extensions stay unknown fields: they are kept, and JSON has no names for them.
+            _remove_extensions(file)
+            self._pool.AddSerializedFile(file.SerializeToString())
+            if file.name == _MAIN:
+                self._file = file
+        # The pool reports some errors only when descriptors are used.
+        self._pool.FindFileByName(_MAIN)
+
+    def message(self, name: str) -> Descriptor:
+        """Return the message with a name, with or without the package of the file; raise `bad schema`.
+
+        Without a name it is the first one of the file.
+        """
+        if not name and not self._file.message_type:
+            raise SowlineError("bad schema", "expected a schema with a message, got one without messages")
+        for full_name in (self._qualified([name or self._file.message_type[0].name]), name):
+            with suppress(KeyError):
+                return self._pool.FindMessageTypeByName(full_name)
+        raise SowlineError("bad schema", f"expected a schema with the message {name}, got none")
+
+    def message_at(self, indexes: tuple[int, ...]) -> Descriptor:
+        """Return the message at a path of indexes; raise `bad message` if the file has none there."""
+        messages: Any = self._file.message_type
+        names = []
+        for index in indexes:
+            if not 0 <= index < len(messages):
+                raise SowlineError(
+                    "bad message", f"expected message indexes of the writer schema, got {list(indexes)}"
+                )
+            names.append(messages[index].name)
+            messages = messages[index].nested_type
+        return self._pool.FindMessageTypeByName(self._qualified(names))
+
+    def _qualified(self, names: list[str]) -> str:
+        return ".".join([self._file.package, *names] if self._file.package else names)
+
+
+def compile_schema(schema: Schema) -> ProtobufSchema:
+    """Return the compiled schema; raise `bad schema` if it is not valid.
+
+    Raise `subprocess.TimeoutExpired` if the compiler does not end, and `subprocess.CalledProcessError` if a signal
+    ends it. Neither says anything about the schema.
+    """
+    compiled = _compiled(schema.text, schema.references)
+    if isinstance(compiled, str):
+        raise SowlineError("bad schema", compiled)
+    return compiled
+
+
+@lru_cache(SCHEMAS_MAX)
+def _compiled(text: str, references: tuple[tuple[str, str], ...]) -> ProtobufSchema | str:
+    """Return the compiled schema, or what is wrong with it: a message under a bad schema must not start protoc."""
+    try:
+        return ProtobufSchema(_files(text, references))
+    except SowlineError as error:
+        return error.message
+    except (TypeError, KeyError) as error:
+        return f"expected a Protobuf schema that the library can load, got: {error}"
+
+
+def _files(text: str, references: tuple[tuple[str, str], ...]) -> Iterable[FileDescriptorProto]:
+    """Return the descriptors of the file and of all that it imports, each after its imports."""
+    serialized = FileDescriptorSet()
+    with TemporaryDirectory(prefix="sowline-protoc-") as directory:
+        sources = Path(directory, "sources")
+        sources.mkdir()
+        for name, content in [*references, (_MAIN, text)]:
+            # The compiler has these files, and a message type that has a JSON form must be the real one.
+            if name.startswith(_BUNDLED):
+                continue
+            if _BASE64.fullmatch(content):
+                serialized.file.append(_deserialized(name, content))
+            else:
+                _save(sources, name, content)
+        imported, output = Path(directory, "imported"), Path(directory, "output")
+        imported.write_bytes(serialized.SerializeToString())
+        options = [f"-I{sources}", "--include_imports", f"--descriptor_set_out={output}"]
+        if serialized.file:
+            options.append(f"--descriptor_set_in={imported}")
+        _run_protoc(options, sources)
+        return FileDescriptorSet.FromString(output.read_bytes()).file
+
+
+def _save(sources: Path, name: str, content: str) -> None:
+    # A name must not lead out of the directory.
+    if not re.fullmatch(r"[\w.+@ -]+(/[\w.+@ -]+)*", name) or ".." in PurePosixPath(name).parts:
+        raise SowlineError(
+            "bad schema", f"expected a relative import name like common/money.proto, got {name!r}"
+        )
+    file = sources / name
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content, "utf-8")
+    except (OSError, UnicodeEncodeError) as error:
+        raise SowlineError("bad schema", f"expected an import that a file can hold, got {name!r}") from error
+
+
+def _deserialized(name: str, content: str) -> FileDescriptorProto:
+    try:
+        file = FileDescriptorProto.FromString(b64decode("".join(content.split()), validate=True))
+    except (ValueError, DecodeError) as error:
+        raise SowlineError(
+            "bad schema", f"expected base64 of a FileDescriptorProto, got {content[:40]!r}"
+        ) from error
+    file.name = name
+    return file
+
+
+def _run_protoc(options: list[str], sources: Path) -> None:
+    # -P: Python must not import modules from the current directory.
+    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *options, _MAIN]
+    done = subprocess.run(command, capture_output=True, timeout=PROTOC_SECONDS_MAX, cwd=sources, check=False)
+    if done.returncode < 0:
+        done.check_returncode()
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        errors = [line for line in lines if ": warning: " not in line]
+        raise SowlineError("bad schema", f"expected a valid Protobuf schema, got: {'; '.join(errors[:3])}")
+
+
+def _remove_extensions(file: FileDescriptorProto) -> None:
+    file.ClearField("extension")
+    pending: list[DescriptorProto] = list(file.message_type)
+    while pending:
+        message = pending.pop()
+        message.ClearField("extension")
+        pending.extend(message.nested_type)

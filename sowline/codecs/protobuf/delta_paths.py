@@ -1,0 +1,52 @@
+"""The paths of the fields that a delta names."""
+
+from collections.abc import Sequence
+
+from google.protobuf.descriptor import Descriptor
+
+from sowline.codecs.protobuf.fields import UNKNOWN, is_nested, message_of
+from sowline.codecs.protobuf.reading import Tree
+from sowline.errors import SowlineError
+from sowline.model.path import Path, parse_path
+
+
+def field_tree(message: Descriptor, paths: Sequence[str]) -> Tree:
+    """Return the fields of a message that paths name; raise `bad message` if it does not have them."""
+    tree: Tree = {}
+    for text in paths:
+        path = _parsed(text)
+        _check_path(message, path)
+        _add(tree, path)
+    return tree
+
+
+def _parsed(text: str) -> Path:
+    try:
+        return parse_path(text)
+    except SowlineError as error:
+        raise SowlineError("bad message", f"expected paths of fields: {error.message}") from error
+
+
+def _check_path(message: Descriptor, path: Path) -> None:
+    owner: Descriptor | None = message
+    for step in path.steps:
+        if owner is not None and step == UNKNOWN:
+            owner = None
+            continue
+        field = owner.fields_by_name.get(step) if owner is not None and isinstance(step, str) else None
+        if field is None:
+            raise SowlineError(
+                "bad message", f"expected a path to a field of {message.full_name}, got {path}"
+            )
+        owner = message_of(field) if is_nested(field) else None
+
+
+def _add(tree: Tree, path: Path) -> None:
+    *above, last = [str(step) for step in path.steps]
+    for name in above:
+        below = tree.setdefault(name, {})
+        if below is None:
+            # The whole field is named too.
+            return
+        tree = below
+    tree[last] = None

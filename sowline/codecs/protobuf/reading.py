@@ -1,0 +1,320 @@
+"""Makes JSON of messages: one reader for each message type, compiled from its descriptor."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from sowline.codecs.protobuf.fields import (
+    UNKNOWN,
+    has_field,
+    is_map,
+    is_nested,
+    list_fields,
+    message_of,
+    oneof_of,
+    unknown_bytes,
+    well_known_name,
+)
+from sowline.codecs.protobuf.scalars import UnfitValueError, key_reader, read_bytes, scalar_reader
+from sowline.codecs.protobuf.well_known import Pending, Reading, well_known_reader
+from sowline.errors import SowlineError
+
+MEMBERS_MAX: Final = 1_000_000
+"""The members of all objects of a record. An empty message in a list takes two bytes, but has all its defaults."""
+
+Members = dict[str, Any]
+
+Tree = dict[str, "Tree | None"]
+"""The fields that a delta names, and those below them; None for a whole field."""
+
+_Step = Callable[[Any, Members, Pending], None]
+
+
+class MessageReaders:
+    """The readers of a message type and of all types that it uses."""
+
+    def __init__(self) -> None:
+        self._readers: dict[str, MessageReader] = {}
+        self._unfinished: list[MessageReader] = []
+
+    def reader_of(self, message: Descriptor) -> "MessageReader":
+        """Return the reader of a message type, with its fields compiled."""
+        reader = self.declared(message)
+        # Not recursive: types may refer to each other, and in long chains.
+        while self._unfinished:
+            self._unfinished.pop().compile(self)
+        return reader
+
+    def declared(self, message: Descriptor) -> "MessageReader":
+        """Return the reader of a message type. Its fields are compiled before `reader_of` returns."""
+        reader = self._readers.get(message.full_name)
+        if reader is None:
+            reader = self._readers[message.full_name] = MessageReader(message)
+            self._unfinished.append(reader)
+        return reader
+
+
+class MessageReader:
+    """Fills objects with the fields of messages of one type."""
+
+    def __init__(self, message: Descriptor) -> None:
+        self._message = message
+        self._size = len(message.fields) + 1
+        self._fields: list[FieldReader] = []
+        self._steps: list[_Step] = []
+
+    def compile(self, readers: MessageReaders) -> None:
+        """Compile the readers of the fields."""
+        self._fields = [FieldReader(field, readers) for field in self._message.fields]
+        for is_plain, fields in groupby(self._fields, lambda field: field.is_plain):
+            if is_plain:
+                self._steps.append(_plain_step([field.name for field in fields]))
+            else:
+                self._steps.extend(field.step for field in fields)
+
+    def object_of(self, message: Any) -> Members:
+        """Return a whole record; raise `bad message`."""
+        return _filled(self.fill, message)
+
+    def delta_of(self, message: Any) -> Members:
+        """Return the fields that are present; raise `bad message`."""
+        return _filled(self._fill_present, message)
+
+    def named_of(self, message: Any, tree: Tree) -> Members:
+        """Return the fields that a tree names, null for those that are absent; raise `bad message`."""
+        return _filled(partial(self._fill_named, tree), message)
+
+    def fill(self, message: Any, members: Members, pending: Pending) -> int:
+        """Fill an object with a whole message, and return how many members that are."""
+        for step in self._steps:
+            step(message, members, pending)
+        if len(UnknownFieldSet(message)):
+            members[UNKNOWN] = read_bytes(unknown_bytes(message))
+        return self._size
+
+    def _fill_present(self, message: Any, members: Members, pending: Pending) -> int:
+        present = {field.name for field, _ in list_fields(message)}
+        for field in self._fields:
+            if field.name not in present:
+                # A delta that sets one member of a oneof clears the others.
+                if not present.isdisjoint(field.siblings):
+                    members[field.name] = None
+            elif field.nested is None:
+                members[field.name] = field.value(message, pending)
+            else:
+                members[field.name] = _nested(
+                    field.nested._fill_present, getattr(message, field.name), pending
+                )
+        if len(UnknownFieldSet(message)):
+            members[UNKNOWN] = read_bytes(unknown_bytes(message))
+        return self._size
+
+    def _fill_named(self, tree: Tree, message: Any, members: Members, pending: Pending) -> int:
+        present = {field.name for field, _ in list_fields(message)}
+        given = {field.name for field in self._fields if field.name in tree and field.is_given(tree, present)}
+        for field in self._fields:
+            name = field.name
+            if name not in given:
+                # A delta that sets one member of a oneof clears the others.
+                if name in tree or not given.isdisjoint(field.siblings):
+                    members[name] = None
+            elif field.nested is None:
+                members[name] = field.value(message, pending)
+            else:
+                below, nested = tree[name], field.nested
+                fill = nested._fill_replacing if below is None else partial(nested._fill_named, below)
+                members[name] = _nested(fill, getattr(message, name), pending)
+        if UNKNOWN in tree:
+            members[UNKNOWN] = read_bytes(unknown_bytes(message)) or None
+        return self._size
+
+    def _fill_replacing(self, message: Any, members: Members, pending: Pending) -> int:
+        """Fill an object that replaces another one when it is merged: what is absent is null."""
+        tree: Tree = {field.name: None for field in self._fields}
+        tree[UNKNOWN] = None
+        return self._fill_named(tree, message, members, pending)
+
+
+class FieldReader:
+    """Makes JSON of one field. `siblings` are the other members of its oneof, `nested` reads a nested message."""
+
+    def __init__(self, field: FieldDescriptor, readers: MessageReaders) -> None:
+        self.name = field.name
+        self.has_presence = field.has_presence
+        oneof = oneof_of(field)
+        self.siblings = (
+            frozenset(other.name for other in oneof.fields) - {field.name} if oneof else frozenset()
+        )
+        self.nested = readers.declared(_type_of(field)) if is_nested(field) else None
+        self.is_plain = _is_plain(field)
+        self.value = _value_reader(field, readers)
+        self.step = (
+            _optional_step(self.name, self.value) if field.has_presence else _step(self.name, self.value)
+        )
+
+    def is_given(self, tree: Tree, present: set[str]) -> bool:
+        """Return whether a field that a tree names has a value: if not, it is null.
+
+        Fields below a message that is absent have their defaults, unless another member of its oneof is present.
+        """
+        if not self.has_presence or self.name in present:
+            return True
+        return tree[self.name] is not None and present.isdisjoint(self.siblings)
+
+
+def _filled(fill: Callable[[Any, Members, Pending], int], message: Any) -> Members:
+    """Return an object that is filled with a message and, level by level, with all that it contains."""
+    members: Members = {}
+    pending: Pending = [(fill, message, members)]
+    left = MEMBERS_MAX
+    try:
+        # The list grows during the loop. So the depth is not limited by the stack.
+        for fill_next, source, target in pending:
+            left -= fill_next(source, target, pending)
+            if left < 0:
+                raise SowlineError(
+                    "bad message",
+                    f"expected at most {MEMBERS_MAX} fields in all messages of a record, got more",
+                )
+    except UnfitValueError as error:
+        raise SowlineError(
+            "bad message",
+            f"expected {error.expected} in {error.below or 'a google.protobuf.Value'}, got {error.got}",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise SowlineError("bad message", "expected UTF-8 in the texts of maps, got other bytes") from error
+    return members
+
+
+def _plain_step(names: list[str]) -> _Step:
+    """Return the step that copies fields which are JSON already, all at once."""
+    if len(names) == 1:
+        return _step(names[0], _getter(names[0]))
+    values = attrgetter(*names)
+
+    def step(message: Any, members: Members, pending: Pending) -> None:
+        members.update(zip(names, values(message), strict=True))
+
+    return step
+
+
+def _step(name: str, value: Reading) -> _Step:
+    def step(message: Any, members: Members, pending: Pending) -> None:
+        members[name] = value(message, pending)
+
+    return step
+
+
+def _optional_step(name: str, value: Reading) -> _Step:
+    def step(message: Any, members: Members, pending: Pending) -> None:
+        if has_field(message, name):
+            members[name] = value(message, pending)
+
+    return step
+
+
+def _is_plain(field: FieldDescriptor) -> bool:
+    is_scalar = message_of(field) is None and not field.is_repeated
+    return is_scalar and not field.has_presence and scalar_reader(field) is None
+
+
+def _value_reader(field: FieldDescriptor, readers: MessageReaders) -> Reading:
+    if is_map(field):
+        return _map_reader(field, readers)
+    if message_of(field) is not None:
+        read = _message_reader(field, readers)
+        return _messages_reader(field.name, read) if field.is_repeated else _one_reader(field.name, read)
+    convert = scalar_reader(field)
+    if field.is_repeated:
+        return _list_reader(field.name, convert)
+    return _getter(field.name) if convert is None else _converted(field.name, convert)
+
+
+def _getter(name: str) -> Reading:
+    def value(message: Any, pending: Pending) -> Any:
+        return getattr(message, name)
+
+    return value
+
+
+def _converted(name: str, convert: Callable[[Any], Any]) -> Reading:
+    def value(message: Any, pending: Pending) -> Any:
+        return convert(getattr(message, name))
+
+    return value
+
+
+def _list_reader(name: str, convert: Callable[[Any], Any] | None) -> Reading:
+    def value(message: Any, pending: Pending) -> list[Any]:
+        values: Iterable[Any] = getattr(message, name)
+        return list(values) if convert is None else [convert(one) for one in values]
+
+    return value
+
+
+def _one_reader(name: str, read: Reading) -> Reading:
+    def value(message: Any, pending: Pending) -> Any:
+        return read(getattr(message, name), pending)
+
+    return value
+
+
+def _messages_reader(name: str, read: Reading) -> Reading:
+    def value(message: Any, pending: Pending) -> list[Any]:
+        return [read(one, pending) for one in getattr(message, name)]
+
+    return value
+
+
+def _map_reader(field: FieldDescriptor, readers: MessageReaders) -> Reading:
+    name = field.name
+    key_field, value_field = _type_of(field).fields
+    key_text = key_reader(key_field)
+    if message_of(value_field) is None:
+        convert = scalar_reader(value_field) or _same
+        read: Reading = lambda value, pending: convert(value)  # noqa: E731
+    else:
+        read = _message_reader(value_field, readers)
+
+    def value(message: Any, pending: Pending) -> Members:
+        entries = sorted((key_text(key), one) for key, one in getattr(message, name).items())
+        return {key: read(one, pending) for key, one in entries}
+
+    return value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _message_reader(field: FieldDescriptor, readers: MessageReaders) -> Reading:
+    message = _type_of(field)
+    if not well_known_name(message):
+        reader = readers.declared(message)
+        return lambda value, pending: _nested(reader.fill, value, pending)
+    read = well_known_reader(message)
+
+    def read_known(value: Any, pending: Pending) -> Any:
+        try:
+            return read(value, pending)
+        except UnfitValueError as error:
+            raise UnfitValueError(error.expected, error.got, field.full_name) from error
+
+    return read_known
+
+
+def _nested(fill: Callable[[Any, Members, Pending], int], message: Any, pending: Pending) -> Members:
+    members: Members = {}
+    pending.append((fill, message, members))
+    return members
+
+
+def _type_of(field: FieldDescriptor) -> Descriptor:
+    message = message_of(field)
+    assert message is not None
+    return message
