@@ -18,6 +18,7 @@ from gateway.server.native_reads import read_in_json
 from gateway.server.topics import described_topic
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
+from sowline.protocol.media_types import NATIVE
 from sowline.protocol.request import Request, read_request
 from sowline.protocol.server_message import one_line
 from sowline.serving.access.rate_limits import Rates
@@ -25,7 +26,6 @@ from sowline.serving.authorization.entitlements import chosen_topic, chosen_topi
 from sowline.serving.http.address import read_address
 from sowline.serving.http.kafka_api import KafkaApi
 from sowline.serving.http.native_format import (
-    NATIVE,
     native_fields,
     native_record,
     native_records,

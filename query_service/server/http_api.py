@@ -24,13 +24,13 @@ from query_service.subscriptions.query_at_bookmark import query_at
 from query_service.topics.state import TopicState
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
+from sowline.protocol.media_types import NATIVE
 from sowline.protocol.request import Request, read_request
 from sowline.protocol.server_message import one_line
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.http.address import Address, read_address
 from sowline.serving.http.kafka_api import KafkaApi
 from sowline.serving.http.native_format import (
-    NATIVE,
     native_fields,
     native_record,
     native_records,

@@ -1,7 +1,7 @@
 """Binary frames: JSON that describes records, and behind it the records in the message type of their topic. Pure.
 
-A frame is the length of the JSON (4 bytes, big-endian), the JSON, and the bodies one after the other. The JSON is what
-a text frame would have, with the `size` of a body in place of `data`. The bodies are in the order of these sizes.
+A frame is the length of the JSON (4 bytes, big-endian), the JSON, and the bodies one after the other. The JSON is
+what a text frame would have, with the `size` of a body in place of `data`. The bodies are in the order of the sizes.
 """
 
 from collections.abc import Iterable, Sequence

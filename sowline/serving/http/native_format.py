@@ -8,14 +8,13 @@ from starlette.requests import Request as HttpRequest
 from sowline.config.topics import TopicDefinition
 from sowline.config.typed_message import typed_message
 from sowline.errors import SowlineError
+from sowline.protocol.media_types import NATIVE
 from sowline.protocol.native_frame import prefixed_length
 from sowline.protocol.options import parse_options
 from sowline.serving.authorization.entitlements import Entitlements
 from sowline.serving.native_reads import check_typed
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.outbox.native_messages import record_data
-
-NATIVE = "application/vnd.sowline.native"
 
 
 class FoundRecords(Protocol):
