@@ -54,7 +54,7 @@ class TopicReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     name: str
     """The topic's name."""
-    message_type: Literal["json"]
+    message_type: Literal["json", "avro", "protobuf", "json-schema"]
     """The form of records."""
     sow: bool
     """Whether the topic keeps records."""
