@@ -1,20 +1,20 @@
 """Records over HTTP in the message type of their topic, for clients that ask for it by the header `Accept`."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 from starlette.requests import Request as HttpRequest
 
 from sowline.config.topics import TopicDefinition
-from sowline.config.typed_message import typed_message
 from sowline.errors import SowlineError
 from sowline.protocol.media_types import NATIVE
 from sowline.protocol.native_frame import prefixed_length
 from sowline.protocol.options import parse_options
 from sowline.serving.authorization.entitlements import Entitlements
 from sowline.serving.native_reads import check_typed
-from sowline.serving.outbox.group import RecordPortion
-from sowline.serving.outbox.native_messages import record_data
+from sowline.serving.outbox.group import NATIVE_BATCH_MAX, RecordPortion
+from sowline.serving.outbox.native_messages import in_message_type, record_data
 
 
 class FoundRecords(Protocol):
@@ -46,14 +46,16 @@ async def native_records(
     query: FoundRecords, definitions: Mapping[str, TopicDefinition]
 ) -> AsyncIterator[bytes]:
     """Yield the records of a query, each with its length before it; raise `bad message` if one can't be written."""
-    async for portion in query.records():
-        definition = definitions[portion.topic]
-        messages = [typed_message(definition, record_data(record)) for record in portion.records]
-        yield b"".join(part for message in messages for part in (prefixed_length(message), message))
+    async for topic, records, _ in query.records():
+        for start in range(0, len(records), NATIVE_BATCH_MAX):
+            some = records[start : start + NATIVE_BATCH_MAX]
+            messages = [in_message_type(definitions[topic], record_data(record)) for record in some]
+            yield b"".join(part for message in messages for part in (prefixed_length(message), message))
+            await asyncio.sleep(0)
 
 
 def native_record(definition: TopicDefinition, record: bytes, read: Entitlements) -> bytes:
     """Return a record in the message type of its topic; raise if that can't be, or not for this user."""
     if definition.reader is not None:
         check_typed(definition, read)
-    return typed_message(definition, record)
+    return in_message_type(definition, record)
