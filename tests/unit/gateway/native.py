@@ -41,14 +41,13 @@ FRAMED = bytes([0]) + SCHEMA_ID.to_bytes(4, "big")
 
 def topic(message_type: str) -> str:
     """Return the definition of `orders` as YAML: Avro with frames, Protobuf without, or JSON."""
-    typed = {
+    typed: dict[str, Json] = {
         "avro": {"reader_schema": {"text": json.dumps(AVRO), "id": SCHEMA_ID}},
         "protobuf": {"reader_schema": {"text": PROTO}, "framing": "none"},
         "json": {},
-    }[message_type]
-    return json.dumps(
-        {"name": "orders", "key": "/id", "partitions": 4, "message_type": message_type, **typed}
-    )
+    }
+    given = {"name": "orders", "key": "/id", "partitions": 4, "message_type": message_type}
+    return json.dumps(given | typed[message_type])
 
 
 def decode_avro(message: bytes) -> Json:

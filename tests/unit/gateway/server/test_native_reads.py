@@ -60,7 +60,7 @@ async def test_a_query(message_type: str, is_gateway: bool) -> None:
     """Each record is what the library of its type reads, equal to the JSON, with the same metadata."""
     async with served(message_type, is_gateway=is_gateway) as (made, url), AsyncClient(url) as client:
         fill(made)
-        given = {"order_by": "/qty", "filter": "/qty > 50", "batch_size": 7}
+        given: dict[str, Any] = {"order_by": "/qty", "filter": "/qty > 50", "batch_size": 7}
         plain = [one async for one in client.sow("orders", **given)]
         native = [one async for one in client.sow("orders", options="format=native", **given)]
         records = [one for one in native if one.command == "sow"]
@@ -296,6 +296,9 @@ async def test_what_is_refused_over_http(is_gateway: bool) -> None:
         ):
             answer = await http.post("/v1/topics/orders/sow", json=fields, headers=headers)
             assert (answer.status_code, answer.json()["reason"]) == (400, reason)
-        for given in ({"headers": accept}, {"params": {"options": "format=native"}}):
-            stream = await http.get("/v1/topics/orders/subscribe", **given)
+        path = "/v1/topics/orders/subscribe"
+        for stream in (
+            await http.get(path, headers=accept),
+            await http.get(path, params={"options": "format=native"}),
+        ):
             assert (stream.status_code, stream.json()["reason"]) == (400, "invalid options")
