@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from io import BytesIO
 from types import SimpleNamespace
 from typing import Any, cast
@@ -57,12 +57,14 @@ def decode_avro(message: bytes) -> Json:
 
 
 def decode_protobuf(message: bytes) -> Json:
-    """Return a record of Protobuf, as its library reads it; fields with their zero values are in no message."""
-    read = _order_class().FromString(message)
-    return {field.name: value for field, value in read.ListFields()}
+    """Return a record of Protobuf, as its library reads it."""
+    read = order_message().FromString(message)
+    return {field.name: getattr(read, field.name) for field in read.DESCRIPTOR.fields}
 
 
-def _order_class() -> Any:
+@cache
+def order_message() -> Any:
+    """Return the class of the messages of `PROTO`, as the library makes it."""
     kinds = {"id": FieldDescriptorProto.TYPE_INT64, "qty": FieldDescriptorProto.TYPE_INT32}
     file = FileDescriptorProto(name="order.proto", syntax="proto3")
     message = file.message_type.add(name="Order")

@@ -240,7 +240,7 @@ async def test_nodes_send_json(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @services
 async def test_the_list_of_clients_has_the_option(is_gateway: bool) -> None:
-    """Whoever looks for the cause of a load sees what a client asks for."""
+    """An operator sees which format each subscription has, also at a gateway."""
     async with served("avro", is_gateway=is_gateway) as (_, url), AsyncClient(url) as client:
         await client.open(Ask("subscribe", "orders", options="oof,format=native"))
         async with httpx2.AsyncClient(base_url=url) as http:

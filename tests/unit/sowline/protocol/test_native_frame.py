@@ -41,7 +41,7 @@ def test_a_frame_of_many_messages(parts: list[bytes | Bodies | None]) -> None:
 
 
 def test_a_record_that_can_not_be_written() -> None:
-    """The message has no body, and who asks for the record gets the problem."""
+    """The message has no body; its data raise the problem."""
     text = message("publish", sids=["1"], topic="t", bookmark="t:0@1", size=0, problem="expected a qty")
     (received,) = read_frame(write_native(text, []))
     (found,) = received.messages()

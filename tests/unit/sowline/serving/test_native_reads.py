@@ -33,15 +33,15 @@ def test_topics_of_all_types_together(given: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "said"),
+    ("topic", "reported"),
     [
         (typed(reader_schema={"text": PROTO}), "the id to the definition"),
         (typed(sow=False), "a topic with a SOW"),
     ],
 )
-def test_topics_whose_messages_can_not_be_written(topic: TopicDefinition, said: str) -> None:
+def test_topics_whose_messages_can_not_be_written(topic: TopicDefinition, reported: str) -> None:
     """Without an id no frame names the schema, and without a SOW there are deltas among the messages."""
-    with pytest.raises(SowlineError, match=said) as refused:
+    with pytest.raises(SowlineError, match=reported) as refused:
         check_native(REQUEST, [PLAIN, topic], EVERYTHING.read)
     assert refused.value.reason == "not supported"
 

@@ -107,7 +107,7 @@ async def test_a_record_that_can_not_be_written(outbox: Outbox, native: NativeOu
 
 
 def test_a_record_is_written_once_for_all_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who gets the same change gets the same bytes, whatever else its message has."""
+    """All messages of a change have the same bytes, whatever else they have."""
     written = []
 
     def counted(topic: TopicDefinition, body: bytes) -> bytes:
