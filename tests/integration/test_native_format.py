@@ -4,7 +4,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from io import BytesIO
-from typing import Any
+from typing import Any, cast
 
 import fastavro
 import httpx2
@@ -59,7 +59,7 @@ def encode_avro(order: dict[str, Any]) -> bytes:
 
 def encode_protobuf(order: dict[str, Any]) -> bytes:
     """Return a message of a producer."""
-    return order_message()(**order).SerializeToString(deterministic=True)
+    return cast(bytes, order_message()(**order).SerializeToString(deterministic=True))
 
 
 ENCODERS = {"avro": encode_avro, "protobuf": encode_protobuf}
