@@ -12,7 +12,7 @@ from gateway.streams.catch_up_slot import GATEWAY_MAX
 from gateway.streams.shared_streams import SharedStreams
 from gateway.writes.destination import NodesDestination
 from sowline.config.kafka_options import KafkaConfig
-from sowline.serving.outbox.native_messages import NativeMessages
+from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.result import QueryLimits
 from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.pending_commands import WriteService

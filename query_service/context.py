@@ -8,7 +8,7 @@ from query_service.query.timeline_read import TimelineReader
 from query_service.topics.state import ServedTopics
 from query_service.writes.destination import ReplicaDestination
 from sowline.config.kafka_options import KafkaConfig
-from sowline.serving.outbox.native_messages import NativeMessages
+from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.result import QueryLimits
 from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.pending_commands import WriteService

@@ -108,7 +108,9 @@ class GatewayHttpApi:
             query = await self._query(request)
         except SowlineError as error:
             return refused(error)
-        lines = _to_end(query, native_records(query, self._nodes.topics) if is_native else _lines(query))
+        lines = _to_end(
+            query, native_records(query.records(), self._nodes.topics) if is_native else _lines(query)
+        )
         try:
             await query.begin()
             first = await anext(lines, b"")

@@ -8,7 +8,7 @@ from sowline.config.topics import TopicDefinition
 from sowline.protocol.options import in_json
 from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import Rights
-from sowline.serving.native_reads import check_native
+from sowline.serving.native_records.checks import check_native
 
 
 def read_in_json(

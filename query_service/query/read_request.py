@@ -22,7 +22,7 @@ from sowline.protocol.options import Options
 from sowline.protocol.request import SUBSCRIBES, Request
 from sowline.serving.authorization.entitlements import Entitlements, Rights, chosen_topic, chosen_topics
 from sowline.serving.authorization.topic_patterns import is_pattern
-from sowline.serving.native_reads import check_native
+from sowline.serving.native_records.checks import check_native
 from sowline.serving.refusal import no_sow
 from sowline.serving.result import QueryLimits
 

@@ -133,7 +133,7 @@ class HttpApi:
         try:
             query = await self._query(request, native_fields(request, await self._fields_in(request)))
             await query.begin()
-            lines = native_records(query, self._definitions) if is_native else _lines(query)
+            lines = native_records(query.records(), self._definitions) if is_native else _lines(query)
             first = await anext(lines, b"")
         except SowlineError as error:
             return refused(error)

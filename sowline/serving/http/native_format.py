@@ -1,8 +1,8 @@
 """Records over HTTP in the message type of their topic, for clients that ask for it by the header `Accept`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
@@ -12,16 +12,8 @@ from sowline.protocol.media_types import NATIVE
 from sowline.protocol.native_frame import prefixed_length
 from sowline.protocol.options import parse_options
 from sowline.serving.authorization.entitlements import Entitlements
-from sowline.serving.native_reads import check_typed
-from sowline.serving.outbox.group import NATIVE_BATCH_MAX, RecordPortion
-from sowline.serving.outbox.native_messages import in_message_type, record_data
-
-
-class FoundRecords(Protocol):
-    """A query that has begun."""
-
-    def records(self) -> AsyncIterator[RecordPortion]:
-        """Yield records of one topic at a time, as JSON."""
+from sowline.serving.native_records.checks import check_typed
+from sowline.serving.native_records.messages import RECORDS_AT_ONCE, in_message_type, record_data
 
 
 def wants_native(request: HttpRequest) -> bool:
@@ -43,12 +35,15 @@ def native_fields(request: HttpRequest, fields: dict[str, Any]) -> dict[str, Any
 
 
 async def native_records(
-    query: FoundRecords, definitions: Mapping[str, TopicDefinition]
+    portions: AsyncIterator[tuple[str, Sequence[bytes], object]], definitions: Mapping[str, TopicDefinition]
 ) -> AsyncIterator[bytes]:
-    """Yield the records of a query, each with its length before it; raise `bad message` if one can't be written."""
-    async for topic, records, _ in query.records():
-        for start in range(0, len(records), NATIVE_BATCH_MAX):
-            some = records[start : start + NATIVE_BATCH_MAX]
+    """Yield the records of a query, each with its length before it; raise `bad message` if one can't be written.
+
+    Each portion has the name of a topic, and records as JSON.
+    """
+    async for topic, records, _ in portions:
+        for start in range(0, len(records), RECORDS_AT_ONCE):
+            some = records[start : start + RECORDS_AT_ONCE]
             messages = [in_message_type(definitions[topic], record_data(record)) for record in some]
             yield b"".join(part for message in messages for part in (prefixed_length(message), message))
             await asyncio.sleep(0)

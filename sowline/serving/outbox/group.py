@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack, iso_time, message, sow_batch, timeline_batch
+from sowline.serving.native_records.messages import RECORDS_AT_ONCE
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
 
@@ -54,9 +55,6 @@ class TimelineGroup(Protocol):
     def sow_key(self) -> bytes:
         """The SOW key of the document."""
 
-
-NATIVE_BATCH_MAX = 100
-"""Records to convert to their topic's message type at once; other tasks run in between."""
 
 Mark = Literal["reset", "replace"] | None
 """The kind of a group: for a client that holds records, `reset` has all records, `replace` those that it lacks.
@@ -154,7 +152,7 @@ def _put_batches(outbox: Outbox, request: Request, portion: RecordPortion) -> No
 
 
 async def _put_native_batches(outbox: Outbox, request: Request, portion: RecordPortion) -> None:
-    for batch in _batches(request, portion, min(request.batch_size, NATIVE_BATCH_MAX)):
+    for batch in _batches(request, portion, min(request.batch_size, RECORDS_AT_ONCE)):
         outbox.put_in_group(batch)
         await asyncio.sleep(0)
 

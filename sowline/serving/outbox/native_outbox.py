@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from sowline.serving.outbox.native_messages import NativeMessages
+from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.outbox.outbox import Outbox
 
 

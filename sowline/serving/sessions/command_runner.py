@@ -12,7 +12,7 @@ from sowline.protocol.request import Request
 from sowline.protocol.server_message import failure
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.authorization.entitlements import Rights
-from sowline.serving.outbox.native_messages import NativeMessages
+from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.outbox.native_outbox import NativeOutbox
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.refusal import unforeseen

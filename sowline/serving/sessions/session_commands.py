@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import message
 from sowline.serving.access.login_session import LoginSession
+from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.outbox.group import acknowledge_done
-from sowline.serving.outbox.native_messages import NativeMessages
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.open_subscriptions import OpenSubscriptions

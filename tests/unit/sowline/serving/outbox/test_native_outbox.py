@@ -10,7 +10,7 @@ from sowline.config.topics import TopicDefinition
 from sowline.protocol.client_message import Message, read_frame
 from sowline.protocol.native_frame import is_binary, join_native, split_native
 from sowline.protocol.server_message import message, sow_batch, sow_record
-from sowline.serving.outbox.native_messages import NativeMessages, in_message_type
+from sowline.serving.native_records.messages import NativeMessages, in_message_type
 from sowline.serving.outbox.native_outbox import NativeOutbox
 from sowline.serving.outbox.outbox import Outbox
 
@@ -114,7 +114,7 @@ def test_a_record_is_written_once_for_all_clients(monkeypatch: pytest.MonkeyPatc
         written.append(body)
         return b"x"
 
-    monkeypatch.setattr("sowline.serving.outbox.native_messages.typed_message", counted)
+    monkeypatch.setattr("sowline.serving.native_records.messages.typed_message", counted)
     messages, body = NativeMessages(DEFINITIONS), b'{"id":1,"qty":2}'
     for sid in (b"1", b"2"):
         made = messages.of(publish("orders", body).replace(b'"1"', b'"%b"' % sid))

@@ -12,6 +12,9 @@ from sowline.errors import SowlineError
 from sowline.protocol.native_frame import write_native
 from sowline.protocol.server_message import sow_batch
 
+RECORDS_AT_ONCE = 100
+"""Records to write before other tasks run."""
+
 _DATA = b'"data":'
 
 
