@@ -12,6 +12,7 @@ from gateway.streams.catch_up_slot import GATEWAY_MAX
 from gateway.streams.shared_streams import SharedStreams
 from gateway.writes.destination import NodesDestination
 from sowline.config.kafka_options import KafkaConfig
+from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.result import QueryLimits
 from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.pending_commands import WriteService
@@ -34,6 +35,7 @@ class GatewayContext:
     limits: QueryLimits
     writes: WriteService
     streams: SharedStreams
+    native: NativeMessages
     catch_up_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(GATEWAY_MAX))
     subscriptions: set[ClientSubscription] = field(default_factory=set)
     """The subscriptions of all clients."""
@@ -43,7 +45,7 @@ class GatewayContext:
         """Return the context of a gateway that writes to this Kafka."""
         destination = NodesDestination(nodes, http, limits)
         writes = WriteService(destination, CommandWriter(kafka, nodes.topics.values()))
-        return cls(nodes, http, limits, writes, SharedStreams(nodes))
+        return cls(nodes, http, limits, writes, SharedStreams(nodes), NativeMessages(nodes.topics))
 
     def live_subscriptions(self) -> Counter[str]:
         """Return by topic how many subscriptions of clients are live."""

@@ -8,6 +8,7 @@ from query_service.query.timeline_read import TimelineReader
 from query_service.topics.state import ServedTopics
 from query_service.writes.destination import ReplicaDestination
 from sowline.config.kafka_options import KafkaConfig
+from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.result import QueryLimits
 from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.pending_commands import WriteService
@@ -27,6 +28,7 @@ class ServiceContext:
     destination: ReplicaDestination = field(init=False)
     writes: WriteService = field(init=False)
     timelines: TimelineReader = field(init=False)
+    native: NativeMessages = field(init=False)
     scans: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SCANS_AT_ONCE), init=False)
 
     def __post_init__(self) -> None:
@@ -34,4 +36,5 @@ class ServiceContext:
         self.writes = WriteService(
             self.destination, CommandWriter(self.kafka, self.destination.topics.values())
         )
+        self.native = NativeMessages({name: topic.definition for name, topic in self.state.topics.items()})
         self.timelines = TimelineReader(self.kafka, self.limits.bytes_max)

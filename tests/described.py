@@ -34,6 +34,12 @@ def checked_message(message: Json) -> Json:
     return _checked(message_name(message), message)
 
 
+def checked_native(message: Json) -> Json:
+    """Return a message in the JSON of a binary frame; fail if it is not as the description has it."""
+    name = message_name(message)
+    return _checked(f"Native{name}" if name in _WITH_RECORDS else name, message)
+
+
 def message_name(message: Json) -> str:
     """Return the name of the schema of a message."""
     if message["command"] == "ack":
@@ -46,6 +52,7 @@ def message_name(message: Json) -> str:
 
 
 _ACKS = {"stats": "AckStats"}
+_WITH_RECORDS = ("Sow", "Publish", "Oof")
 
 
 def _checked(name: str, value: Json) -> Json:

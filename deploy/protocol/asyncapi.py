@@ -1,11 +1,14 @@
 """The AsyncAPI description of the WebSocket API and of event streams; the schemas are those of the frames."""
 
+from collections.abc import Iterable
+
 from deploy.protocol.frames import request_name
 from deploy.protocol.schemas import Schema
 from sowline.protocol.command_fields import FIELDS
 from sowline.version import __version__
 
 _FRAMES = "./frames.schema.json#/$defs/"
+_BINARY = "NativeFrame"
 
 
 def asyncapi(frames: Schema) -> Schema:
@@ -42,7 +45,7 @@ def asyncapi(frames: Schema) -> Schema:
                 "address": "/v1",
                 "description": "One connection of a client.",
                 "servers": [{"$ref": "#/servers/websocket"}],
-                "messages": {name: _component(name) for name in (*commands, *of_service)},
+                "messages": {name: _component(name) for name in (*commands, *of_service, _BINARY)},
             },
             "events": {
                 "address": "/v1/topics/{topic}/subscribe",
@@ -54,7 +57,7 @@ def asyncapi(frames: Schema) -> Schema:
         },
         "operations": {
             "command": _operation("receive", "session", "A client sends commands.", commands),
-            "answer": _operation("send", "session", "A service sends messages.", of_service),
+            "answer": _operation("send", "session", "A service sends messages.", [*of_service, _BINARY]),
             "stream": _operation("send", "events", "A service sends events.", of_stream),
         },
         "components": {
@@ -62,7 +65,21 @@ def asyncapi(frames: Schema) -> Schema:
                 name: {"name": name, "summary": about, "payload": {"$ref": _FRAMES + name}}
                 for name, about in {**commands, **of_service, **of_stream}.items()
             }
+            | {_BINARY: _binary(frames)}
         },
+    }
+
+
+def _binary(frames: Schema) -> Schema:
+    return {
+        "name": _BINARY,
+        "summary": frames["$defs"][_BINARY]["description"],
+        "description": (
+            "A binary frame: the length of the JSON in 4 bytes, big-endian; the JSON; then the records in the message"
+            " types of their topics, in the order of the sizes in the JSON. For reads with `format=native`."
+        ),
+        "contentType": "application/octet-stream",
+        "payload": {"$ref": _FRAMES + _BINARY},
     }
 
 
@@ -74,7 +91,7 @@ def _component(name: str) -> Schema:
     return {"$ref": f"#/components/messages/{name}"}
 
 
-def _operation(action: str, channel: str, summary: str, messages: dict[str, str]) -> Schema:
+def _operation(action: str, channel: str, summary: str, messages: Iterable[str]) -> Schema:
     return {
         "action": action,
         "channel": {"$ref": f"#/channels/{channel}"},

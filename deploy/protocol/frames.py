@@ -10,7 +10,7 @@ from deploy.protocol.schemas import Schema, schema_name, schemas_of
 from sowline.protocol import message_types
 from sowline.protocol.acks import SENT
 from sowline.protocol.command_fields import FIELDS, OF_ALL, CommandFields
-from sowline.protocol.message_types import ACKS, MESSAGES
+from sowline.protocol.message_types import ACKS, MESSAGES, NATIVE_MESSAGES
 from sowline.protocol.options import FORMS, Options
 from sowline.protocol.request import Request, SowKeys
 
@@ -26,6 +26,7 @@ def frames_schema() -> Schema:
     requests = {request_name(command): _request(command, fields) for command, fields in FIELDS.items()}
     types = schemas_of(message_types, DEFS)
     messages = [schema_name(message) for message in MESSAGES]
+    native = [schema_name(message) for message in NATIVE_MESSAGES]
     return {
         "$schema": DIALECT,
         "title": "Frames of Sowline's WebSocket API",
@@ -36,6 +37,13 @@ def frames_schema() -> Schema:
             "ClientMessage": _any_of([*requests], "One command of a client, by its `command`."),
             "ServerFrame": _frame("ServerMessage", "What a service sends."),
             "ServerMessage": _any_of([*messages, "Ack"], "One message of a service, by its `command`."),
+            "NativeFrame": _frame(
+                "NativeMessage", "The JSON of a binary frame, which bodies of records follow."
+            ),
+            "NativeMessage": _any_of(
+                [*native, "ServerMessage"],
+                "One message in a binary frame, by its `command`, and `size` or `data`.",
+            ),
             "StreamMessage": _any_of(
                 ["GroupBegin", "Sow", "GroupEnd", "Publish", "Oof", "Progress", "Ack", "StreamFailure"],
                 "The data of one event of an event stream, by its `command`.",

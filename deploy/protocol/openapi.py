@@ -29,6 +29,7 @@ _OWN_STATUSES = {
     408: "The request did not arrive in time.",
 }
 _TEXT: Schema = {"type": "string"}
+_BINARY: Schema = {"type": "string", "format": "binary"}
 _NUMBER: Schema = {"type": "integer", "minimum": 0}
 _INSTANT_HEADERS = {
     "Sowline-Bookmark": {"description": "The instant of the answer.", "schema": _TEXT},
@@ -153,8 +154,9 @@ def _operations() -> Iterable[Operation]:
         "sow",
         "The records that match, one a line.",
         _ok(
-            _content(NDJSON, _schema("SowRecord")),
-            "A record or a group a line.",
+            {**_content(NDJSON, _schema("SowRecord")), **_content(NATIVE, _BINARY)},
+            "A record or a group a line; or records in the message type of their topic, each with its length in 4"
+            " bytes, big-endian, before it.",
             {
                 **_INSTANT_HEADERS,
                 "Sowline-Warning": {"description": "Probable mistakes in the request.", "schema": _TEXT},
@@ -193,7 +195,11 @@ def _operations() -> Iterable[Operation]:
         f"{of_topic}/records/{{key}}",
         "readRecord",
         "One record by its key text; a document comes with its intrinsics.",
-        _ok(_content(JSON, {"type": "object"}), "The record.", _INSTANT_HEADERS),
+        _ok(
+            {**_content(JSON, {"type": "object"}), **_content(NATIVE, _BINARY)},
+            "The record, as JSON or in the message type of its topic.",
+            _INSTANT_HEADERS,
+        ),
         _of_request(FRESHNESS),
     )
     yield Operation(

@@ -12,6 +12,7 @@ from gateway.query.record_read import read_from_holder
 from gateway.query.seen import SeenPositions
 from gateway.query.sharded_query import ShardedQuery
 from gateway.query.timeline import timeline_of, timeline_path
+from gateway.server.native_reads import read_in_json
 from gateway.streams.catch_up_slot import CLIENT_MAX, CatchUpSlot
 from gateway.subscriptions.record_subscription import ForwardedSubscription
 from gateway.subscriptions.view_subscription import ViewOverNodes
@@ -52,7 +53,7 @@ class GatewayCommands(SessionCommands):
     """Queries and subscriptions over all nodes, and writes, for one client."""
 
     def __init__(self, context: GatewayContext, outbox: Outbox, login: LoginSession) -> None:
-        super().__init__(outbox, login)
+        super().__init__(outbox, login, context.native)
         self._context = context
         self._nodes = context.nodes
         self._seen = SeenPositions()
@@ -108,9 +109,13 @@ class GatewayCommands(SessionCommands):
     def _sow(self, request: Request) -> None:
         topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
         self._floor(request, topics)
-        _ = request.parsed_options
+        outbox, asked = self._runner.outbox_for(request.parsed_options), self._in_json(request, topics)
         self._running.check_limit()
-        self._running.start(request, partial(self._run_sow, request, topics, self._runner.rights))
+        self._running.start(request, partial(self._run_sow, asked, topics, self._runner.rights, outbox))
+
+    def _in_json(self, request: Request, topics: Sequence[str]) -> Request:
+        """Return a read as nodes get it: the gateway itself writes records in the message types of their topics."""
+        return read_in_json(request, self._nodes.topics, topics, self._runner.rights)
 
     def _floor(self, request: Request, topics: Sequence[str]) -> PositionsByLog:
         """Return the positions that an answer must have reached; raise `invalid bookmark`."""
@@ -118,18 +123,18 @@ class GatewayCommands(SessionCommands):
         seen = SeenPositions() if request.bookmark else self._seen
         return seen.floor(logs, request.at_least)
 
-    async def _run_sow(self, request: Request, topics: Sequence[str], rights: Rights) -> None:
+    async def _run_sow(self, request: Request, topics: Sequence[str], rights: Rights, outbox: Outbox) -> None:
         async with self._snapshot_slots:
             try:
                 query = await self._begun(request, topics, rights)
             except SowlineError as error:
                 # A query service checks a request before it starts the query, and refuses it with this type.
-                self._outbox.put(failure(request.command_id, error), (request.id_of_query,))
+                outbox.put(failure(request.command_id, error), (request.id_of_query,))
                 return
             try:
-                acknowledge_processed(self._outbox, request, bookmark=query.bookmark)
-                await send_group(self._outbox, request, query)
-                acknowledge(self._outbox, request, query.bookmark, query.result)
+                acknowledge_processed(outbox, request, bookmark=query.bookmark)
+                await send_group(outbox, request, query)
+                acknowledge(outbox, request, query.bookmark, query.result)
             finally:
                 await query.close()
 
@@ -153,7 +158,7 @@ class GatewayCommands(SessionCommands):
 
     def _explain(self, request: Request) -> None:
         topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
-        floor = self._floor(request, topics)
+        floor, request = self._floor(request, topics), self._in_json(request, topics)
         self._running.check_limit()
         self._running.start(request, partial(self._run_explain, request, topics, floor))
 
@@ -193,6 +198,7 @@ class GatewayCommands(SessionCommands):
         options, bookmark_range = request.parsed_options, request.bookmark_range
         check_complete(options)
         topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
+        outbox, request = self._runner.outbox_for(options), self._in_json(request, topics)
         if replaced is None and _is_unshared(request) and self._unshared_count() >= UNSHARED_MAX:
             raise SowlineError(
                 "too many subscriptions",
@@ -203,7 +209,7 @@ class GatewayCommands(SessionCommands):
             topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
             check_replaced(replaced, ViewOverNodes, bookmark_range)
             rights, view = self._runner.rights, cast("ViewOverNodes | None", replaced)
-            return ViewOverNodes(self._context, self._outbox, request, topic, rights, self._seen, view)
+            return ViewOverNodes(self._context, outbox, request, topic, rights, self._seen, view)
         check_pace(request, options, is_view=False)
         # The nodes do not check what they don't get: the gateway conflates, and orders the snapshot only.
         readable = together(self._runner.rights.read, topics)
@@ -213,7 +219,7 @@ class GatewayCommands(SessionCommands):
             compile_filter(request.filter)  # if it is refused later, the replaced subscription has ended
         return ForwardedSubscription(
             self._context,
-            self._outbox,
+            outbox,
             request,
             topics,
             self._runner.rights,

@@ -1,6 +1,6 @@
 """The HTTP API of a gateway: topics, queries, records, timelines and writes, as a query service answers them."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
@@ -14,15 +14,23 @@ from gateway.query.access_paths import explain
 from gateway.query.record_read import read_from_holder, read_from_holder_of
 from gateway.query.seen import SeenPositions
 from gateway.query.sharded_query import ShardedQuery
+from gateway.server.native_reads import read_in_json
 from gateway.server.topics import described_topic
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
+from sowline.protocol.media_types import NATIVE
 from sowline.protocol.request import Request, read_request
 from sowline.protocol.server_message import one_line
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import chosen_topic, chosen_topics
 from sowline.serving.http.address import read_address
 from sowline.serving.http.kafka_api import KafkaApi
+from sowline.serving.http.native_format import (
+    native_fields,
+    native_record,
+    native_records,
+    wants_native,
+)
 from sowline.serving.http.requests import (
     NDJSON,
     header_text,
@@ -91,12 +99,18 @@ class GatewayHttpApi:
         return Response(answer.body, answer.status, answer.headers)
 
     async def sow(self, request: HttpRequest) -> Response:
-        """Stream the records that match as NDJSON; the header Sowline-Bookmark has the bookmark of the instant."""
+        """Stream the records that match, as NDJSON or as the client asks for.
+
+        The header Sowline-Bookmark has the bookmark of the instant.
+        """
+        is_native = wants_native(request)
         try:
             query = await self._query(request)
         except SowlineError as error:
             return refused(error)
-        lines = _lines(query)
+        lines = _to_end(
+            query, native_records(query.records(), self._nodes.topics) if is_native else _lines(query)
+        )
         try:
             await query.begin()
             first = await anext(lines, b"")
@@ -108,14 +122,16 @@ class GatewayHttpApi:
         headers = instant_headers(query.bookmark, query.result.lag_seconds)
         if query.result.warnings:
             headers["Sowline-Warning"] = header_text("; ".join(query.result.warnings))
-        return StreamingResponse(with_first(first, lines), media_type=NDJSON, headers=headers)
+        media_type = NATIVE if is_native else NDJSON
+        return StreamingResponse(with_first(first, lines), media_type=media_type, headers=headers)
 
     async def explain(self, request: HttpRequest) -> Response:
         """Report the access path that a query would take in each topic of each shard."""
         try:
-            asked = await self._request(request, "explain")
+            asked = self._request(request, "explain", await self._fields_in(request))
             rights = rights_in(request)
             topics = chosen_topics(asked.topic, self._nodes.topics, rights.read)
+            asked = read_in_json(asked, self._nodes.topics, topics, rights)
             found = await explain(
                 self._nodes, asked, topics, rights, SeenPositions().floor([], asked.at_least)
             )
@@ -135,29 +151,41 @@ class GatewayHttpApi:
             answer = await read_from_holder(
                 self._nodes, self._context.http, topic, address.key, path, request.url.query, rights
             )
+            if wants_native(request) and not address.what and not answer.is_refusal:
+                record = native_record(self._nodes.topics[topic], answer.body, rights.read)
+                return Response(record, headers={**answer.headers, "content-type": NATIVE})
         except SowlineError as error:
             return refused(error)
         return Response(answer.body, answer.status, answer.headers)
 
     async def _query(self, request: HttpRequest) -> ShardedQuery:
-        asked, rights = await self._request(request, "sow"), rights_in(request)
+        fields, rights = native_fields(request, await self._fields_in(request)), rights_in(request)
+        asked = self._request(request, "sow", fields)
         topics = chosen_topics(asked.topic, self._nodes.topics, rights.read)
+        asked = read_in_json(asked, self._nodes.topics, topics, rights)
         floor = SeenPositions().floor([], asked.at_least)
         return ShardedQuery(self._nodes, asked, topics, rights, self._context.limits, floor)
 
-    async def _request(self, request: HttpRequest, command: str) -> Request:
-        fields: Mapping[str, Any] = await sow_fields_in(request, self._settings.frame_bytes_max)
+    async def _fields_in(self, request: HttpRequest) -> dict[str, Any]:
+        return await sow_fields_in(request, self._settings.frame_bytes_max)
+
+    def _request(self, request: HttpRequest, command: str, fields: dict[str, Any]) -> Request:
         asked = read_request(
-            orjson.dumps({"command": command, "topic": request.path_params["topic"]} | dict(fields))
+            orjson.dumps({"command": command, "topic": request.path_params["topic"]} | fields)
         )
         _ = asked.parsed_options
         return asked
 
 
-async def _lines(query: ShardedQuery) -> AsyncIterator[bytes]:
-    """Yield the records as lines; then, or if the client leaves, end the query."""
+async def _to_end(query: ShardedQuery, portions: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the records; then, or if the client leaves, end the query."""
     try:
-        async for portion in query.records():
-            yield b"".join([one_line(record) for record in portion.records])
+        async for portion in portions:
+            yield portion
     finally:
         await query.close()
+
+
+async def _lines(query: ShardedQuery) -> AsyncIterator[bytes]:
+    async for portion in query.records():
+        yield b"".join([one_line(record) for record in portion.records])

@@ -22,6 +22,7 @@ from sowline.protocol.options import Options
 from sowline.protocol.request import SUBSCRIBES, Request
 from sowline.serving.authorization.entitlements import Entitlements, Rights, chosen_topic, chosen_topics
 from sowline.serving.authorization.topic_patterns import is_pattern
+from sowline.serving.native_records.checks import check_native
 from sowline.serving.refusal import no_sow
 from sowline.serving.result import QueryLimits
 
@@ -76,6 +77,8 @@ def read_request_of(state: ServedTopics, request: Request, rights: Rights) -> Re
         # Large requests are parsed in a worker thread. The parsed projection is cached, so the event loop does not
         # parse it again.
         parse_projection(selection.options.projection)
+    if selection.options.is_native:
+        check_native(request, (topic.definition for topic in topics), rights.read)
     selection = entitled_to_read(selection, topics, rights)
     if request.sow_keys and request.command in SUBSCRIBES:
         selection = replace(selection, live=live_filter(selection))

@@ -24,12 +24,19 @@ from query_service.subscriptions.query_at_bookmark import query_at
 from query_service.topics.state import TopicState
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
+from sowline.protocol.media_types import NATIVE
 from sowline.protocol.request import Request, read_request
 from sowline.protocol.server_message import one_line
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.http.address import Address, read_address
 from sowline.serving.http.kafka_api import KafkaApi
+from sowline.serving.http.native_format import (
+    native_fields,
+    native_record,
+    native_records,
+    wants_native,
+)
 from sowline.serving.http.requests import (
     FRESHNESS,
     NDJSON,
@@ -119,11 +126,15 @@ class HttpApi:
         return JSONResponse(found)
 
     async def sow(self, request: HttpRequest) -> Response:
-        """Stream the records that match as NDJSON; the header Sowline-Bookmark has the bookmark of the instant."""
+        """Stream the records that match, as NDJSON or as the client asks for.
+
+        The header Sowline-Bookmark has the bookmark of the instant.
+        """
+        is_native = wants_native(request)
         try:
-            query = await self._query(request)
+            query = await self._query(request, native_fields(request, await self._fields_in(request)))
             await query.begin()
-            lines = _lines(query)
+            lines = native_records(query.records(), self._definitions) if is_native else _lines(query)
             first = await anext(lines, b"")
         except SowlineError as error:
             return refused(error)
@@ -131,12 +142,12 @@ class HttpApi:
         if query.result.warnings:
             headers["Sowline-Warning"] = header_text("; ".join(query.result.warnings))
         body = with_first(first, lines)
-        return StreamingResponse(body, media_type=NDJSON, headers=headers)
+        return StreamingResponse(body, media_type=NATIVE if is_native else NDJSON, headers=headers)
 
     async def explain(self, request: HttpRequest) -> Response:
         """Report the access path that a query would take in each topic, and how many records it would examine."""
         try:
-            query = await self._query(request)
+            query = await self._query(request, await self._fields_in(request))
             access_paths = await query.explained()
         except SowlineError as error:
             return refused(error)
@@ -166,11 +177,11 @@ class HttpApi:
             fields = {"command": "sow", "topic": address.topic, **demanded}
             await wait_until_fresh(self._state, [topic], read_request(orjson.dumps(fields)))
         headers = instant_headers(topic.bookmark(topic.positions), lag_seconds([topic]))
-        return Response(
-            read_record(topic, address.key, rights.read.of(address.topic)),
-            media_type="application/json",
-            headers=headers,
-        )
+        record = read_record(topic, address.key, rights.read.of(address.topic))
+        if wants_native(request):
+            record = native_record(topic.definition, record, rights.read)
+            return Response(record, media_type=NATIVE, headers=headers)
+        return Response(record, media_type="application/json", headers=headers)
 
     async def _timeline(self, address: Address, request: HttpRequest) -> Response:
         """Answer with the timeline of a document."""
@@ -183,8 +194,10 @@ class HttpApi:
         timeline = await self._context.timelines.read(wanted)
         return Response(timeline.answer, media_type="application/json")
 
-    async def _query(self, request: HttpRequest) -> Query | GroupedQuery:
-        fields = await sow_fields_in(request, self._settings.frame_bytes_max)
+    async def _fields_in(self, request: HttpRequest) -> dict[str, Any]:
+        return await sow_fields_in(request, self._settings.frame_bytes_max)
+
+    async def _query(self, request: HttpRequest, fields: dict[str, Any]) -> Query | GroupedQuery:
         sow = read_request(orjson.dumps({"command": "sow", "topic": request.path_params["topic"]} | fields))
         rights = rights_in(request)
         if sow.demands_fresh:

@@ -60,15 +60,16 @@ class QueryCommands:
             query.range_of = partial(self._fetched_range, request)
         if not request.bookmark:
             query.begin_now()
-        self._running.start(request, partial(self._run_sow, request, query))
+        outbox = self._runner.outbox_for(checked.selection.options)
+        self._running.start(request, partial(self._run_sow, request, query, outbox))
 
-    async def _run_sow(self, request: Request, query: Query | GroupedQuery) -> None:
+    async def _run_sow(self, request: Request, query: Query | GroupedQuery, outbox: Outbox) -> None:
         await wait_for_past(self._context, request, self._runner.rights)
         await query.begin()
         begun = {"topic_matches": query.result.topic_matches} if request.merges else {}
-        acknowledge_processed(self._outbox, request, bookmark=query.bookmark, **begun)
-        await send_group(self._outbox, request, query)
-        acknowledge(self._outbox, request, query.bookmark, query.result)
+        acknowledge_processed(outbox, request, bookmark=query.bookmark, **begun)
+        await send_group(outbox, request, query)
+        acknowledge(outbox, request, query.bookmark, query.result)
 
     async def _fetched_range(self, request: Request, samples: Sequence[Sequence[Any]]) -> tuple[int, int]:
         """Send the samples of a query; return the range of records that the gateway then fetches.

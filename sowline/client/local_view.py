@@ -347,4 +347,8 @@ def _options(options: str) -> str:
             "invalid options",
             "expected options without intrinsics: a view holds the content of documents alone",
         )
+    if given.is_native:
+        raise SowlineError(
+            "invalid options", "expected options without format=native: a view holds records as JSON"
+        )
     return f"oof,reset,{options}".rstrip(",")

@@ -7,6 +7,7 @@ import msgspec
 import orjson
 
 from sowline.errors import SowlineError
+from sowline.protocol.native_frame import is_binary, split_native
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -15,8 +16,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     - `command`: `group_begin`, `sow` (a record of the snapshot), `group_end`, `publish`, `oof` or `progress`.
       `progress` is sent for `AsyncClient.prove` only: `records` and `hash` describe what a subscriber holds at
       `bookmark`.
-    - `body`: the record as it is stored. In an `oof` it is the new record (`reason` match) or the previous one
-      (deleted).
+    - `body`: the record as it is stored, or in its topic's message type. In an `oof` it is the new record (`reason`
+      match) or the previous one (deleted).
     - `bookmark`: the bookmark from which the subscriber can resume.
     - `reset`: True for a group that replaces all earlier records.
     - `replace`: True for a group that adds to them: the subscription was replaced, and records that it already held
@@ -28,6 +29,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     - `warnings`: of a `group_begin`: sentences about probable mistakes in the request, such as an unknown field.
     - `missing`: of a `group_begin`, with the option `partial`: by topic, the partitions whose records are missing.
     - `correlation_id`: the text that came with the command that caused this `publish` or `oof`.
+    - `native`: True if `body` is in the message type of its topic, because the options have `format=native`.
+    - `problem`: with `native`, why the record can't be written in that message type; `body` is empty then.
     """
 
     command: str
@@ -49,6 +52,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     correlation_id: str | None = None
     warnings: tuple[str, ...] = ()
     missing: dict[str, tuple[int, ...]] = {}
+    native: bool = False
+    problem: str = ""
 
     @property
     def is_silent(self) -> bool:
@@ -56,13 +61,22 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         return self.command == "progress" and self.hash is None
 
     @property
-    def data(self) -> dict[str, Any]:
-        """The body, parsed; an empty dict for messages without one."""
+    def data(self) -> Any:
+        """The body as a dict, empty for messages without one; in the topic's message type as bytes.
+
+        Raise `bad message` for a record that can't be written in that message type.
+        """
+        if self.problem:
+            raise SowlineError("bad message", self.problem)
+        if self.native:
+            return self.body
         return orjson.loads(self.body) if self.body else {}
 
 
 class _Record(msgspec.Struct, gc=False):
-    data: msgspec.Raw
+    data: msgspec.Raw = msgspec.Raw(b"")
+    size: int | None = None
+    problem: str = ""
     sow_key: str | None = None
     updated_at: str | None = None
     timestamp: str | None = None
@@ -93,6 +107,8 @@ class Received(msgspec.Struct):
     up_to: str = ""
     timestamp: str | None = None
     data: msgspec.Raw = msgspec.Raw(b"")
+    size: int | None = None
+    problem: str = ""
     records: list[_Record] | int | None = None
     hash: str | None = None
     reset: bool = False
@@ -124,6 +140,8 @@ class Received(msgspec.Struct):
                     updated_at=record.updated_at,
                     timestamp=record.timestamp,
                     intrinsics=record.intrinsics,
+                    native=record.size is not None,
+                    problem=record.problem,
                 )
             return
         yield Message(
@@ -145,6 +163,8 @@ class Received(msgspec.Struct):
             correlation_id=self.correlation_id,
             warnings=self.warnings,
             missing=self.missing,
+            native=self.size is not None,
+            problem=self.problem,
         )
 
 
@@ -152,11 +172,33 @@ _read_frame = msgspec.json.Decoder(list[Received] | Received).decode
 
 
 def read_frame(frame: bytes) -> list[Received]:
-    """Return the messages in a frame from the server; raise `bad message` for any other frame."""
+    """Return the messages in a text or binary frame from the server; raise `bad message` for any other frame."""
+    if is_binary(frame):
+        text, bodies = split_native(frame)
+        return _with_bodies(_read_messages(text), bodies)
+    return _read_messages(frame)
+
+
+def _read_messages(text: bytes) -> list[Received]:
     try:
-        received = _read_frame(frame)
+        received = _read_frame(text)
     except msgspec.DecodeError as error:
         raise SowlineError(
-            "bad message", f"expected a message that docs/api.md describes, got {frame[:200]!r}: {error}"
+            "bad message", f"expected a message that docs/api.md describes, got {text[:200]!r}: {error}"
         ) from None
     return received if isinstance(received, list) else [received]
+
+
+def _with_bodies(messages: list[Received], bodies: bytes) -> list[Received]:
+    """Return the messages of a binary frame, each with its bodies; raise `bad message` if the sizes don't fit."""
+    start = 0
+    for message in messages:
+        for one in (message, *(message.records if isinstance(message.records, list) else ())):
+            if one.size is not None:
+                one.data = msgspec.Raw(bodies[start : start + one.size])
+                start += one.size
+    if start != len(bodies):
+        raise SowlineError(
+            "bad message", f"expected bodies of {start} bytes behind the messages, got {len(bodies)}"
+        )
+    return messages

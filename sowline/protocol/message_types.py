@@ -15,6 +15,8 @@ Body = dict[str, Any]
 OnlyTrue = Annotated[bool, Meta(extra_json_schema={"const": True})]
 """A mark, which is either true or missing."""
 
+Size = Annotated[int, Meta(ge=0)]
+OofReason = Literal["match", "deleted", "expired", "entitlement"]
 Hash = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
 
 
@@ -41,8 +43,8 @@ class IntrinsicsObject(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
     """The tags of the last write, if it had any."""
 
 
-class SowRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One record of a `sow` message, or one group."""
+class RecordOfSow(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What a `sow` message has of a record besides its content."""
 
     sow_key: str | UnsetType = UNSET
     """The SOW key; missing with the option `no_sowkey`."""
@@ -52,8 +54,22 @@ class SowRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The position of the last change; not a bookmark to resume from. Groups have none."""
     intrinsics: IntrinsicsObject | UnsetType = UNSET
     """The intrinsics of a document, with the option `intrinsics`."""
+
+
+class SowRecord(RecordOfSow, kw_only=True):
+    """One record of a `sow` message, or one group."""
+
     data: Body
     """The record."""
+
+
+class NativeSowRecord(RecordOfSow, kw_only=True):
+    """One record of a `sow` message in a binary frame."""
+
+    size: Size
+    """The size of the record, which is behind the JSON."""
+    problem: str | UnsetType = UNSET
+    """Why the record can't be written in the message type of its topic; its size is 0 then."""
 
 
 class AccessPathReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -222,6 +238,17 @@ class SowMessage(ServerMessage, tag="sow", kw_only=True):
     """The records, up to `batch_size`."""
 
 
+class NativeSowMessage(ServerMessage, tag="sow", kw_only=True):
+    """Some records of a group, in a binary frame."""
+
+    query_id: str
+    """The query; empty if it has no name."""
+    topic: str
+    """The topic of the records."""
+    records: list[NativeSowRecord]
+    """The records, up to `batch_size`."""
+
+
 class GroupEndMessage(ServerMessage, tag="group_end", kw_only=True):
     """Ends a group."""
 
@@ -284,13 +311,13 @@ class LiveChange(ServerMessage, kw_only=True):
     """The correlation id of the command that made the change."""
     intrinsics: IntrinsicsObject | UnsetType = UNSET
     """The intrinsics of a document, with the option `intrinsics`."""
-    data: Body
-    """The record, or the part of it that a delta has."""
 
 
 class PublishMessage(LiveChange, tag="publish", kw_only=True):
     """The record matches now, and this is its body."""
 
+    data: Body
+    """The record, or the part of it that a delta has."""
     delta: OnlyTrue | UnsetType = UNSET
     """`data` has only the key fields and the changed fields: merge it into the record that you hold."""
     removed: list[str] | UnsetType = UNSET
@@ -300,7 +327,29 @@ class PublishMessage(LiveChange, tag="publish", kw_only=True):
 class OofMessage(LiveChange, tag="oof", kw_only=True):
     """The record is out of focus."""
 
-    reason: Literal["match", "deleted", "expired", "entitlement"]
+    data: Body
+    """The record."""
+    reason: OofReason
+    """Why: `match` comes with the new body, the others with the previous one."""
+
+
+class NativePublishMessage(LiveChange, tag="publish", kw_only=True):
+    """The record matches now, and its body is behind the JSON of the binary frame."""
+
+    size: Size
+    """The size of the record, which is behind the JSON."""
+    problem: str | UnsetType = UNSET
+    """Why the record can't be written in the message type of its topic; its size is 0 then."""
+
+
+class NativeOofMessage(LiveChange, tag="oof", kw_only=True):
+    """The record is out of focus, and its body is behind the JSON of the binary frame."""
+
+    size: Size
+    """The size of the record, which is behind the JSON."""
+    problem: str | UnsetType = UNSET
+    """Why the record can't be written in the message type of its topic; its size is 0 then."""
+    reason: OofReason
     """Why: `match` comes with the new body, the others with the previous one."""
 
 
@@ -350,3 +399,6 @@ MESSAGES = (
     HeartbeatMessage,
 )
 """What a WebSocket sends, apart from acknowledgements."""
+
+NATIVE_MESSAGES = (NativeSowMessage, NativePublishMessage, NativeOofMessage)
+"""What the JSON of a binary frame has instead of messages with records."""

@@ -33,6 +33,7 @@ _WORDS = (
     "partial",
 )
 _NOT_FOUND = ("fail", "now", "epoch", "reset")
+_FORMATS = ("json", "native")
 FORMS = {
     **{word: word for word in _WORDS},
     "reset": "reset",
@@ -40,6 +41,7 @@ FORMS = {
     "rate": "rate=100|64KB|2X",
     "conflation": "conflation=none|auto|250ms",
     "conflation_key": "conflation_key=[…]",
+    "format": f"format={'|'.join(_FORMATS)}",
     "select": "select=[…]",
     "grouping": "grouping=[…]",
     "projection": "projection=[…]",
@@ -110,6 +112,8 @@ class Options:
     """Send the outcome of each interval: [conflation](#conflation)."""
     conflation_key: tuple[Path, ...] = ()
     """Of the records with equal values in these fields send only the last one in an interval."""
+    format: Literal["json", "native"] = "json"
+    """Send records as JSON (default), or in the [message type of their topic](#native-records)."""
     select: Select | None = None
     """Send only some [fields](#select)."""
     grouping: tuple[Path, ...] = ()
@@ -122,6 +126,11 @@ class Options:
     def reset(self) -> bool:
         """Whether the client wants a new snapshot (`group_begin` to `group_end`) if its bookmark has expired."""
         return self.bookmark_not_found == "reset"
+
+    @property
+    def is_native(self) -> bool:
+        """Whether records are sent in the message type of their topic."""
+        return self.format == "native"
 
     def shows_like(self, other: "Options") -> bool:
         """Return whether both options show a record, or a group, with the same content."""
@@ -150,6 +159,8 @@ def parse_options(text: str) -> Options:
             given["bookmark_not_found"] = value
         elif option == "reset":
             given["bookmark_not_found"] = option
+        elif equals and name == "format" and value in _FORMATS:
+            given["format"] = value
         elif equals and name in _CLAUSES:
             if name in given:
                 raise _invalid(f"expected {name}= once, got it twice")
@@ -163,6 +174,11 @@ def with_pause(text: str, paused: bool) -> str:
     """Return an options text with `pause` added or removed."""
     others = [option for option in _split(text) if option != "pause"]
     return ",".join([*others, "pause"] if paused else others)
+
+
+def in_json(text: str) -> str:
+    """Return an options text without `format`: with it, records are sent as JSON."""
+    return ",".join(option for option in _split(text) if option.partition("=")[0] != "format")
 
 
 def failing_if_expired(text: str) -> str:
@@ -216,6 +232,11 @@ def _consistent(options: Options) -> Options:
         raise _invalid("expected projection=[…] without select=[…]: the projection decides what is sent")
     if options.projection and options.intrinsics:
         raise _invalid("expected projection=[…] without intrinsics: a group is no document")
+    if options.is_native and (options.projection or options.select is not None):
+        unfit = "projection=[…]" if options.projection else "select=[…]"
+        raise _invalid(
+            f"expected format=native without {unfit}: a message type can only express whole records; use JSON"
+        )
     if options.conflation_key and options.conflation is None:
         raise _invalid("expected conflation=… together with conflation_key=[…], got the key alone")
     if options.rate is not None and (options.conflation is not None or options.projection):

@@ -15,6 +15,7 @@ from sowline.runtime.websocket_frames import (
     PING,
     BrokenFrame,
     FrameReader,
+    binary_frame,
     close_frame,
     reply_to,
     text_frame,
@@ -80,6 +81,10 @@ class WebSocketConnection(asyncio.Protocol):
     def send(self, text: bytes) -> None:
         """Send a text message."""
         self.transport.write(text_frame(text))
+
+    def send_binary(self, data: bytes) -> None:
+        """Send a binary message."""
+        self.transport.write(binary_frame(data))
 
     def ping(self) -> None:
         """Show the client, and proxies on the way, that the connection lives."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.described import checked_message, checked_request
+from tests.described import checked_message, checked_native, checked_request
 from tests.docs.pages import PAGES, Block, blocks_of
 from tests.docs.transcript import is_of_server, messages_in
 
@@ -19,5 +19,7 @@ def test_messages_on_pages_are_described(block: Block) -> None:
     """What a client says there, and what the service answers."""
     text = block.text.replace('"hash": "…"', f'"hash": "{"0" * 16}"')
     for message, _ in messages_in(text):
-        if "command" in message:
+        if "size" in message:
+            checked_native(message)
+        elif "command" in message:
             (checked_message if is_of_server(message) else checked_request)(message)

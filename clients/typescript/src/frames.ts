@@ -40,6 +40,12 @@ export type ServerMessage =
   | Heartbeat
   | Ack;
 
+/** The JSON of a binary frame, which bodies of records follow. One message, or an array of messages. */
+export type NativeFrame = NativeMessage | NativeMessage[];
+
+/** One message in a binary frame, by its `command`, and `size` or `data`. */
+export type NativeMessage = NativeSow | NativePublish | NativeOof | ServerMessage;
+
 /** The data of one event of an event stream, by its `command`. */
 export type StreamMessage = GroupBegin | Sow | GroupEnd | Publish | Oof | Progress | Ack | StreamFailure;
 
@@ -64,6 +70,7 @@ export type Option =
   | `rate=${string}`
   | `conflation=${string}`
   | `conflation_key=${string}`
+  | `format=${string}`
   | `select=${string}`
   | `grouping=${string}`
   | `projection=${string}`;
@@ -857,6 +864,85 @@ export interface Intrinsics {
   "~tags"?: string[];
 }
 
+/** The record is out of focus, and its body is behind the JSON of the binary frame. */
+export interface NativeOof {
+  command: "oof";
+  /** The subscriptions. */
+  sids: string[];
+  /** The next message belongs to the same step: apply both together. */
+  more?: true;
+  /** The topic of the record. */
+  topic: string;
+  /** The SOW key; missing with the option `no_sowkey`, and on a topic without a SOW. */
+  sow_key?: string;
+  /** The log time of the change, with the option `timestamp`. */
+  timestamp?: string;
+  /** The position of the change, to lay over the bookmark of the subscription. */
+  bookmark: string;
+  /** The correlation id of the command that made the change. */
+  correlation_id?: string;
+  /** The intrinsics of a document, with the option `intrinsics`. */
+  intrinsics?: Intrinsics;
+  /** The size of the record, which is behind the JSON. */
+  size: number;
+  /** Why the record can't be written in the message type of its topic; its size is 0 then. */
+  problem?: string;
+  /** Why: `match` comes with the new body, the others with the previous one. */
+  reason: "deleted" | "entitlement" | "expired" | "match";
+}
+
+/** The record matches now, and its body is behind the JSON of the binary frame. */
+export interface NativePublish {
+  command: "publish";
+  /** The subscriptions. */
+  sids: string[];
+  /** The next message belongs to the same step: apply both together. */
+  more?: true;
+  /** The topic of the record. */
+  topic: string;
+  /** The SOW key; missing with the option `no_sowkey`, and on a topic without a SOW. */
+  sow_key?: string;
+  /** The log time of the change, with the option `timestamp`. */
+  timestamp?: string;
+  /** The position of the change, to lay over the bookmark of the subscription. */
+  bookmark: string;
+  /** The correlation id of the command that made the change. */
+  correlation_id?: string;
+  /** The intrinsics of a document, with the option `intrinsics`. */
+  intrinsics?: Intrinsics;
+  /** The size of the record, which is behind the JSON. */
+  size: number;
+  /** Why the record can't be written in the message type of its topic; its size is 0 then. */
+  problem?: string;
+}
+
+/** Some records of a group, in a binary frame. */
+export interface NativeSow {
+  command: "sow";
+  /** The query; empty if it has no name. */
+  query_id: string;
+  /** The topic of the records. */
+  topic: string;
+  /** The records, up to `batch_size`. */
+  records: NativeSowRecord[];
+}
+
+/** One record of a `sow` message in a binary frame. */
+export interface NativeSowRecord {
+  /** The SOW key; missing with the option `no_sowkey`. */
+  sow_key?: string;
+  /** The log time of the last change, with the option `timestamp`. */
+  timestamp?: string;
+  /** The position of the last change; not a bookmark to resume from. Groups have none. */
+  updated_at?: string;
+  /** The intrinsics of a document, with the option `intrinsics`. */
+  intrinsics?: Intrinsics;
+  /** The size of the record, which is behind the JSON. */
+  size: number;
+  /** Why the record can't be written in the message type of its topic; its size is 0 then. */
+  problem?: string;
+}
+
 /** The record is out of focus. */
 export interface Oof {
   command: "oof";
@@ -876,7 +962,7 @@ export interface Oof {
   correlation_id?: string;
   /** The intrinsics of a document, with the option `intrinsics`. */
   intrinsics?: Intrinsics;
-  /** The record, or the part of it that a delta has. */
+  /** The record. */
   data: Record<string, unknown>;
   /** Why: `match` comes with the new body, the others with the previous one. */
   reason: "deleted" | "entitlement" | "expired" | "match";

@@ -1,10 +1,12 @@
 """Sends groups: `group_begin`, records in batches, `group_end`, and the acknowledgements of the command."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack, iso_time, message, sow_batch, timeline_batch
+from sowline.serving.native_records.messages import RECORDS_AT_ONCE
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
 
@@ -64,7 +66,10 @@ async def send_group(outbox: Outbox, request: Request, query: QueryAnswer, mark:
     async with outbox.group():
         _begin(outbox, request, query.bookmark, mark, query.result)
         async for portion in query.records():
-            _put_batches(outbox, request, portion)
+            if outbox.is_native:
+                await _put_native_batches(outbox, request, portion)
+            else:
+                _put_batches(outbox, request, portion)
             await outbox.wait_drained()
         _end(outbox, request, query.bookmark, query.result)
 
@@ -142,13 +147,22 @@ def _begin(outbox: Outbox, request: Request, bookmark: str, mark: Mark, result: 
 
 
 def _put_batches(outbox: Outbox, request: Request, portion: RecordPortion) -> None:
+    for batch in _batches(request, portion, request.batch_size):
+        outbox.put_in_group(batch)
+
+
+async def _put_native_batches(outbox: Outbox, request: Request, portion: RecordPortion) -> None:
+    for batch in _batches(request, portion, min(request.batch_size, RECORDS_AT_ONCE)):
+        outbox.put_in_group(batch)
+        await asyncio.sleep(0)
+
+
+def _batches(request: Request, portion: RecordPortion, size: int) -> Iterator[bytes]:
     topic, records, ordering = portion
-    for start in range(0, len(records), request.batch_size):
-        batch = slice(start, start + request.batch_size)
-        outbox.put_in_group(
-            sow_batch(
-                request.id_of_query, topic, records[batch], None if ordering is None else ordering[batch]
-            )
+    for start in range(0, len(records), size):
+        batch = slice(start, start + size)
+        yield sow_batch(
+            request.id_of_query, topic, records[batch], None if ordering is None else ordering[batch]
         )
 
 

@@ -39,6 +39,9 @@ class Outbox:
     Only one group is open at a time; until it ends, only acknowledgements and heartbeats are sent in between.
     """
 
+    is_native = False
+    """Whether it makes binary frames of messages with records, which takes time."""
+
     def __init__(
         self, bytes_max: int, frame_batching: FrameBatching | None = None, backlogs: Backlogs | None = None
     ) -> None:
@@ -54,6 +57,8 @@ class Outbox:
         self.sent = 0
         """Messages taken for frames so far."""
         self._between_groups = Flag(is_set=True)
+        self.has_binary = False
+        """Whether some of its messages may be binary frames."""
 
     def written_by(self, write: Callable[[], None]) -> None:
         """Call `write` whenever messages wait in an outbox that was empty; it takes them with `take_now`.

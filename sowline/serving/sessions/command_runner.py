@@ -7,10 +7,13 @@ from typing import Any
 import structlog
 
 from sowline.errors import SowlineError
+from sowline.protocol.options import Options
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import failure
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.native_records.messages import NativeMessages
+from sowline.serving.outbox.native_outbox import NativeOutbox
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.refusal import unforeseen
 
@@ -26,14 +29,24 @@ Run = Callable[[], Coroutine[Any, Any, None]]
 class CommandRunner:
     """Runs the work of commands in separate tasks."""
 
-    def __init__(self, outbox: Outbox, login: LoginSession) -> None:
+    def __init__(self, outbox: Outbox, login: LoginSession, native: NativeMessages) -> None:
         self.outbox = outbox
         self._login = login
+        self._native = native
+        self._native_outbox: NativeOutbox | None = None
 
     @property
     def rights(self) -> Rights:
         """The client's rights; raises `logon required`."""
         return self._login.identity.rights
+
+    def outbox_for(self, options: Options) -> Outbox:
+        """Return the outbox for the messages of a read with these options."""
+        if not options.is_native:
+            return self.outbox
+        if self._native_outbox is None:
+            self._native_outbox = NativeOutbox(self.outbox, self._native)
+        return self._native_outbox
 
     @property
     def is_of_gateway(self) -> bool:

@@ -20,6 +20,7 @@ from sowline.model.bookmark_range import range_text, split_range
 from sowline.protocol.options import parse_options
 from sowline.protocol.request import Request, read_request
 from sowline.serving.flag import Flag
+from sowline.serving.http.native_format import wants_native
 from sowline.serving.refusal import refused
 from sowline.serving.sessions.events import END, Events, failure_of
 from sowline.serving.sessions.open_sessions import OpenSessions, login_headers
@@ -83,10 +84,20 @@ def command_of(topic: str, given: QueryParams, last_event_id: str) -> bytes:
     command = fields.setdefault("command", COMMANDS[0])
     if command not in COMMANDS:
         raise SowlineError("bad request", f"expected command={'|'.join(COMMANDS)}, got {command[:100]!r}")
-    if parse_options(given.get("options", "")).pause:
+    options = parse_options(given.get("options", ""))
+    if options.pause:
         raise SowlineError("invalid options", "expected no pause: an event stream can't be resumed")
+    if options.is_native:
+        raise _only_text()
     metadata = {"topic": topic, "command_id": "1", "ack_type": "processed,completed"}
     return orjson.dumps(fields | metadata)
+
+
+def _only_text() -> SowlineError:
+    return SowlineError(
+        "invalid options",
+        "expected an event stream without format=native and without its media type: it is text; use a WebSocket",
+    )
 
 
 def events_of(request: Request) -> Events:
@@ -207,6 +218,9 @@ class EventStreamApi:
         return EventAnswer(partial(self._send_events, request))
 
     async def _send_events(self, request: HttpRequest, receive: Receive, send: Send) -> None:
+        if wants_native(request):
+            await refused(_only_text())(request.scope, receive, send)
+            return
         last = request.headers.get("last-event-id", "")
         if is_finished(last):
             await Response(status_code=204)(request.scope, receive, send)

@@ -89,7 +89,8 @@ class OpenSubscriptions:
 
     def statuses(self) -> Iterator[SubscriptionStatus]:
         """Yield the status of each subscription, the oldest first."""
-        return (entry.subscription.subscription_status() for entry in self._entries.values())
+        for entry in self._entries.values():
+            yield entry.subscription.subscription_status()._replace(request=entry.request)
 
     # begin
 
@@ -137,6 +138,8 @@ class OpenSubscriptions:
                 "subid in use",
                 f"subscription {sub_id!r} already exists; unsubscribe it first, or set the option replace",
             )
+        if replaced is not None:
+            _check_format(replaced.request, request)
         return replaced
 
     # end
@@ -269,3 +272,14 @@ class OpenSubscriptions:
                 f"expected at most {SUBSCRIPTIONS_MAX} subscriptions, got {text.count(',') + 1}",
             )
         return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _check_format(before: Request, now: Request) -> None:
+    """Raise `not supported` if a subscription would be replaced by one whose records have another format."""
+    had, has = before.parsed_options.format, now.parsed_options.format
+    if had != has:
+        raise SowlineError(
+            "not supported",
+            f"expected format={had} in the command that replaces a subscription with it, got {has}: its client holds"
+            f" records as {had}; unsubscribe first",
+        )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import message
 from sowline.serving.access.login_session import LoginSession
+from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.outbox.group import acknowledge_done
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.command_runner import CommandRunner
@@ -16,9 +17,9 @@ from sowline.serving.sessions.status import SubscriptionStatus
 class SessionCommands:
     """The running queries and the open subscriptions of one client."""
 
-    def __init__(self, outbox: Outbox, login: LoginSession) -> None:
+    def __init__(self, outbox: Outbox, login: LoginSession, native: NativeMessages) -> None:
         self._outbox = outbox
-        self._runner = CommandRunner(outbox, login)
+        self._runner = CommandRunner(outbox, login, native)
         self._running = RunningQueries(self._runner)
         self._subscriptions = OpenSubscriptions(self._runner, self._running)
 

@@ -9,6 +9,7 @@ from starlette.websockets import WebSocket
 from websockets.frames import CloseCode
 
 from sowline.errors import SowlineError
+from sowline.protocol.native_frame import is_binary, join_native
 from sowline.protocol.server_message import join_frame
 from sowline.runtime.websocket_connection import WebSocketConnection
 from sowline.runtime.websocket_handshake import Handshake
@@ -80,7 +81,10 @@ class ClientSocket(WebSocketConnection):
         outbox = self._opened.session.outbox
         while self.can_write and (messages := outbox.take_now()):
             self._is_quiet = False
-            self.send(join_frame(messages))
+            if outbox.has_binary and any(map(is_binary, messages)):
+                self.send_binary(join_native(messages))
+            else:
+                self.send(join_frame(messages))
 
     def ping_if_quiet(self) -> None:
         """Send a ping if nothing else was sent for an interval."""

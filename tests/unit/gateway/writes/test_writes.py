@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -69,7 +70,7 @@ def client_of(made: Rig, log: FakeLog, rights: Rights = EVERYTHING) -> RigClient
     context = GatewayContext.of(made.node_set, made.http, made.limits, {})
     writes = WriteService(context.writes.destination, cast(Any, log))
     login, outbox = LoginSession(Identity("", (), rights, ANYBODY.proof)), Outbox(1 << 20)
-    context = GatewayContext(made.node_set, made.http, made.limits, writes, made.context.streams)
+    context = replace(context, writes=writes, streams=made.context.streams)
     session = Session(GatewayCommands(context, outbox, login), outbox, login)
     made.sessions.append(session)
     return RigClient(session)

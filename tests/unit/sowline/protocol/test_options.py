@@ -11,6 +11,7 @@ from sowline.protocol.options import (
     PROJECTION_BYTES_MAX,
     Options,
     ReplayRate,
+    in_json,
     parse_options,
 )
 
@@ -37,6 +38,8 @@ from sowline.protocol.options import (
         ("rate=2X", Options(rate=ReplayRate(2, "times"))),
         ("bookmark_not_found=fail", Options()),
         ("reset,bookmark_not_found=fail", Options()),
+        ("format=json", Options()),
+        ("oof,format=native", Options(oof=True, format="native")),
     ],
 )
 def test_known_options(text: str, options: Options) -> None:
@@ -53,6 +56,8 @@ def test_known_options(text: str, options: Options) -> None:
         "oof timestamp",
         "bookmark_not_found",
         "bookmark_not_found=later",
+        "format",
+        "format=avro",
         "Select=[-/]",
         "select",
         "[oof]",
@@ -196,3 +201,26 @@ def test_a_rate_is_of_single_changes(other: str) -> None:
     """What tells outcomes has a pace already."""
     with pytest.raises(SowlineError, match="without conflation"):
         parse_options(f"rate=5,{other}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        ("oof, format=native ,timestamp", "oof,timestamp"),
+        ("format=native", ""),
+        ("select=[-/,+/format=native]", "select=[-/,+/format=native]"),
+    ],
+)
+def test_the_same_options_in_json(text: str, expected: str) -> None:
+    """The format is left out, and nothing else."""
+    assert in_json(text) == expected
+
+
+@pytest.mark.parametrize("other", ["select=[-/,+/id]", "grouping=[/a],projection=[/a]"])
+def test_a_message_type_has_whole_records(other: str) -> None:
+    """Some of the fields, and groups, are JSON only."""
+    with pytest.raises(SowlineError, match="format=native without") as refused:
+        parse_options(f"format=native,{other}")
+    assert refused.value.reason == "invalid options"
+    assert not parse_options(f"format=json,{other}").is_native

@@ -1,0 +1,1 @@
+"""Records that are sent in the message type of their topic, instead of as JSON."""
