@@ -49,13 +49,32 @@ class IndexReport(msgspec.Struct, forbid_unknown_fields=True):
     """How many queries used it to find or sort records."""
 
 
+class ReaderSchemaReport(msgspec.Struct, forbid_unknown_fields=True):
+    """The reader schema of a topic."""
+
+    text: str
+    """The schema."""
+    references: dict[str, str]
+    """The schemas that it refers to, by name."""
+    message: str
+    """The full name of the Protobuf message; empty for the first one."""
+    id: int | None
+    """The id that messages have which Sowline writes; null if none is set."""
+    subject: str
+    """The subject in a registry; empty if none is set."""
+
+
 class TopicReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The definition of a topic, and how it is served."""
 
     name: str
     """The topic's name."""
-    message_type: Literal["json"]
-    """The form of records."""
+    message_type: Literal["json", "avro", "protobuf", "json-schema"]
+    """The form of messages on Kafka; records are JSON."""
+    reader_schema: ReaderSchemaReport | None
+    """The schema of records; null for JSON, and for a user who may read only some of its fields."""
+    framing: Literal["confluent", "apicurio", "none"] | None
+    """How messages name their schema; null for JSON."""
     sow: bool
     """Whether the topic keeps records."""
     key: list[str] | dict[str, Any]
