@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from confluent_kafka import KafkaException
 
-from sowline.codecs.codec import codec_of
+from sowline.codecs.compatibility import why_unreadable
 from sowline.codecs.resolutions import Resolution, Resolutions
 from sowline.codecs.schema import Schema
 from sowline.config.kafka_options import KafkaConfig
@@ -68,13 +68,8 @@ def _state(reader: Schema, resolution: Resolution) -> tuple[State, str]:
         return "incompatible", resolution.problem
     if writer is None:
         return "unknown", "the registry had no such schema when a message first named it"
-    if writer.type != reader.type:
-        return "incompatible", f"expected a schema of {reader.type}, got one of {writer.type}"
-    try:
-        codec_of(reader).check_reads(writer)
-    except SowlineError as error:
-        return "incompatible", error.message
-    return "readable", ""
+    problem = why_unreadable(reader, writer)
+    return "incompatible" if problem else "readable", problem
 
 
 async def described_schemas(kafka: KafkaConfig, definition: TopicDefinition) -> dict[str, Any]:
