@@ -22,7 +22,7 @@ from sowline.cli.doctor.command import doctor
 from sowline.cli.help import CONTEXT, HelpGroup
 from sowline.cli.interrupt import end_on_interrupt
 from sowline.cli.operate import backup, dump, rebuild, restore, verify
-from sowline.cli.schemas import schemas
+from sowline.cli.schema_commands import schemas
 from sowline.cli.services import fanout, gateway, materializer, pipeline, query_service, up
 from sowline.cli.token import token
 from sowline.cli.top.command import top

@@ -30,5 +30,5 @@ def read_schema_log(kafka: KafkaConfig, definition: TopicDefinition) -> dict[int
             ):
                 found[message.partition() or 0].add(message.key(), message.value())
             if left and time.monotonic() > until:
-                raise TimeoutError
+                raise TimeoutError(f"no answer within {SECONDS_MAX:g} s")
     return found

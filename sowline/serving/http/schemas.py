@@ -78,7 +78,7 @@ async def described_schemas(kafka: KafkaConfig, definition: TopicDefinition) -> 
         return await asyncio.to_thread(_described, kafka, definition)
     except (KafkaException, TimeoutError) as error:
         raise SowlineError(
-            "not ready", f"Kafka did not deliver {definition.schema_log}: {error or 'no answer'}; try again"
+            "not ready", f"Kafka did not deliver {definition.schema_log}: {error}; try again"
         ) from None
 
 

@@ -85,7 +85,7 @@ def check(topic: str | None, registry: str | None, config: Path | None) -> None:
     if not all(map(_subject, definitions)) or not definitions:
         raise SowlineError(
             "bad configuration",
-            f"expected the subject of a reader_schema of {topic or 'any topic'} in {settings.config}, got none: add it",
+            f"expected a reader_schema with a subject in {settings.config}, got none: add the subject",
         )
     with _connected(settings) as client:
         rows = [row for definition in definitions for row in _checked(client, definition)]
@@ -107,7 +107,7 @@ def list_(topic: str, config: Path | None, kafka: str | None) -> None:
     except (KafkaException, TimeoutError) as error:
         raise SowlineError(
             "no kafka",
-            f"expected {definition.schema_log} from Kafka at {settings.kafka}, got {error or 'no answer'}",
+            f"expected {definition.schema_log} from Kafka at {settings.kafka}, got {error}",
         ) from error
     rows: list[Row] = []
     for number, resolutions in known.items():
@@ -220,12 +220,16 @@ def _checked(registry: Registry, definition: TopicDefinition) -> Iterator[Row]:
 
 def _print(rows: Sequence[Mapping[str, Any]], names: tuple[str, ...], sides: str) -> None:
     """Print a table on a terminal, and a line of JSON for each row in a pipe."""
-    if not sys.stdout.isatty():
+    if not _is_terminal():
         for row in rows:
             click.echo(orjson.dumps(row))
         return
     cells = (tuple(_cell(row[name]) for name in names) for row in rows)
     click.echo("\n".join(columns(tuple(name.upper() for name in names), cells, sides)))
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def _cell(value: object) -> str:
