@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from sowline.codecs.codec import Codec
 from sowline.codecs.framing import Frame, read_frame
-from sowline.codecs.schema import Payload, Schema
+from sowline.codecs.schema import AVRO, Schema
 from sowline.config.outgoing_command import checked_key, checked_size
 from sowline.config.topics import TopicDefinition
 from sowline.config.typed_message import typed_delta, typed_message
@@ -60,6 +60,11 @@ def outgoing_body(
         return OutgoingBody(data, body, checked_key(body, definition, correlation, key), tuple(fields))
     if command == DELTA_PUBLISH:
         message, paths = typed_delta(definition, data)
+        # Without paths, an Avro message is read as one that changes each field (test_a_delta_of_nothing_is_refused).
+        if definition.message_type == AVRO and not paths:
+            raise SowlineError(
+                "bad message", "expected a delta that changes a field, got one that changes none"
+            )
         body = _changes(definition, codec, message, paths)
         checked_size(message, definition)
         return OutgoingBody(message, body, checked_key(body, definition, correlation, key), paths)
@@ -79,7 +84,7 @@ def _read(
     definition: TopicDefinition, codec: Codec, command: str, message: bytes, fields: Sequence[str]
 ) -> bytes | None:
     """Return the canonical JSON of a message; None if it names a schema that is not known here."""
-    schema_id, payload, _ = _frame_of(definition, message)
+    schema_id, payload = _frame_of(definition, message)
     writer = _writer(definition, schema_id)
     if writer is None:
         return None
@@ -91,8 +96,7 @@ def _read(
 def _changes(definition: TopicDefinition, codec: Codec, message: bytes, fields: tuple[str, ...]) -> bytes:
     """Return the canonical JSON of a delta that was made here, as the partition's owner will read it."""
     assert definition.reader is not None, "it has a codec"
-    payload = Payload(_frame_of(definition, message).payload.data)
-    return codec.read_delta(payload, definition.reader, fields or None)
+    return codec.read_delta(_frame_of(definition, message).payload, definition.reader, fields or None)
 
 
 def _frame_of(definition: TopicDefinition, message: bytes) -> Frame:

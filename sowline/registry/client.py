@@ -55,7 +55,7 @@ class Resolved(NamedTuple):
     id: int | None = None
 
 
-class _Answer(NamedTuple):
+class _RegistryAnswer(NamedTuple):
     """What a registry answered, parsed: `status` is 200, or a refusal with its code and sentence in `document`."""
 
     status: int
@@ -221,10 +221,10 @@ class Registry:
             )
         return _found(answer)
 
-    def _get(self, path: str) -> _Answer:
+    def _get(self, path: str) -> _RegistryAnswer:
         return self._send("GET", path)
 
-    def _send(self, method: str, path: str, request: dict[str, Any] | None = None) -> _Answer:
+    def _send(self, method: str, path: str, request: dict[str, Any] | None = None) -> _RegistryAnswer:
         content = None if request is None else orjson.dumps(request)
         until = time.monotonic() + self._timeout
         try:
@@ -235,9 +235,11 @@ class Registry:
         except (httpx2.HTTPError, OSError, ValueError) as error:
             raise RegistryAway(f"expected a schema registry to answer, but: {error}") from error
         try:
-            return _Answer(response.status_code, orjson.loads(body))
+            return _RegistryAnswer(response.status_code, orjson.loads(body))
         except orjson.JSONDecodeError as error:
-            raise _unexpected(_Answer(response.status_code, body[:200].decode(errors="replace"))) from error
+            raise _unexpected(
+                _RegistryAnswer(response.status_code, body[:200].decode(errors="replace"))
+            ) from error
 
 
 class _References:
@@ -304,7 +306,7 @@ def _bounded(response: httpx2.Response, until: float) -> Iterator[bytes]:
         yield part
 
 
-def _found(answer: _Answer, field: str = "schema") -> dict[str, Any]:
+def _found(answer: _RegistryAnswer, field: str = "schema") -> dict[str, Any]:
     document = answer.document
     if answer.status != 200 or not isinstance(document, dict) or field not in document:
         raise _unexpected(answer)
@@ -314,7 +316,7 @@ def _found(answer: _Answer, field: str = "schema") -> dict[str, Any]:
     return found
 
 
-def _unexpected(answer: _Answer) -> RegistryAway:
+def _unexpected(answer: _RegistryAnswer) -> RegistryAway:
     return RegistryAway(f"expected a schema registry's answer, got {answer.sentence}")
 
 

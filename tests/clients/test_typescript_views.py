@@ -199,17 +199,20 @@ class Machine:
 
     def _let_bookmarks_expire(self, dice: random.Random) -> None:
         self._driver.do("leave")
+        left = self._system.bookmark(self._query.url, self._topic)
         write(self._publisher, self._topic, dice)
 
         def rewrite(number: int) -> None:
             for key in range(4):
-                for _ in range(RING):
+                for _ in range(RING + 1):
                     self._publisher.delta_publish(self._topic, {"id": key, "n": number})
             self._publisher.flush()
 
         hasten_compaction(self._system, self._topic)
-        compact(self._system, self._topic, rewrite, everywhere=True)
+        compact(self._system, self._topic, rewrite, after=left, everywhere=True)
         end_haste(self._system, self._topic)
+        # Until the service has applied these changes, its ring may still have all that the views missed.
+        self._system.wait_settled(self._query.url, self._topic)
         self._driver.do("comeBack")
 
     def check(self) -> None:

@@ -1,10 +1,11 @@
 """Compaction of a changes topic, at once instead of after its lag."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tests.integration.changes import read_changes
+from tests.integration.model import Position
 from tests.integration.services import SECONDS_MAX, System, wait_for
 
 AT_ONCE = {
@@ -40,10 +41,16 @@ def _configure(system: System, topic: str, entries: list[ConfigEntry]) -> None:
     admin.incremental_alter_configs([resource])[resource].result(SECONDS_MAX)
 
 
-def compact(system: System, topic: str, write: Callable[[int], object], everywhere: bool = False) -> None:
+def compact(
+    system: System,
+    topic: str,
+    write: Callable[[int], object],
+    after: Mapping[int, Position] | None = None,
+    everywhere: bool = False,
+) -> None:
     """Write changes again and again, until compaction has removed some, of each partition if `everywhere`.
 
-    `write` is given a rising number.
+    `write` is given a rising number. With `after`, only changes after these positions count, by partition.
     """
     rounds = iter(range(1, 1_000_000))
     partitions = system.topic(topic).partitions
@@ -51,12 +58,14 @@ def compact(system: System, topic: str, write: Callable[[int], object], everywhe
     def removed() -> bool:
         write(next(rounds))
         changes, _ = read_changes(system, topic)
-        held = dict.fromkeys(range(partitions), (-1, 0))
+        held = dict.fromkeys(range(partitions), (-1, 0)) | dict(after or {})
         compacted = set()
         for change in changes:
-            if change.after > held[change.partition]:
-                compacted.add(change.partition)
-            held[change.partition] = max(change.position, held[change.partition])
+            # A gap between older changes removes nothing that a reader at `after` still needs.
+            if change.position > held[change.partition]:
+                if change.after > held[change.partition]:
+                    compacted.add(change.partition)
+                held[change.partition] = change.position
         return len(compacted) >= (partitions if everywhere else 1)
 
     wait_for(removed, "compaction")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.integration.registry import schema_registry
 from tests.integration.served import Served
 from tests.integration.wire import Wire, wire
 
@@ -20,3 +21,10 @@ def other(served: Served) -> Iterator[Wire]:
     """Another one."""
     with wire(served.query.url) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def registry() -> Iterator[str]:
+    """The URL of a schema registry, for all tests: each takes subjects of its own."""
+    with schema_registry() as server:
+        yield server.url

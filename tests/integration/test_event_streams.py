@@ -12,7 +12,7 @@ import pytest
 from tests.described import checked_message
 from tests.integration.compaction import compact, hasten_compaction
 from tests.integration.served import Served, serve
-from tests.integration.services import SECONDS_MAX, http_text, wait_for
+from tests.integration.services import SECONDS_MAX, http_text, positions_of, wait_for
 from tests.integration.wire import Json
 
 BACKLOG_BYTES = 64 * 1024
@@ -164,7 +164,12 @@ def test_an_expired_position_is_an_event_to_who_comes_back(served: Served) -> No
     hasten_compaction(served.system, gone.name)
     with Stream(served, "gone", command="sow_and_subscribe") as stream:
         stream.until("group_end")
-    compact(served.system, gone.name, lambda n: gone.write(*({"id": 0, "n": n} for _ in range(40))))
+    compact(
+        served.system,
+        gone.name,
+        lambda n: gone.write(*({"id": 0, "n": n} for _ in range(40))),
+        after=positions_of(stream.id),
+    )
     about = {"command": "sow_and_subscribe"}
     with Stream(served, "gone", last=stream.id, **about) as again:
         [(name, failure)] = again.until("failure")

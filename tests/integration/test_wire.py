@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.compaction import compact, hasten_compaction
-from tests.integration.services import Service, System, system, wait_for
+from tests.integration.services import Service, System, positions_of, system, wait_for
 from tests.integration.wire import Json, Wire, wire
 
 RING = 50
@@ -285,7 +285,10 @@ def test_expired_bookmark(client: Wire, served: Served) -> None:
     served.write("expired", {"id": 0, "n": 0})
     bookmark = client_bookmark(client, name)
     compact(
-        served.system, name, lambda n: served.write("expired", *({"id": 0, "n": n} for _ in range(2 * RING)))
+        served.system,
+        name,
+        lambda n: served.write("expired", *({"id": 0, "n": n} for _ in range(2 * RING))),
+        after=positions_of(bookmark),
     )
     assert client.fail("subscribe", topic=name, bookmark=bookmark)["reason"] == "bookmark_expired"
     client.send("subscribe", topic=name, bookmark=bookmark, options="reset", sub_id="r", query_id="r")

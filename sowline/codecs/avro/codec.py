@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from sowline.codecs.avro.deep_json import json_bytes
 from sowline.codecs.avro.defaults import Defaults
@@ -14,7 +14,7 @@ from sowline.codecs.avro.misfit import Misfit
 from sowline.codecs.avro.normal_form import Normalizer, Rules
 from sowline.codecs.avro.resolution import check_resolves, resolved
 from sowline.codecs.avro.steps import Convert, run
-from sowline.codecs.avro.types import AvroTypes, load_types
+from sowline.codecs.avro.types import AvroType, AvroTypes, load_types
 from sowline.codecs.avro.wire import WireReader, records_below
 from sowline.codecs.codec import NO_MESSAGE_TYPE
 from sowline.codecs.schema import Payload, Schema
@@ -44,8 +44,8 @@ class AvroCodec:
                     if field.has_default:
                         self._defaults.of(field)
         keep = lru_cache(WRITERS_MAX)
-        self._reader = keep(self._compiled_reader)
-        self._delta_reader = keep(self._compiled_delta_reader)
+        self._reader = keep(partial(self._compiled, self._root))
+        self._delta_reader = keep(partial(self._compiled, delta_type(self._root)))
 
     def read(self, payload: Payload, writer: Schema) -> bytes:
         """Return the canonical JSON of a whole record."""
@@ -120,21 +120,24 @@ class AvroCodec:
     def _encoder(self) -> Encoder:
         return Encoder(self._root, self._whole.branch)
 
-    def _compiled_reader(self, writer: Schema) -> _Read:
-        types, wire = _decoder(writer)
-        with _errors():
-            return partial(_read, wire, resolved(types.root, self._root, self._defaults))
-
-    def _compiled_delta_reader(self, writer: Schema) -> _Read:
-        types, wire = _decoder(writer)
-        with _errors():
-            return partial(_read, wire, resolved(types.root, delta_type(self._root), self._defaults))
+    def _compiled(self, root: AvroType, writer: Schema) -> _Read:
+        try:
+            types, wire = _decoder(writer)
+            with _errors():
+                return partial(_read, wire, resolved(types.root, root, self._defaults))
+        except SowlineError as error:
+            # Kept like a reader: each message under the writer schema is refused, without compiling it again.
+            return partial(_refuse, error.reason, error.message)
 
 
 @lru_cache(_DECODERS_MAX)
 def _decoder(writer: Schema) -> tuple[AvroTypes, WireReader]:
     types = load_types(writer)
     return types, WireReader(types)
+
+
+def _refuse(reason: str, message: str, data: bytes) -> NoReturn:
+    raise SowlineError(reason, message)
 
 
 def _read(wire: WireReader, convert: Convert, data: bytes) -> _Json:

@@ -5,7 +5,7 @@ from typing import Any
 
 from sowline.codecs.avro.types import AvroField, AvroType
 from sowline.errors import SowlineError
-from sowline.model.path import Path, parse_path
+from sowline.model.path import Path, PathError, parse_path
 
 Tree = dict[str, "Tree | None"]
 """Fields by their names: None for one that is kept whole, else the fields in it."""
@@ -65,9 +65,12 @@ def fields_at(root: AvroType, paths: Sequence[str]) -> Tree:
     """Return the fields at paths; raise `bad header` for one that the reader schema does not have."""
     tree: Tree = {}
     for text in paths:
-        steps = parse_path(text).steps
-        _check_path(root, Path(steps))
-        _add(tree, [str(step) for step in steps])
+        try:
+            path = parse_path(text)
+        except PathError as error:
+            raise SowlineError("bad header", error.message) from None
+        _check_path(root, path)
+        _add(tree, [str(step) for step in path.steps])
     return tree
 
 
@@ -105,32 +108,38 @@ def _inner(part: AvroType, step: object) -> list[AvroType]:
 
 
 def kept(document: dict[str, Any], tree: Tree) -> dict[str, Any]:
-    """Return the fields of a record that are in a tree. It recurses once per level of a path."""
+    """Return the fields of a record that are in a tree."""
     done: dict[str, Any] = {}
-    for name, value in document.items():
-        if name in tree:
-            below = tree[name]
-            done[name] = kept(value, below) if below is not None and isinstance(value, dict) else value
+    rest = [(document, tree, done)]
+    while rest:
+        fields, wanted, out = rest.pop()
+        for name, value in fields.items():
+            if name in wanted:
+                below = wanted[name]
+                out[name] = value
+                if below is not None and isinstance(value, dict):
+                    out[name] = {}
+                    rest.append((value, below, out[name]))
     return done
 
 
 def paths_of(root: AvroType, body: dict[str, Any]) -> tuple[str, ...]:
     """Return the paths of what a body changes: of the fields in objects that are records, else of whole fields.
 
-    An object without fields changes nothing.
+    An object without fields changes nothing, unless its record has none.
     """
     paths: list[str] = []
     rest: list[tuple[tuple[str, ...], list[AvroType], Any]] = [((), [root], body)]
     while rest:
         steps, types, value = rest.pop()
         records = [record for part in types for record in _records_of(part)]
-        if isinstance(value, dict) and records:
+        if isinstance(value, dict) and any(record.fields for record in records):
             below = [
                 ((*steps, name), [inner for record in records for inner in _inner(record, name)], item)
                 for name, item in value.items()
             ]
             rest.extend(reversed(below))
-        else:
+        elif steps:
             paths.append(str(Path(steps)))
     return tuple(paths)
 

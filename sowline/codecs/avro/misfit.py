@@ -1,9 +1,12 @@
 """What does not fit a schema, and where."""
 
-from typing import Any
+from typing import Any, Final
 
 from sowline.errors import SowlineError
 from sowline.model.path import Path, Step
+
+PATH_TEXT_MAX: Final = 300
+"""The number of characters of a path in a message: keys of maps can be long."""
 
 
 class Misfit(Exception):
@@ -20,6 +23,8 @@ class Misfit(Exception):
     def error(self, reason: str = "") -> SowlineError:
         """Return the error to raise; `reason` replaces its own."""
         path = str(Path(tuple(reversed(self.steps)))) if self.steps else "the record"
+        if len(path) > PATH_TEXT_MAX:
+            path = f"{path[:PATH_TEXT_MAX]}..."
         return SowlineError(reason or self.reason, f"{path}: expected {self.expected}, got {self.got}")
 
 

@@ -174,8 +174,9 @@ class Normalizer:
 
     def _name_in(self, field: AvroField, value: dict[str, Any]) -> str | None:
         """Return the name under which an object has a field; None if it has none."""
-        if field.name in value:
-            return field.name
+        return field.name if field.name in value else self._alias_in(field, value)
+
+    def _alias_in(self, field: AvroField, value: dict[str, Any]) -> str | None:
         if self._rules.is_earlier:
             return next((alias for alias in field.aliases if alias in value), None)
         return None
@@ -189,7 +190,9 @@ class Normalizer:
                 raise Misfit("an object", excerpt(value))
             done: dict[str, Any] = {}
             for field, part in plan:
-                source = self._name_in(field, value)
+                source: str | None = field.name
+                if source not in value:
+                    source = self._alias_in(field, value)
                 if source is None:
                     self._add_missing(done, field)
                 elif part.convert is None:

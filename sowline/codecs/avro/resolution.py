@@ -1,7 +1,8 @@
 """Resolves a writer schema against a reader schema: plain values of the one become canonical JSON of the other.
 
 The rules are those of Avro's specification. Where it leaves a choice: a reader's union takes the branch of the same
-kind and full name, else the first that the writer's type resolves to. Two different logical types do not resolve.
+kind and full name, else the first of the same name, else the first that the writer's type resolves to. Two different
+logical types do not resolve. The names of records do not count in a delta.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from functools import reduce
 from typing import Any, Final
 
 from sowline.codecs.avro.defaults import Defaults
-from sowline.codecs.avro.leaves import check_int, formatter, round_to_float
+from sowline.codecs.avro.leaves import check_int, float_json, formatter, round_to_float
 from sowline.codecs.avro.misfit import Misfit
 from sowline.codecs.avro.steps import Cell, Convert, Later, Part, array_of, map_of
 from sowline.codecs.avro.types import AvroField, AvroType
@@ -130,7 +131,7 @@ class _Resolver:
         return Part(_tagged([part.convert for part in parts], null), is_late)
 
     def _to_union(self, writer: AvroType, reader: AvroType) -> Part:
-        branches = sorted(reader.branches, key=lambda branch: not _is_same(writer.itself, branch.itself))
+        branches = sorted(reader.branches, key=lambda branch: _distance(writer.itself, branch.itself))
         refusals: list[Misfit] = []
         for branch in branches:
             try:
@@ -141,10 +142,9 @@ class _Resolver:
         raise next((misfit for misfit in refusals if misfit.steps), _incompatible(writer, reader))
 
     def _check_names(self, writer: AvroType, reader: AvroType) -> None:
-        names = {reader.name, *reader.aliases}
-        if writer.name in names or _unqualified(writer.name) in map(_unqualified, names):
-            return
-        raise _incompatible(writer, reader)
+        # A delta's record need not be called like the record that it changes: both may be classes of one program.
+        if not reader.is_delta and not _have_one_name(writer, reader):
+            raise _incompatible(writer, reader)
 
     # leaves
 
@@ -157,7 +157,7 @@ class _Resolver:
         if self._is_strict and writer.kind != reader.kind and reader.kind in _TEXTS:
             raise _incompatible(writer, reader)
         return _composed(
-            check_int if writer.kind == "int" else None, _promotion(writer, reader), _form(reader)
+            check_int if writer.kind == "int" else None, _promotion(writer, reader), _form(writer, reader)
         )
 
     def _check_logical(self, writer: AvroType, reader: AvroType) -> None:
@@ -318,8 +318,15 @@ class _Refusal:
         raise misfit
 
 
-def _is_same(writer: AvroType, branch: AvroType) -> bool:
-    return writer.kind == branch.kind and writer.name == branch.name
+def _distance(writer: AvroType, branch: AvroType) -> int:
+    """Return how little two types have in common, so that a union's branches can be tried in that order."""
+    if writer.kind != branch.kind:
+        return 3
+    return 0 if writer.name == branch.name else 1 if _have_one_name(writer, branch) else 2
+
+
+def _have_one_name(writer: AvroType, reader: AvroType) -> bool:
+    return _unqualified(writer.name) in map(_unqualified, (reader.name, *reader.aliases))
 
 
 def _unqualified(name: str) -> str:
@@ -361,12 +368,18 @@ def _promotion(writer: AvroType, reader: AvroType) -> _Leaf | None:
             return str.encode
         case "bytes", "string":
             return _decoded
+        case "float", "double":
+            # The digits of the float, not those of the double with the same value: an earlier record's JSON has only
+            # these, and its upgrade has to give what reading its bytes again gives.
+            return float_json
     return None
 
 
-def _form(reader: AvroType) -> _Leaf | None:
-    # The writer's integer is checked, whatever it is promoted to.
-    return None if reader.kind == "int" and not reader.logical else formatter(reader)
+def _form(writer: AvroType, reader: AvroType) -> _Leaf | None:
+    # The writer's integer is checked, whatever it is promoted to, and a promoted float has its form.
+    if reader.kind == "int" and not reader.logical:
+        return None
+    return None if (writer.kind, reader.kind) == ("float", "double") else formatter(reader)
 
 
 def _decoded(data: bytes) -> str:

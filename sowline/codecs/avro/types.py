@@ -17,6 +17,9 @@ SCHEMA_NESTING_MAX: Final = 100
 PRECISION_MAX: Final = 1000
 """The number of digits of a decimal. Python converts a few thousand digits at most."""
 
+FIXED_BYTES_MAX: Final = 1 << 24
+"""The size of a fixed type. A missing field of it is filled with so many bytes."""
+
 _NAMED: Final = ("record", "enum", "fixed")
 _UNITS: Final = {"millis": 3, "micros": 6, "nanos": 9}
 _LOGICAL: Final = {
@@ -130,7 +133,8 @@ def _load(text: str, what: str, parsed_names: dict[str, Any], named: dict[str, A
         raise SowlineError("bad schema", why_not_json(text.encode(errors="replace"), error, what)) from error
     _check_depth(raw, what)
     try:
-        return _Builder(named).type_of(parse_schema(raw, parsed_names, _write_hint=False))
+        # fastavro refuses some valid defaults, like 0 for `{"type": "double"}`. `Defaults` checks them.
+        return _Builder(named).type_of(parse_schema(raw, parsed_names, _ignore_default_error=True))
     except Misfit as misfit:
         raise misfit.error("bad schema") from None
     # fastavro reports an invalid schema by whatever exception its first wrong step raises.
@@ -219,8 +223,8 @@ class _Builder:
 
 
 def _size(size: Any) -> int:
-    if type(size) is not int or size < 0:
-        raise Misfit("a size of bytes", repr(size))
+    if type(size) is not int or not 0 <= size <= FIXED_BYTES_MAX:
+        raise Misfit(f"a size from 0 to {FIXED_BYTES_MAX} bytes", repr(size))
     return size
 
 

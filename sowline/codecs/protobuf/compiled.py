@@ -148,13 +148,14 @@ def _deserialized(name: str, content: str) -> FileDescriptorProto:
 
 
 def _run_protoc(options: list[str], sources: Path) -> None:
-    # -P: Python must not import modules from the current directory.
+    # Python must never import a module from the directory of the sources: -P, and another current directory.
     command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *options, _MAIN]
-    done = subprocess.run(command, capture_output=True, timeout=PROTOC_SECONDS_MAX, cwd=sources, check=False)
+    done = subprocess.run(command, capture_output=True, timeout=PROTOC_SECONDS_MAX, check=False)
     if done.returncode < 0:
         done.check_returncode()
     if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        # The name of the directory is different each time. The message must not be.
+        lines = done.stderr.decode(errors="replace").replace(f"{sources}/", "").strip().splitlines()
         errors = [line for line in lines if ": warning: " not in line]
         raise SowlineError("bad schema", f"expected a valid Protobuf schema, got: {'; '.join(errors[:3])}")
 

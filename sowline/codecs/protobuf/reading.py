@@ -1,6 +1,6 @@
 """Makes JSON of messages: one reader for each message type, compiled from its descriptor."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -71,11 +71,11 @@ class MessageReader:
     def compile(self, readers: MessageReaders) -> None:
         """Compile the readers of the fields."""
         self._fields = [FieldReader(field, readers) for field in self._message.fields]
-        for is_plain, fields in groupby(self._fields, lambda field: field.is_plain):
-            if is_plain:
-                self._steps.append(_plain_step([field.name for field in fields]))
+        for is_always_there, fields in groupby(self._fields, lambda field: not field.has_presence):
+            if is_always_there:
+                self._steps.append(_steps_at_once(list(fields)))
             else:
-                self._steps.extend(field.step for field in fields)
+                self._steps.extend(_optional_step(field) for field in fields)
 
     def object_of(self, message: Any) -> Members:
         """Return a whole record; raise `bad message`."""
@@ -141,7 +141,10 @@ class MessageReader:
 
 
 class FieldReader:
-    """Makes JSON of one field. `siblings` are the other members of its oneof, `nested` reads a nested message."""
+    """Makes JSON of one field. `siblings` are the other members of its oneof, `nested` reads a nested message.
+
+    `read` makes JSON of the field's value; None if the value is JSON already.
+    """
 
     def __init__(self, field: FieldDescriptor, readers: MessageReaders) -> None:
         self.name = field.name
@@ -151,11 +154,12 @@ class FieldReader:
             frozenset(other.name for other in oneof.fields) - {field.name} if oneof else frozenset()
         )
         self.nested = readers.declared(_type_of(field)) if is_nested(field) else None
-        self.is_plain = _is_plain(field)
-        self.value = _value_reader(field, readers)
-        self.step = (
-            _optional_step(self.name, self.value) if field.has_presence else _step(self.name, self.value)
-        )
+        self.read = _value_reader(field, readers)
+
+    def value(self, message: Any, pending: Pending) -> Any:
+        """Return the JSON of the field of a message."""
+        value = getattr(message, self.name)
+        return value if self.read is None else self.read(value, pending)
 
     def is_given(self, tree: Tree, present: set[str]) -> bool:
         """Return whether a field that a tree names has a value: if not, it is null.
@@ -191,26 +195,28 @@ def _filled(fill: Callable[[Any, Members, Pending], int], message: Any) -> Membe
     return members
 
 
-def _plain_step(names: list[str]) -> _Step:
-    """Return the step that copies fields which are JSON already, all at once."""
-    if len(names) == 1:
-        return _step(names[0], _getter(names[0]))
-    values = attrgetter(*names)
+def _steps_at_once(fields: list[FieldReader]) -> _Step:
+    """Return the step that reads fields without presence: one call gets them all, which is fast."""
+    names = [field.name for field in fields]
+    values_of = attrgetter(*names) if len(names) > 1 else _only(names[0])
+    conversions = [(number, field.read) for number, field in enumerate(fields) if field.read is not None]
 
     def step(message: Any, members: Members, pending: Pending) -> None:
-        members.update(zip(names, values(message), strict=True))
+        values = list(values_of(message))
+        for number, read in conversions:
+            values[number] = read(values[number], pending)
+        members.update(zip(names, values, strict=True))
 
     return step
 
 
-def _step(name: str, value: Reading) -> _Step:
-    def step(message: Any, members: Members, pending: Pending) -> None:
-        members[name] = value(message, pending)
-
-    return step
+def _only(name: str) -> Callable[[Any], tuple[Any]]:
+    return lambda message: (getattr(message, name),)
 
 
-def _optional_step(name: str, value: Reading) -> _Step:
+def _optional_step(field: FieldReader) -> _Step:
+    name, value = field.name, field.value
+
     def step(message: Any, members: Members, pending: Pending) -> None:
         if has_field(message, name):
             members[name] = value(message, pending)
@@ -218,78 +224,43 @@ def _optional_step(name: str, value: Reading) -> _Step:
     return step
 
 
-def _is_plain(field: FieldDescriptor) -> bool:
-    is_scalar = message_of(field) is None and not field.is_repeated
-    return is_scalar and not field.has_presence and scalar_reader(field) is None
-
-
-def _value_reader(field: FieldDescriptor, readers: MessageReaders) -> Reading:
+def _value_reader(field: FieldDescriptor, readers: MessageReaders) -> Reading | None:
+    """Return the function that makes JSON of a field's value; None if the value is JSON already."""
     if is_map(field):
         return _map_reader(field, readers)
     if message_of(field) is not None:
         read = _message_reader(field, readers)
-        return _messages_reader(field.name, read) if field.is_repeated else _one_reader(field.name, read)
+        return _messages_reader(read) if field.is_repeated else read
     convert = scalar_reader(field)
     if field.is_repeated:
-        return _list_reader(field.name, convert)
-    return _getter(field.name) if convert is None else _converted(field.name, convert)
+        return _list_reader(convert)
+    return None if convert is None else _converted(convert)
 
 
-def _getter(name: str) -> Reading:
-    def value(message: Any, pending: Pending) -> Any:
-        return getattr(message, name)
-
-    return value
+def _converted(convert: Callable[[Any], Any]) -> Reading:
+    return lambda value, pending: convert(value)
 
 
-def _converted(name: str, convert: Callable[[Any], Any]) -> Reading:
-    def value(message: Any, pending: Pending) -> Any:
-        return convert(getattr(message, name))
-
-    return value
-
-
-def _list_reader(name: str, convert: Callable[[Any], Any] | None) -> Reading:
-    def value(message: Any, pending: Pending) -> list[Any]:
-        values: Iterable[Any] = getattr(message, name)
-        return list(values) if convert is None else [convert(one) for one in values]
-
-    return value
+def _list_reader(convert: Callable[[Any], Any] | None) -> Reading:
+    if convert is None:
+        return lambda values, pending: list(values)
+    return lambda values, pending: [convert(one) for one in values]
 
 
-def _one_reader(name: str, read: Reading) -> Reading:
-    def value(message: Any, pending: Pending) -> Any:
-        return read(getattr(message, name), pending)
-
-    return value
-
-
-def _messages_reader(name: str, read: Reading) -> Reading:
-    def value(message: Any, pending: Pending) -> list[Any]:
-        return [read(one, pending) for one in getattr(message, name)]
-
-    return value
+def _messages_reader(read: Reading) -> Reading:
+    return lambda messages, pending: [read(one, pending) for one in messages]
 
 
 def _map_reader(field: FieldDescriptor, readers: MessageReaders) -> Reading:
-    name = field.name
     key_field, value_field = _type_of(field).fields
     key_text = key_reader(key_field)
-    if message_of(value_field) is None:
-        convert = scalar_reader(value_field) or _same
-        read: Reading = lambda value, pending: convert(value)  # noqa: E731
-    else:
-        read = _message_reader(value_field, readers)
+    read = _value_reader(value_field, readers)
 
-    def value(message: Any, pending: Pending) -> Members:
-        entries = sorted((key_text(key), one) for key, one in getattr(message, name).items())
-        return {key: read(one, pending) for key, one in entries}
+    def read_map(values: Any, pending: Pending) -> Members:
+        entries = sorted((key_text(key), one) for key, one in values.items())
+        return dict(entries) if read is None else {key: read(one, pending) for key, one in entries}
 
-    return value
-
-
-def _same(value: Any) -> Any:
-    return value
+    return read_map
 
 
 def _message_reader(field: FieldDescriptor, readers: MessageReaders) -> Reading:

@@ -4,6 +4,7 @@ import base64
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -174,22 +175,29 @@ def test_subjects_away(server: Answering, registry: Registry) -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "registry", "http://anna:secret@[::1", "http://a..b"])
 def test_no_server(url: str) -> None:
     """A URL where nothing answers, or that is none; a password is not in the message."""
-    with pytest.raises(RegistryAway, match="expected a schema registry to answer") as away:
-        Registry(url).resolve(7)
+    with (
+        closing(Registry(url)) as registry,
+        pytest.raises(RegistryAway, match="expected a schema registry to answer") as away,
+    ):
+        registry.resolve(7)
     assert "secret" not in away.value.message
 
 
 def test_timeout() -> None:
     """A server that accepts and never answers."""
-    with Answering() as server, pytest.raises(RegistryAway, match="timed out"):
-        Registry(server.url, timeout=0.05).resolve(7)
+    with (
+        Answering() as server,
+        closing(Registry(server.url, timeout=0.05)) as registry,
+        pytest.raises(RegistryAway, match="timed out"),
+    ):
+        registry.resolve(7)
 
 
 def test_slow_answer(server: Answering) -> None:
     """The time is for the whole answer, not for each of its parts."""
     server.give("GET /schemas/ids/7", {"schema": "{}"})
-    with pytest.raises(RegistryAway, match="too slow"):
-        _Instant(server.url).resolve(7)
+    with closing(_Instant(server.url)) as registry, pytest.raises(RegistryAway, match="too slow"):
+        registry.resolve(7)
 
 
 class _Instant(Registry):
@@ -326,10 +334,13 @@ def test_user(server: Answering) -> None:
     """A user and a password come as a pair, or in the URL."""
     server.give("GET /subjects/a/versions", [])
     anna = f"Basic {base64.b64encode(b'anna:secret').decode()}"
-    Registry(f"{server.url}/", auth=("anna", "secret")).versions("a")
-    assert server.authorization == anna
-    Registry(server.url.replace("//", "//anna:secret@")).versions("a")
-    assert server.authorization == anna
+    with closing(Registry(f"{server.url}/", auth=("anna", "secret"))) as registry:
+        registry.versions("a")
+        assert server.authorization == anna
+    with closing(Registry(server.url.replace("//", "//anna:secret@"))) as registry:
+        server.authorization = None
+        registry.versions("a")
+        assert server.authorization == anna
 
 
 def test_ca_file(tmp_path: Path) -> None:

@@ -1,0 +1,130 @@
+"""Avro under random schemas: round trips, deltas, later schemas, and bytes that are no record."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import orjson
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from sowline.codecs.avro import AvroCodec
+from sowline.codecs.schema import AVRO, Payload, Schema
+from sowline.errors import SowlineError
+from tests.property.avro_schemas import Json, later_versions, records_of, schemas
+
+
+def _schema(raw: Json) -> Schema:
+    return Schema(AVRO, json.dumps(raw))
+
+
+def _unless_refused(call: Callable[[], Any], *reasons: str) -> Any:
+    """Return what a call returns; None if it raises a SowlineError, which must have one of the reasons."""
+    try:
+        return call()
+    except SowlineError as error:
+        if error.reason not in reasons:
+            raise
+    return None
+
+
+@given(st.data())
+def test_a_written_record_reads_as_its_canonical_json(data: st.DataObject) -> None:
+    """Canonical JSON comes back from the bytes, and stays as it is by every other way. fastavro reads the bytes."""
+    raw = data.draw(schemas())
+    body = orjson.dumps(data.draw(records_of(raw)))
+    schema = _schema(raw)
+    codec = AvroCodec(schema)
+    canonical = codec.completed(body)
+    message = codec.write(body)
+    assert codec.read(Payload(message), schema) == canonical
+    assert codec.write(canonical) == message
+    assert codec.completed(canonical) == canonical
+    assert codec.upgraded(canonical) == canonical
+    stream = BytesIO(message)
+    fastavro.schemaless_reader(stream, _without_logical(raw), None)
+    assert stream.tell() == len(message)
+
+
+def _without_logical(schema: Any) -> Any:
+    """Return a schema without its logical types: Python has no value for some of theirs."""
+    if isinstance(schema, dict):
+        return {key: _without_logical(part) for key, part in schema.items() if key != "logicalType"}
+    return [_without_logical(part) for part in schema] if isinstance(schema, list) else schema
+
+
+@given(st.data())
+def test_any_bytes_are_a_record_or_refused(data: st.DataObject) -> None:
+    """Random bytes, and records with some bytes changed, give canonical JSON or `bad message`."""
+    raw = data.draw(schemas())
+    schema = _schema(raw)
+    codec = AvroCodec(schema)
+    message = bytearray(codec.write(orjson.dumps(data.draw(records_of(raw)))))
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, len(message)))
+        message[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
+    hostile = data.draw(st.just(bytes(message)) | st.binary(max_size=20))
+    body = _unless_refused(lambda: codec.read(Payload(hostile), schema), "bad message")
+    assert body is None or codec.completed(body) == body
+
+
+@given(st.data())
+def test_any_json_is_a_record_or_refused(data: st.DataObject) -> None:
+    """A record of another schema is written, completed and upgraded, or refused with a reason."""
+    codec = AvroCodec(_schema(data.draw(schemas())))
+    body = orjson.dumps(data.draw(records_of(data.draw(schemas()))))
+    for call in (codec.write, codec.completed, codec.upgraded, codec.write_delta):
+        _unless_refused(partial(call, body), "bad message", "incomplete record")
+
+
+@given(st.data())
+def test_a_later_schema_reads_what_it_upgrades(data: st.DataObject) -> None:
+    """Reading earlier bytes, and upgrading what an earlier reader schema made of them, give the same."""
+    earlier_raw = data.draw(schemas())
+    earlier, later = _schema(earlier_raw), _schema(data.draw(later_versions(earlier_raw)))
+    earlier_codec, later_codec = AvroCodec(earlier), AvroCodec(later)
+    assume(_unless_refused(lambda: later_codec.check_reads(earlier) or True, "incompatible schema"))
+    message = earlier_codec.write(orjson.dumps(data.draw(records_of(earlier_raw))))
+    body = later_codec.read(Payload(message), earlier)
+    assert later_codec.upgraded(earlier_codec.read(Payload(message), earlier)) == body
+    assert later_codec.completed(body) == body
+
+
+@given(st.data())
+def test_a_delta_with_paths_reads_as_it_was_written(data: st.DataObject) -> None:
+    """Some fields of a record, at the top and in records, come back with their paths."""
+    raw = data.draw(schemas())
+    codec = AvroCodec(_schema(raw))
+    whole = orjson.loads(codec.completed(orjson.dumps(data.draw(records_of(raw)))))
+    delta = {name: value for name, value in whole.items() if data.draw(st.booleans())}
+    message, paths = codec.write_delta(orjson.dumps(delta))
+    read = orjson.loads(codec.read_delta(Payload(message), _schema(raw), paths))
+    assert read == delta
+
+
+@given(st.data())
+def test_a_delta_schema_reads_the_fields_that_are_not_null(data: st.DataObject) -> None:
+    """A writer schema with optional fields, some of them left out, gives the fields that have a value."""
+    raw = data.draw(schemas())
+    # A record in itself would have optional fields inside arrays as well, where a delta replaces whole values.
+    fields = [
+        field for field in raw["fields"] if field["name"] != "again" and _can_be_optional(field["type"])
+    ]
+    sparse = raw | {"fields": [field | {"type": ["null", field["type"]]} for field in fields]}
+    values = data.draw(records_of(sparse))
+    message = AvroCodec(_schema(sparse)).write(orjson.dumps(values))
+    whole = orjson.loads(AvroCodec(_schema(sparse)).read(Payload(message), _schema(sparse)))
+    read = orjson.loads(AvroCodec(_schema(raw)).read_delta(Payload(message), _schema(sparse), None))
+    assert read.keys() == {name for name, value in whole.items() if value is not None}
+    assert all(
+        read[name] == whole[name]
+        for name, value in whole.items()
+        if value is not None and type(value) is not dict
+    )
+
+
+def _can_be_optional(schema: Any) -> bool:
+    return not isinstance(schema, list) and schema != "null"

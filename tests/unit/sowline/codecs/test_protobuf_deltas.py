@@ -1,0 +1,140 @@
+"""What a delta of Protobuf changes: the fields it names, or those that are present."""
+
+import orjson
+import pytest
+
+from sowline.codecs.codec import Codec, codec_of
+from sowline.codecs.schema import Payload, Schema
+from sowline.errors import SowlineError
+from sowline.model.merge import merge
+
+SCHEMA = Schema(
+    "protobuf",
+    'syntax = "proto3"; message Order { message Leg { int32 qty = 1; optional string venue = 2; Leg next = 3; }'
+    " message Nothing {} int32 id = 1; optional string note = 2; Leg leg = 3; repeated Leg legs = 4;"
+    " map<string, Leg> by_name = 5; oneof party { string trader = 6; Leg broker = 7; int32 desk = 8; }"
+    " Nothing nothing = 9; }",
+)
+BEFORE = b'{"id":1,"note":"x","leg":{"qty":1,"venue":"v"},"legs":[{"qty":1}],"by_name":{"a":{"qty":1}},"trader":"t"}'
+
+
+@pytest.fixture
+def codec() -> Codec:
+    """The codec of an order."""
+    return codec_of(SCHEMA)
+
+
+def _delta(codec: Codec, body: bytes, fields: list[str] | None) -> bytes:
+    return codec.read_delta(Payload(codec.write_delta(body)[0]), SCHEMA, fields)
+
+
+@pytest.mark.parametrize(
+    ("body", "delta"),
+    [
+        (b"{}", b"{}"),
+        (b'{"id":0,"note":""}', b'{"note":""}'),
+        (b'{"legs":[],"by_name":{}}', b"{}"),
+        (b'{"leg":{"qty":0,"venue":"v"}}', b'{"leg":{"venue":"v"}}'),
+        (b'{"legs":[{"qty":0}]}', b'{"legs":[{"qty":0}]}'),
+        (b'{"by_name":{"a":{"qty":0}}}', b'{"by_name":{"a":{"qty":0}}}'),
+        (b'{"broker":{"qty":2}}', b'{"trader":null,"broker":{"qty":2},"desk":null}'),
+        (b'{"leg":{"@unknown":"oAYB"},"@unknown":"oAYC"}', b'{"leg":{"@unknown":"oAYB"},"@unknown":"oAYC"}'),
+    ],
+)
+def test_without_paths_presence_decides(codec: Codec, body: bytes, delta: bytes) -> None:
+    """Fields without presence change only if they are not zero; lists and maps are whole."""
+    assert _delta(codec, body, None) == delta
+
+
+@pytest.mark.parametrize(
+    ("body", "fields", "delta"),
+    [
+        (b'{"id":5}', [], b"{}"),
+        (b'{"id":5,"note":"y"}', ["/note"], b'{"note":"y"}'),
+        (b"{}", ["/id", "/note", "/legs", "/by_name"], b'{"id":0,"note":null,"legs":[],"by_name":{}}'),
+        (b'{"leg":{"qty":2}}', ["/leg/venue"], b'{"leg":{"venue":null}}'),
+        (b"{}", ["/leg/next/qty"], b'{"leg":{"next":{"qty":0}}}'),
+        (b'{"leg":{"qty":2}}', ["/leg"], b'{"leg":{"qty":2,"venue":null,"next":null,"@unknown":null}}'),
+        (
+            b'{"leg":{"qty":2}}',
+            ["/leg", "/leg/qty"],
+            b'{"leg":{"qty":2,"venue":null,"next":null,"@unknown":null}}',
+        ),
+        (
+            b'{"leg":{"qty":2}}',
+            ["/leg/qty", "/leg"],
+            b'{"leg":{"qty":2,"venue":null,"next":null,"@unknown":null}}',
+        ),
+        (b"{}", ["/leg"], b'{"leg":null}'),
+        (b'{"desk":0}', ["/desk"], b'{"trader":null,"broker":null,"desk":0}'),
+        (b'{"desk":0}', ["/trader"], b'{"trader":null}'),
+        (b'{"broker":{"qty":1}}', ["/broker/qty"], b'{"trader":null,"broker":{"qty":1},"desk":null}'),
+        (b'{"desk":1}', ["/broker/qty"], b'{"broker":null}'),
+        (b"{}", ["/broker/qty"], b'{"trader":null,"broker":{"qty":0},"desk":null}'),
+        (b'{"@unknown":"oAYC"}', ["/@unknown"], b'{"@unknown":"oAYC"}'),
+        (b'{"leg":{}}', ["/leg/@unknown", "/@unknown"], b'{"leg":{"@unknown":null},"@unknown":null}'),
+    ],
+)
+def test_paths_name_what_changes(codec: Codec, body: bytes, fields: list[str], delta: bytes) -> None:
+    """Exactly these fields: with their defaults, and null for what is absent."""
+    message = codec.write(body)
+    assert codec.read_delta(Payload(message), SCHEMA, fields) == delta
+
+
+@pytest.mark.parametrize(
+    "path", ["/color", "id", "/id/x", "/legs[0]", "/legs/qty", "/by_name/a", "/leg/color", "/@unknown/x", ""]
+)
+def test_paths_must_lead_to_fields(codec: Codec, path: str) -> None:
+    """Not into lists, maps and scalars."""
+    with pytest.raises(SowlineError, match="expected") as caught:
+        codec.read_delta(Payload(b""), SCHEMA, [path])
+    assert caught.value.reason == "bad message"
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        (b"{}", ()),
+        (b'{"id":0,"note":null}', ("/id", "/note")),
+        (b'{"leg":{"qty":1,"next":{"venue":null}},"legs":[]}', ("/legs", "/leg/qty", "/leg/next/venue")),
+        (b'{"leg":null,"by_name":{"a":{}}}', ("/leg", "/by_name")),
+        (b'{"nothing":{},"@unknown":"oAYC"}', ("/nothing", "/@unknown")),
+    ],
+)
+def test_a_delta_is_written_with_its_paths(codec: Codec, body: bytes, paths: tuple[str, ...]) -> None:
+    """The paths are those of the scalars, lists and maps, down through messages."""
+    data, written = codec.write_delta(body)
+    assert written == paths
+    again = codec.read_delta(Payload(data), SCHEMA, written)
+    assert set(codec.write_delta(again)[1]) >= set(paths) - {"/nothing"}
+
+
+def test_an_empty_message_changes_nothing_that_paths_could_name(codec: Codec) -> None:
+    """Its own path would replace it."""
+    with pytest.raises(SowlineError, match="expected a field in /leg/next for the delta to change, got none"):
+        codec.write_delta(b'{"leg":{"next":{}}}')
+
+
+@pytest.mark.parametrize(
+    ("body", "fields", "after"),
+    [
+        (b'{"note":null}', ["/note"], b'{"id":1,"leg":{"qty":1,"venue":"v"},'),
+        (b'{"leg":{"qty":2}}', ["/leg"], b'{"id":1,"note":"x","leg":{"qty":2},"legs"'),
+        (b'{"leg":{"qty":2}}', ["/leg/qty"], b'{"id":1,"note":"x","leg":{"qty":2,"venue":"v"},"legs"'),
+        (b'{"leg":{"qty":2}}', None, b'{"id":1,"note":"x","leg":{"qty":2,"venue":"v"},"legs"'),
+    ],
+)
+def test_merged_records_are_completed(
+    codec: Codec, body: bytes, fields: list[str] | None, after: bytes
+) -> None:
+    """Nulls of fields with presence go, defaults come."""
+    merged = codec.completed(merge(codec.completed(BEFORE), _delta(codec, body, fields)))
+    assert merged.startswith(after)
+
+
+def test_another_member_of_a_oneof_replaces_the_first(codec: Codec) -> None:
+    """With and without paths."""
+    for fields in (None, ["/desk"]):
+        merged = orjson.loads(codec.completed(merge(BEFORE, _delta(codec, b'{"desk":7}', fields))))
+        assert merged["desk"] == 7
+        assert "trader" not in merged

@@ -1,0 +1,395 @@
+"""Protobuf schemas: how they are compiled, which message they name, what reads what, and their description."""
+
+import subprocess
+from base64 import b64encode
+from typing import Any
+
+import jsonschema
+import orjson
+import pytest
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
+
+from sowline.codecs.codec import codec_of
+from sowline.codecs.protobuf import compiled
+from sowline.codecs.schema import Payload, Schema
+from sowline.errors import SowlineError
+
+MONEY = 'syntax = "proto3"; package money; message Amount { int64 units = 1; }'
+ORDER = (
+    'syntax = "proto3"; package shop; import "common/money.proto"; message Order { money.Amount total = 1;'
+    " message Leg { int32 qty = 1; map<string, int32> m = 2; message Fill { int32 id = 1; } } } message Other { int32 id = 1; }"
+)
+REFERENCES = (("common/money.proto", MONEY),)
+
+
+def _schema(fields: str, syntax: str = "proto3", message: str = "") -> Schema:
+    return Schema("protobuf", f'syntax = "{syntax}"; {fields}', (), message)
+
+
+def _record(fields: str, syntax: str = "proto3") -> Schema:
+    return _schema(f"{fields}".join(["message R { ", " }"]), syntax)
+
+
+def _with(fields: str, below: str) -> Schema:
+    return _schema(f"message R {{ {fields} }} {below}")
+
+
+def _base64(file: FileDescriptorProto) -> str:
+    return b64encode(file.SerializeToString()).decode()
+
+
+def _money_file() -> FileDescriptorProto:
+    field = FieldDescriptorProto(
+        name="units",
+        number=1,
+        type=FieldDescriptorProto.TYPE_INT64,
+        label=FieldDescriptorProto.LABEL_OPTIONAL,
+    )
+    amount = DescriptorProto(name="Amount", field=[field])
+    return FileDescriptorProto(
+        name="other-name.proto", package="money", syntax="proto3", message_type=[amount]
+    )
+
+
+def _order_file() -> FileDescriptorProto:
+    total = FieldDescriptorProto(
+        name="total",
+        number=1,
+        type=FieldDescriptorProto.TYPE_MESSAGE,
+        type_name=".money.Amount",
+        label=FieldDescriptorProto.LABEL_OPTIONAL,
+    )
+    at = FieldDescriptorProto(
+        name="at",
+        number=2,
+        type=FieldDescriptorProto.TYPE_MESSAGE,
+        type_name=".google.protobuf.Timestamp",
+        label=FieldDescriptorProto.LABEL_OPTIONAL,
+    )
+    return FileDescriptorProto(
+        name="order.proto",
+        package="shop",
+        syntax="proto3",
+        dependency=["common/money.proto", "google/protobuf/timestamp.proto"],
+        message_type=[DescriptorProto(name="Order", field=[total, at])],
+    )
+
+
+@pytest.mark.parametrize("text", [ORDER, _base64(_order_file())], ids=["text", "base64"])
+@pytest.mark.parametrize("reference", [MONEY, _base64(_money_file())], ids=["text", "base64"])
+def test_schemas_and_references_are_text_or_base64(text: str, reference: str) -> None:
+    """In any mixture; well-known imports need no reference, and a reference to one changes nothing."""
+    schema = Schema(
+        "protobuf", text, (("common/money.proto", reference), ("google/protobuf/timestamp.proto", "?"))
+    )
+    codec = codec_of(schema)
+    assert codec.write(b'{"total":{"units":5}}') == b"\x0a\x02\x08\x05"
+
+
+def test_extensions_are_not_fields() -> None:
+    """A schema may declare options of its own; their extensions have no part in records."""
+    schema = _schema(
+        'import "google/protobuf/descriptor.proto"; extend google.protobuf.FieldOptions { string unit = 50000; }'
+        ' message R { int32 qty = 1 [(unit) = "kg"]; }'
+    )
+    assert codec_of(schema).read(Payload(b"\x08\x02"), schema) == b'{"qty":2}'
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (_schema("message R { int32 id = ; }"), "got: sowline-schema.proto:1:43: Expected field number"),
+        (_schema("message R { Missing id = 1; }"), '"Missing" is not defined'),
+        (_schema('import "missing.proto"; message R {}'), "missing.proto: File not found"),
+        (_schema("enum E { A = 0; }"), "expected a schema with a message, got one without messages"),
+        (Schema("protobuf", ""), "expected a schema with a message"),
+        (Schema("protobuf", "AAAA"), "expected base64 of a FileDescriptorProto, got 'AAAA'"),
+        (Schema("protobuf", "AAA"), "expected base64 of a FileDescriptorProto, got 'AAA'"),
+        (_schema("message R {}", message="S"), "expected a schema with the message S, got none"),
+        (
+            _schema("message R { map<string, int32> m = 1; }", message="R.MEntry"),
+            "expected a message with fields",
+        ),
+        (Schema("protobuf", ORDER, (("../money.proto", MONEY),)), "expected a relative import name"),
+        (Schema("protobuf", ORDER, (("/tmp/money.proto", MONEY),)), "expected a relative import name"),
+        (Schema("protobuf", ORDER, (("a/../../money.proto", MONEY),)), "expected a relative import name"),
+        (Schema("protobuf", ORDER, (("a" * 300, MONEY),)), "expected an import that a file can hold"),
+        (
+            Schema("protobuf", ORDER, (("a", MONEY), ("a/b", MONEY))),
+            "expected an import that a file can hold",
+        ),
+        (Schema("protobuf", MONEY + "\ud800"), "expected an import that a file can hold"),
+        (
+            _schema(
+                'import "google/protobuf/timestamp.proto"; message R {}', message="google.protobuf.Timestamp"
+            ),
+            "expected a message with fields as the record, got google.protobuf.Timestamp",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_invalid_schemas_are_refused(schema: Schema, message: str) -> None:
+    """With the compiler's sentence; the second time without the compiler."""
+    for _ in range(2):
+        with pytest.raises(SowlineError) as caught:
+            codec_of(schema)
+        assert caught.value.reason == "bad schema"
+        assert message in caught.value.message
+
+
+def test_a_compiler_that_fails_says_nothing_about_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without memory, or a compiler that does not end, must not make a schema bad."""
+    schema = _record("int32 interrupted = 1;")
+    monkeypatch.setattr(compiled, "PROTOC_SECONDS_MAX", 0)
+    with pytest.raises(subprocess.TimeoutExpired):
+        codec_of(schema)
+    monkeypatch.undo()
+    assert codec_of(schema)
+
+
+def test_own_types_with_well_known_names_are_plain_messages() -> None:
+    """Only the real ones have JSON forms of their own."""
+    schema = Schema(
+        "protobuf",
+        'syntax = "proto3"; package google.protobuf; message R { Timestamp at = 1; }'
+        " message Timestamp { int32 x = 1; }",
+    )
+    assert codec_of(schema).read(Payload(b"\x0a\x02\x08\x01"), schema) == b'{"at":{"x":1}}'
+    assert TIMESTAMP_FILE.name == "google/protobuf/timestamp.proto"
+
+
+@pytest.mark.parametrize(
+    ("reader", "indexes"),
+    [
+        ("", None),
+        ("", (0,)),
+        ("", ()),
+        ("shop.Order.Leg", (0, 0)),
+        ("shop.Order.Leg.Fill", (0, 0, 1)),
+        ("shop.Other", (1,)),
+    ],
+)
+def test_indexes_name_the_message(reader: str, indexes: tuple[int, ...] | None) -> None:
+    """They count the messages of a file, then those nested in them; the entries of maps count, too."""
+    codec = codec_of(Schema("protobuf", ORDER, REFERENCES, reader))
+    assert codec.read(Payload(b"", indexes), Schema("protobuf", ORDER, REFERENCES)).startswith(b"{")
+
+
+def test_a_writer_schema_names_its_message_without_indexes() -> None:
+    """As a topic without a frame has it."""
+    schema = Schema("protobuf", ORDER, REFERENCES, "shop.Other")
+    assert codec_of(schema).read(Payload(b"\x08\x01"), schema) == b'{"id":1}'
+
+
+@pytest.mark.parametrize("indexes", [(2,), (-1,), (0, 5), (1, 0)])
+def test_indexes_without_a_message_are_refused(indexes: tuple[int, ...]) -> None:
+    """The message is bad, not the schema."""
+    schema = Schema("protobuf", ORDER, REFERENCES)
+    with pytest.raises(SowlineError, match="expected message indexes of the writer schema") as caught:
+        codec_of(schema).read(Payload(b"", indexes), schema)
+    assert caught.value.reason == "bad message"
+
+
+def test_messages_of_another_name_are_refused() -> None:
+    """The reader has one message."""
+    schema = Schema("protobuf", ORDER, REFERENCES)
+    with pytest.raises(SowlineError, match=r"expected a message shop\.Order, got shop\.Other") as caught:
+        codec_of(schema).read(Payload(b"", (1,)), schema)
+    assert caught.value.reason == "incompatible schema"
+
+
+def test_a_bad_writer_schema_is_refused() -> None:
+    """By the reason of its own."""
+    with pytest.raises(SowlineError) as caught:
+        codec_of(_record("int32 a = 1;")).read(Payload(b""), _record("int32 a = 0;"))
+    assert caught.value.reason == "bad schema"
+
+
+ENUM = " enum E { A = 0; B = 1; }"
+INNER = " message I { int32 a = 1; } message J { string a = 1; }"
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "data", "read"),
+    [
+        (_record("int32 a = 1;"), _record("int64 a = 1;"), b"\x08\x05", b'{"a":5}'),
+        (_record("bool a = 1;"), _record("uint32 a = 1;"), b"\x08\x01", b'{"a":1}'),
+        (_record("int64 a = 1;"), _with("E a = 1;", ENUM), b"\x08\x01", b'{"a":"B"}'),
+        (_record("sint32 a = 1;"), _record("sint64 a = 1;"), b"\x08\x01", b'{"a":-1}'),
+        (_record("fixed32 a = 1;"), _record("sfixed32 a = 1;"), b"\x0d\xff\xff\xff\xff", b'{"a":-1}'),
+        (_record("string a = 1;"), _record("bytes a = 1;"), b"\x0a\x01x", b'{"a":"eA=="}'),
+        (_with("I a = 1;", INNER), _record("bytes a = 1;"), b"\x0a\x00", b'{"a":""}'),
+        (_record("bytes a = 1;"), _with("I a = 1;", INNER), b"\x0a\x00", b'{"a":{"a":0}}'),
+        (_record("string a = 1;"), _record("repeated string a = 1;"), b"\x0a\x01x", b'{"a":["x"]}'),
+        (_record("repeated string a = 1;"), _record("string a = 1;"), b"\x0a\x01x\x0a\x01y", b'{"a":"y"}'),
+        (_record("int32 a = 1;"), _record("int32 b = 1;"), b"\x08\x05", b'{"b":5}'),
+        (_record("optional int32 a = 1;"), _record("oneof o { int32 a = 1; }"), b"\x08\x00", b'{"a":0}'),
+        (
+            _record("repeated int32 a = 1 [packed = false];"),
+            _record("repeated int32 a = 1;"),
+            b"\x08\x05",
+            b'{"a":[5]}',
+        ),
+        (
+            _record("map<string, int32> a = 1;"),
+            _with("repeated X a = 1;", " message X { string key = 1; int32 value = 2; }"),
+            b"\x0a\x02\x10\x01",
+            b'{"a":[{"key":"","value":1}]}',
+        ),
+    ],
+    ids=str,
+)
+def test_compatible_writers_are_read(writer: Schema, reader: Schema, data: bytes, read: bytes) -> None:
+    """As Protobuf's rules for updating a message type have it."""
+    assert codec_of(reader).read(Payload(data), writer) == read
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "message"),
+    [
+        (
+            _record("int32 a = 1;"),
+            _record("sint32 a = 1;"),
+            "a type that reads an integer, got a zigzag integer in /a",
+        ),
+        (_record("int32 a = 1;"), _record("fixed32 a = 1;"), "in /a"),
+        (_record("fixed32 a = 1;"), _record("fixed64 a = 1;"), "in /a"),
+        (_record("float a = 1;"), _record("double a = 1;"), "a type that reads float, got double in /a"),
+        (_record("bool a = 1;"), _with("E a = 1;", ENUM), "a type that reads bool, got an enum in /a"),
+        (_record("string a = 1;"), _with("I a = 1;", INNER), "a type that reads string, got a message in /a"),
+        (_record("int32 a = 1;"), _record("repeated int32 a = 1;"), "a field that repeats as before"),
+        (
+            _with("I a = 1;", INNER),
+            _with("J a = 1;", INNER),
+            "a type that reads an integer, got string in /a/a",
+        ),
+        (_record("map<string, int32> a = 1;"), _record("map<string, string> a = 1;"), "in /a/value"),
+        (
+            _record("int32 a = 1; optional int32 b = 2;"),
+            _record("oneof o { int32 a = 1; int32 b = 2; }"),
+            "expected a oneof /o without fields that could be set together, got a and b",
+        ),
+        (
+            _record("optional group G = 1 { }", "proto2"),
+            _schema("message R { optional G g = 1; message G {} }", "proto2"),
+            "a type that reads a group, got a message in /g",
+        ),
+    ],
+    ids=str,
+)
+def test_incompatible_writers_are_refused(writer: Schema, reader: Schema, message: str) -> None:
+    """By the path of the field; also as an earlier reader schema."""
+    codec = codec_of(reader)
+    for refused in (lambda: codec.read(Payload(b""), writer), lambda: codec.check_reads(writer)):
+        with pytest.raises(SowlineError) as caught:
+            refused()
+        assert caught.value.reason == "incompatible schema"
+        assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "message"),
+    [
+        (_record("int32 a = 1;"), _record("int32 b = 1;"), "expected field 1 to keep its name /a, got b"),
+        (_record("int32 a = 1;"), _record("int32 a = 2;"), "expected /a to keep its number 1, got 2"),
+        (_record("int64 a = 1;"), _record("int32 a = 1;"), "a type for all integers of the old one"),
+        (_record("int32 a = 1;"), _record("uint64 a = 1;"), "a type for all integers of the old one"),
+        (_record("bool a = 1;"), _record("int32 a = 1;"), "a type with the same JSON form as before"),
+        (_record("string a = 1;"), _record("bytes a = 1;"), "a type with the same JSON form as before"),
+        (_record("bytes a = 1;"), _with("I a = 1;", INNER), "a message with the same JSON form"),
+        (_with("E a = 1;", ENUM), _record("int32 a = 1;"), "a type with the same JSON form as before"),
+        (_record("string a = 1;"), _record("repeated string a = 1;"), "a list, a map or one value as before"),
+        (_with("E a = 1;", ENUM), _with("E a = 1;", " enum E { A = 0; C = 1; }"), "with the symbol B = 1"),
+        (_with("E a = 1;", ENUM), _with("E a = 1;", " enum E { A = 0; B = 2; }"), "with the symbol B = 1"),
+        (
+            _record("map<string, int32> a = 1;"),
+            _with("repeated X a = 1;", " message X { string key = 1; int32 value = 2; }"),
+            "a list, a map or one value as before",
+        ),
+        (
+            _with("I a = 1;", INNER),
+            _with("I a = 1;", " message I { int32 b = 1; }"),
+            "to keep its name /a/a, got b",
+        ),
+        (
+            _record("optional int32 a = 1;", "proto2"),
+            _record("required int32 a = 1;", "proto2"),
+            "expected no new required field, got /a",
+        ),
+        (_record(""), _schema("message S {}"), "expected a message S, got R"),
+        (
+            Schema("protobuf", 'edition = "2023"; message R { E a = 1; } enum E { A = 0; }'),
+            Schema(
+                "protobuf",
+                'edition = "2023"; message R { E a = 1; } enum E { option features.enum_type = CLOSED; A = 0; }',
+            ),
+            "an open enum, as before",
+        ),
+    ],
+    ids=str,
+)
+def test_an_earlier_reader_schema_that_json_can_not_follow_is_refused(
+    earlier: Schema, later: Schema, message: str
+) -> None:
+    """JSON has names and exact values instead of numbers and wire types."""
+    with pytest.raises(SowlineError) as caught:
+        codec_of(later).check_reads(earlier)
+    assert caught.value.reason == "incompatible schema"
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "before", "after"),
+    [
+        (_record("int32 a = 1;"), _record("int64 a = 1; int32 b = 2;"), b'{"a":5}', b'{"a":5,"b":0}'),
+        (_record("uint32 a = 1;"), _record("int64 a = 1;"), b'{"a":5}', b'{"a":5}'),
+        (_record("int32 a = 1; int32 b = 2;"), _record("int32 b = 2;"), b'{"a":5,"b":6}', b'{"b":6}'),
+        (_record("int32 a = 1;"), _record("int32 b = 2; int32 a = 1;"), b'{"a":5}', b'{"b":0,"a":5}'),
+        (_record("int32 a = 1;"), _record("optional int32 a = 1;"), b'{"a":0}', b'{"a":0}'),
+        (_record(""), _record("int32 a = 1;"), b'{"@unknown":"CAWgBgE="}', b'{"a":5,"@unknown":"oAYB"}'),
+        (
+            _with("E a = 1;", ENUM),
+            _with("E a = 1;", " enum E { A = 0; B = 1; C = 2; }"),
+            b'{"a":2}',
+            b'{"a":"C"}',
+        ),
+        (_with("E a = 1;", ENUM), _with("E a = 1;", ENUM), b'{"a":7}', b'{"a":7}'),
+        (
+            _with("I a = 1;", " message I { int32 x = 1; int32 y = 2; }"),
+            _with("I a = 1;", " message I { int32 y = 2; int32 z = 3; }"),
+            b'{"a":{"x":1,"y":2,"@unknown":"GAM="}}',
+            b'{"a":{"y":2,"z":3}}',
+        ),
+    ],
+    ids=str,
+)
+def test_json_of_an_earlier_schema_is_upgraded(
+    earlier: Schema, later: Schema, before: bytes, after: bytes
+) -> None:
+    """Members without a field go, defaults come, and unknown fields become known."""
+    codec = codec_of(later)
+    codec.check_reads(earlier)
+    assert codec.upgraded(before) == after
+    assert codec.upgraded(after) == after == codec.completed(after)
+
+
+def test_the_description_has_definitions_of_recursive_messages() -> None:
+    """The record is at the top, all other messages are in `$defs`."""
+    schema = _with(
+        "R r = 1; repeated I many = 2; map<int32, I> map = 3; E e = 4;", INNER[:-1] + " I i = 2; }" + ENUM
+    )
+    described = codec_of(schema).described()
+    assert described["title"] == "R"
+    assert described["properties"]["r"] == {"$ref": "#"}
+    assert described["properties"]["many"] == {"type": "array", "items": {"$ref": "#/$defs/I"}}
+    assert described["properties"]["e"]["anyOf"][0] == {"enum": ["A", "B"]}
+    assert described["required"] == ["many", "map", "e"]
+    assert set(described["$defs"]) == {"I"}
+    validator = jsonschema.Draft202012Validator(described)
+    record = {"r": {"many": [], "map": {"5": {"a": 1}}, "e": 9}, "many": [], "map": {}, "e": "B"}
+    assert validator.is_valid(record)
+    all_wrong: list[dict[str, Any]] = [{"map": {"x": {"a": 1}}}, {"color": 1}, {"e": "C"}, {"many": [{}]}]
+    for wrong in all_wrong:
+        assert not validator.is_valid({**record, **wrong})
+    assert orjson.loads(codec_of(schema).completed(orjson.dumps(record))) == record
