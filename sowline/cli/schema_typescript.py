@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import unquote, urldefrag, urljoin
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from sowline.cli.typescript import (
     ANY_NAME,
@@ -34,6 +34,9 @@ _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "depe
 _VALUES: Final = ("const", "enum", "default", "examples")
 """Keywords whose content is no schema."""
 
+_BASE: Final = "json-schema:///"
+"""The URI from which the references of a schema without an id lead to those that were bundled with it."""
+
 _UNION: Final = ("anyOf", "oneOf")
 _OPEN: Final = f"{ANY_NAME}: unknown;"
 
@@ -55,10 +58,10 @@ class _Document:
     """The parts of a schema, by what references call them. Each part is an object of its own."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self._named: dict[str, Any] = {"": schema}
+        self._named: dict[str, Any] = {_BASE: schema}
         self._bases: dict[int, str] = {}
         self._keys: dict[int, str] = {}
-        waiting = [(schema, "", "")]
+        waiting = [(schema, _BASE, "")]
         while waiting:
             part, base, key = waiting.pop()
             base = self._take(part, base)
@@ -68,7 +71,7 @@ class _Document:
     def _take(self, part: Mapping[str, Any], base: str) -> str:
         """Note what a part calls itself; return the base of the references within."""
         if isinstance(own := part.get("$id"), str):
-            base = urldefrag(urljoin(base, own)).url
+            base = _joined(base, own)
             self._named.setdefault(base, part)
         if isinstance(anchor := part.get("$anchor"), str):
             self._named.setdefault(f"{base}#{anchor}", part)
@@ -81,7 +84,7 @@ class _Document:
             return None
         base = self._bases[id(part)]
         url, fragment = urldefrag(reference)
-        url = urldefrag(urljoin(base, url)).url if url else base
+        url = _joined(base, url)
         if fragment and not fragment.startswith("/"):
             found = self._named.get(f"{url}#{fragment}")
         else:
@@ -106,6 +109,13 @@ def _parts(part: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         else:
             named = list(content.items()) if keyword in _MAPS else [(keyword, content)]
         yield from ((name, one) for name, one in named if isinstance(one, dict))
+
+
+def _joined(base: str, reference: str) -> str:
+    """Return what a reference leads to, without its fragment. `urljoin` joins only URIs of schemes that it knows."""
+    scheme, _, rest = base.partition(":")
+    url = urldefrag(urljoin(f"http:{rest}", reference)).url
+    return url if urlsplit(reference).scheme else f"{scheme}:{url.partition(':')[2]}"
 
 
 def _at(part: Any, pointer: str) -> Any:

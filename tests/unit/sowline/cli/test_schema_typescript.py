@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sowline.cli.schema_typescript import typescript_of_schema
 from sowline.cli.typescript import LEVELS_MAX
 from sowline.codecs.codec import codec_of
-from sowline.codecs.schema import AVRO, PROTOBUF, Schema
+from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, Schema
 
 LONG = '/** Integers beyond 2^53 are rounded. With integers: "bigint" they are bigint, with "text" string. */'
 LONG_INTEGER = {"type": "integer", "maximum": 2**63 - 1}
@@ -214,6 +214,22 @@ def test_references() -> None:
         "",
         "export type Zip = string;",
     ]
+
+
+def test_references_to_other_schemas() -> None:
+    """A JSON Schema is bundled with those to which it refers, by names that are relative."""
+    texts = {
+        "line.json": {"type": "object", "properties": {"sku": {"$ref": "shop/sku.json"}}},
+        "shop/sku.json": {"type": "string"},
+    }
+    for own in ({}, {"$id": "https://shop.example/order.json"}):
+        document = {"type": "object", "properties": {"lines": {"items": {"$ref": "line.json"}}}, **own}
+        references = tuple((name, json.dumps(text)) for name, text in texts.items())
+        schema = Schema(JSON_SCHEMA, json.dumps(document), references)
+        lines = shown(codec_of(schema).described())
+        assert "  lines?: Line[];" in lines
+        assert "  sku?: Sku;" in lines
+        assert "export type Sku = string;" in lines
 
 
 @pytest.mark.parametrize(
