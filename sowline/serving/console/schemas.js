@@ -1,10 +1,9 @@
 // The schemas of a topic: its reader schema, and those that messages have named, each with what it changed.
+import { lineChanges } from "./changes.js";
 import { html, useEffect, useState } from "./lib.js";
 import { askJson, service, topicPath } from "./service.js";
 import { laidOut, plural } from "./text.js";
 
-// Pairs of lines that are compared at most. Larger differences are shown as all the old and all the new lines.
-const PAIRS_MAX = 4_000_000;
 const TONES = { readable: "ok", unknown: "bad", incompatible: "bad" };
 const MARKED = { "+": "ins", "-": "del" };
 
@@ -20,48 +19,6 @@ function linesOf(text) {
 
 // The lines of a schema and of all that it refers to.
 const allLinesOf = ({ text, references }) => [text, ...Object.entries(references).flatMap(([name, other]) => ["", `${name}:`, other])].flatMap(linesOf);
-
-// Lines with their marks: a space for those that both texts have, - and + for those of the older or the newer only.
-export function lineChanges(before, after) {
-  const least = Math.min(before.length, after.length);
-  let start = 0;
-  while (start < least && before[start] === after[start]) start += 1;
-  let end = 0;
-  while (end < least - start && before.at(-1 - end) === after.at(-1 - end)) end += 1;
-  const marked = (mark, lines) => lines.map((line) => [mark, line]);
-  return [
-    ...marked(" ", before.slice(0, start)),
-    ...between(before.slice(start, before.length - end), after.slice(start, after.length - end)),
-    ...marked(" ", before.slice(before.length - end)),
-  ];
-}
-
-// The same between the first and the last difference, by a longest common subsequence.
-function between(before, after) {
-  const found = [];
-  const [rows, columns] = before.length * after.length > PAIRS_MAX ? [0, 0] : [before.length, after.length];
-  const common = Array.from({ length: rows + 1 }, () => new Uint32Array(columns + 1));
-  for (let i = rows - 1; i >= 0; i -= 1) {
-    for (let j = columns - 1; j >= 0; j -= 1) {
-      common[i][j] = before[i] === after[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
-    }
-  }
-  let [i, j] = [0, 0];
-  while (i < rows && j < columns) {
-    if (before[i] === after[j]) {
-      found.push([" ", before[i]]);
-      i += 1;
-      j += 1;
-    } else if (common[i + 1][j] >= common[i][j + 1]) {
-      found.push(["-", before[i]]);
-      i += 1;
-    } else {
-      found.push(["+", after[j]]);
-      j += 1;
-    }
-  }
-  return [...found, ...before.slice(i).map((line) => ["-", line]), ...after.slice(j).map((line) => ["+", line])];
-}
 
 const Text = ({ schema, label }) => html`<pre class="value" tabindex="0" role="region" aria-label=${label}>${allLinesOf(schema).join("\n")}</pre>`;
 

@@ -1,0 +1,52 @@
+"""What the console shows as the changes between two schemas, computed by its own module in Node."""
+
+import json
+from functools import lru_cache
+from itertools import product
+
+import pytest
+
+from tests.clients.typescript import ROOT, run
+
+pytestmark = pytest.mark.needs("node")
+
+MODULE = ROOT / "sowline" / "serving" / "console" / "changes.js"
+PROGRAM = """
+import { lineChanges } from %s;
+const cases = %s;
+console.log(JSON.stringify(cases.map(([before, after]) => lineChanges([...before], [...after]))));
+"""
+
+
+@lru_cache(None)
+def common(before: str, after: str) -> int:
+    """Return the length of the longest common subsequence."""
+    if not before or not after:
+        return 0
+    if before[0] == after[0]:
+        return 1 + common(before[1:], after[1:])
+    return max(common(before[1:], after), common(before, after[1:]))
+
+
+def changes(cases: list[tuple[str, str]]) -> list[list[list[str]]]:
+    """Return the marked lines of each pair of texts; each character is a line."""
+    program = PROGRAM % (json.dumps(MODULE.as_uri()), json.dumps(cases))
+    found: list[list[list[str]]] = json.loads(run("node", "--input-type=module", "--eval", program, cwd=ROOT))
+    return found
+
+
+def test_changes_are_exact_and_least() -> None:
+    """Of all pairs of short texts: both can be read from the marked lines, and no common line is shown as changed."""
+    texts = ["".join(text) for length in range(5) for text in product("ab", repeat=length)]
+    cases = [*product(texts, texts), ("abcdef", "xbcyf"), ("aXbYc", "aYbXc")]
+    for (before, after), lines in zip(cases, changes(cases), strict=True):
+        assert "".join(line for mark, line in lines if mark != "+") == before
+        assert "".join(line for mark, line in lines if mark != "-") == after
+        assert sum(mark == " " for mark, _ in lines) == common(before, after)
+
+
+def test_texts_that_are_too_large_to_compare() -> None:
+    """All the old lines come before all the new ones, between what both begin and end with."""
+    before, after = f"{'a' * 3000}b", f"a{'c' * 3000}b"
+    (lines,) = changes([(before, after)])
+    assert lines == [[" ", "a"], *[["-", "a"]] * 2999, *[["+", "c"]] * 3000, [" ", "b"]]
