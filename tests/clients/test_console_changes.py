@@ -1,8 +1,10 @@
 """What the console shows as the changes between two schemas, computed by its own module in Node."""
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -12,9 +14,8 @@ pytestmark = pytest.mark.needs("node")
 
 MODULE = ROOT / "sowline" / "serving" / "console" / "changes.js"
 PROGRAM = """
-import { lineChanges } from %s;
-const cases = %s;
-console.log(JSON.stringify(cases.map(([before, after]) => lineChanges([...before], [...after]))));
+import * as module from %s;
+console.log(JSON.stringify(%s.map((given) => module.%s(...given))));
 """
 
 
@@ -28,11 +29,19 @@ def common(before: str, after: str) -> int:
     return max(common(before[1:], after), common(before, after[1:]))
 
 
-def changes(cases: list[tuple[str, str]]) -> list[list[list[str]]]:
-    """Return the marked lines of each pair of texts; each character is a line."""
-    program = PROGRAM % (json.dumps(MODULE.as_uri()), json.dumps(cases))
-    found: list[list[list[str]]] = json.loads(run("node", "--input-type=module", "--eval", program, cwd=ROOT))
+Lines = list[list[str]]
+
+
+def asked(function: str, cases: Sequence[Sequence[Any]]) -> list[Lines]:
+    """Return what a function of the module answers, for each list of arguments."""
+    program = PROGRAM % (json.dumps(MODULE.as_uri()), json.dumps(cases), function)
+    found: list[Lines] = json.loads(run("node", "--input-type=module", "--eval", program, cwd=ROOT))
     return found
+
+
+def changes(cases: list[tuple[str, str]]) -> list[Lines]:
+    """Return the marked lines of each pair of texts; each character is a line."""
+    return asked("lineChanges", [(list(before), list(after)) for before, after in cases])
 
 
 def test_changes_are_exact_and_least() -> None:
@@ -50,3 +59,14 @@ def test_texts_that_are_too_large_to_compare() -> None:
     before, after = f"{'a' * 3000}b", f"a{'c' * 3000}b"
     (lines,) = changes([(before, after)])
     assert lines == [[" ", "a"], *[["-", "a"]] * 2999, *[["+", "c"]] * 3000, [" ", "b"]]
+
+
+def test_only_lines_near_changes_are_shown() -> None:
+    """One mark stands for all lines between two changes, and before the first and after the last."""
+    lines = [[mark, str(number)] for number, mark in enumerate("    +  - --     ")]
+    same = [" ", "a"]
+    (shown, none, few) = asked("nearChanges", [(lines, 1), ([same] * 9, 3), ([same, ["-", "b"]], 3)])
+    assert [mark for mark, _ in shown] == ["…", " ", "+", " ", " ", "-", " ", "-", "-", " ", "…"]
+    assert [line for _, line in shown] == ["", "3", "4", "5", "6", "7", "8", "9", "10", "11", ""]
+    assert none == [["…", ""]]
+    assert few == [same, ["-", "b"]]

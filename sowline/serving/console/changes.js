@@ -44,3 +44,14 @@ function between(before, after) {
   }
   return [...found, ...before.slice(i).map((line) => ["-", line]), ...after.slice(j).map((line) => ["+", line])];
 }
+
+// The marked lines with changes and a few around each; a line with the mark … stands for the others.
+export function nearChanges(lines, around = 3) {
+  const near = new Set(lines.flatMap(([mark], at) => (mark === " " ? [] : Array.from({ length: 2 * around + 1 }, (_, step) => at - around + step))));
+  const shown = [];
+  lines.forEach((line, at) => {
+    if (near.has(at)) shown.push(line);
+    else if (shown.at(-1)?.[0] !== "…") shown.push(["…", ""]);
+  });
+  return shown;
+}

@@ -1,5 +1,5 @@
 // The schemas of a topic: its reader schema, and those that messages have named, each with what it changed.
-import { lineChanges } from "./changes.js";
+import { lineChanges, nearChanges } from "./changes.js";
 import { html, useEffect, useState } from "./lib.js";
 import { askJson, service, topicPath } from "./service.js";
 import { laidOut, plural } from "./text.js";
@@ -23,7 +23,7 @@ const allLinesOf = ({ text, references }) => [text, ...Object.entries(references
 const Text = ({ schema, label }) => html`<pre class="value" tabindex="0" role="region" aria-label=${label}>${allLinesOf(schema).join("\n")}</pre>`;
 
 function Changes({ before, after, label }) {
-  return html`<pre class="value changes" tabindex="0" role="region" aria-label=${label}>${lineChanges(allLinesOf(before), allLinesOf(after)).map(([mark, line]) => {
+  return html`<pre class="value changes" tabindex="0" role="region" aria-label=${label}>${nearChanges(lineChanges(allLinesOf(before), allLinesOf(after))).map(([mark, line]) => {
     const text = `${mark} ${line}\n`;
     return MARKED[mark] ? html`<${MARKED[mark]}>${text}<//>` : text;
   })}</pre>`;
@@ -40,7 +40,9 @@ function Named({ one, before }) {
       <span class="muted" title=${partitions.join(", ")}>${plural(partitions.length, "partition")}</span>
       <span class="grow"></span><span class="chip ${TONES[state]}">${state}</span></div>
     ${problem && html`<p>${problem}</p>`}
-    ${before && html`<details><summary>${before.schema.digest === schema.digest ? `The same as ${nameOf(before)}` : `Changes since ${nameOf(before)}`}</summary><${Changes} before=${before.schema} after=${schema} label="changes of schema ${id}" /></details>`}
+    ${before && (before.schema.digest === schema.digest
+      ? html`<p class="muted">The same as ${nameOf(before)}.</p>`
+      : html`<details><summary>Changes since ${nameOf(before)}</summary><${Changes} before=${before.schema} after=${schema} label="changes of schema ${id}" /></details>`)}
     ${schema && html`<details><summary>Text</summary><${Text} schema=${schema} label="schema ${id}" /></details>`}
   </li>`;
 }
