@@ -48,7 +48,8 @@ class TypedValues(NamedTuple):
     def delta(self, body: bytes) -> TypedDelta | None:
         """Return the message of a delta; None if no message can show that nothing changes."""
         data, fields = codec_of(self.schema).write_delta(body)
-        # Without paths, an Avro message is read as one that changes each field (test_a_delta_of_nothing).
+        # Without paths, an Avro message is read as one that changes each field
+        # (test_a_delta_of_nothing_is_a_whole_record).
         if self.schema.type == AVRO and not fields:
             return None
         return TypedDelta(self._framed(data), fields)

@@ -119,9 +119,9 @@ def test_refused(client: Registry) -> None:
 
 def test_wrong_address(registry: str) -> None:
     """A server that is there but has no such API gives no answer about an id."""
-    with closing(Registry(registry.replace("ccompat", "nothing"))) as client:
-        with pytest.raises(RegistryAway, match="404"):
-            client.resolve(1)
+    wrong = Registry(registry.replace("ccompat", "nothing"))
+    with closing(wrong), pytest.raises(RegistryAway, match="404"):
+        wrong.resolve(1)
 
 
 def test_killed() -> None:

@@ -1,4 +1,4 @@
-"""Fanouts whose schema a registry has: it is registered if it is not there, and waited for if the registry is away."""
+"""Fanouts whose schema a registry has: registered if it is not there, waited for if the registry is away."""
 
 import uuid
 from contextlib import closing
@@ -16,7 +16,10 @@ SCHEMA = Schema("avro", AVRO_SCHEMA)
 
 
 def test_a_registry_has_the_schema_of_a_fanout(kafka: str, tmp_path: Path) -> None:
-    """It is there after the start; a fanout that starts while the registry is away says so, and writes nothing."""
+    """It is there after the start. A fanout that loads its topic again reads what it has written.
+
+    A fanout that starts while the registry is away reports that, and writes nothing.
+    """
     name = f"t{uuid.uuid4().hex[:12]}"
     fanouts = [{"name": name, "topic": name, "as": "avro"}]
     topic: dict[str, Any] = typed("avro", name, reader_schema={"text": AVRO_SCHEMA})
@@ -34,10 +37,20 @@ def test_a_registry_has_the_schema_of_a_fanout(kafka: str, tmp_path: Path) -> No
         assert avro_order(message.value() or b"", schema_id) == OF_OTHER_MAKE
         assert b'"command":"sow"' in headers_of(message)["sow"]
         fanout.stop()
+        made.produce(name, None, b"1")
+        changes = made.topics.topics[0].changes
+        wait_for(lambda: any(one.value() is None for one in made.read(changes)), "the record to be deleted")
+        again = made.service("fanout", registry=server.url, group=f"{name}-again").start().wait_ready()
+        last = wait_for(lambda: made.read(output)[1:], "the fanout to write that the record is gone")[-1]
+        assert avro_order(last.value() or b"", schema_id) == OF_OTHER_MAKE
+        assert b'"command":"oof"' in headers_of(last)["sow"]
+        again.stop()
         server.kill()
         made.produce(name, avro_message(OF_OTHER_MAKE | {"id": 2}, written))
         fanout.start()
         sentence = f"{name}: waiting for the schema registry: expected a schema registry to answer"
-        wait_for(lambda: sentence in http_refusal(f"{fanout.url}/readyz"), "the fanout to say why it waits")
+        wait_for(
+            lambda: sentence in http_refusal(f"{fanout.url}/readyz"), "the fanout to report why it waits"
+        )
         assert http_status(f"{fanout.url}/startupz") == 200
-        assert len(made.read(output)) == 1
+        assert len(made.read(output)) == 2

@@ -11,6 +11,7 @@ import pytest
 
 from sowline import Client, SowlineError
 from sowline.protocol.media_types import NATIVE
+from tests.docs.pages import blocks_of
 from tests.integration.services import System, headers_of, http_text, post_commands, system, wait_for
 from tests.integration.wire import wire
 from tests.typed_orders import avro_message, avro_order, typed
@@ -222,6 +223,21 @@ def test_a_fanout_is_read_by_a_plain_consumer(served: Served) -> None:
         else:
             held[value["id"]] = value
     assert held == {first + 1: OF_OTHER_MAKE | {"id": first + 1}}
+
+
+def test_the_example_of_client_md(served: Served) -> None:
+    """Four commands, on a topic of Avro: two with JSON, and two with messages."""
+    (block,) = (one for one in blocks_of("docs/client.md") if "test_typed_writes" in one.elsewhere)
+    topic, first = served.topic("avro"), served.first_id()
+    given = avro_message(OF_OTHER_MAKE | {"id": first + 1})
+    changed = avro_message(OF_OTHER_MAKE | {"id": first + 1, "qty": 6})
+    text = block.text.replace('"orders"', repr(topic)).replace('"id": 1', f'"id": {first}')
+    with served.client() as client:
+        exec(text, {"client": client, "message": given, "changed": changed})
+        client.flush()
+    order = {"id": first, "day": "2026-11-26", "price": "9.75", "qty": 0}
+    changed_order = ORDER | {"id": first + 1, "qty": 6}
+    assert served.records("avro", first) == {first: order, first + 1: changed_order}
 
 
 def test_topics_are_described_with_their_schemas(served: Served) -> None:

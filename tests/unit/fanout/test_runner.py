@@ -43,10 +43,10 @@ def test_a_registry_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
     stop = threading.Event()
     service = FanoutService(SETTINGS, TOPICS, stop)
     answers = iter([RegistryAway("nobody answers"), RegistryAway("nobody answers"), None])
-    said: list[str | None] = []
+    reported: list[str | None] = []
 
     def look(self: TypedValues, *_: Any) -> None:
-        said.append(service.not_started() or service.not_ready())
+        reported.append(service.not_started() or service.not_ready())
         if (answer := next(answers)) is not None:
             raise answer
 
@@ -55,7 +55,7 @@ def test_a_registry_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Runner, "run", lambda runner: stop.set())
     service._keep(TOPICS.fanouts[0])
     sentence = "f: waiting for the schema registry: nobody answers"
-    assert said == ["waiting for partitions: f", sentence, sentence]
+    assert reported == ["waiting for partitions: f", sentence, sentence]
     assert service.not_ready() is None
 
 

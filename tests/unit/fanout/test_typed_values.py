@@ -154,7 +154,7 @@ def test_paths_that_no_header_holds_make_a_whole_record() -> None:
     assert (read.delta, read.fields, orjson.loads(read.value)) == (False, (), orjson.loads(now))
 
 
-def test_what_a_type_can_t_express_is_said() -> None:
+def test_what_a_type_can_t_express_is_refused() -> None:
     """A select list without a field that has no default; the sentence names the record and the field."""
     written = Written(typed_topic("avro"), fanout(options="select=[-/,+/id]"))
     with pytest.raises(SowlineError, match=r"the record 7 of topic orders can't be written as avro: .*day"):

@@ -13,6 +13,7 @@ from sowline.config.topics import FanoutDefinition, TopicDefinition, Topics, loa
 from sowline.errors import SowlineError
 from sowline.model.limits import Limits
 from sowline.model.select import parse_select
+from tests.docs.pages import blocks_of
 from tests.typed_orders import AVRO_SCHEMA, PROTOBUF_SCHEMA, typed
 
 
@@ -229,6 +230,16 @@ def typed_fanout(topic: dict[str, Any], **given: Any) -> FanoutDefinition:
     fanout = {"name": "f", "topic": topic["name"], **given}
     (read,) = parse_topics(yaml.safe_dump({"topics": [topic], "fanouts": [fanout]})).fanouts
     return read
+
+
+def test_a_fanout_of_topics_md(tmp_path: Path) -> None:
+    """The example is one that loads, with a schema in a file beside it."""
+    (block,) = (one for one in blocks_of("docs/topics.md") if "test_a_fanout" in one.elsewhere)
+    tmp_path.joinpath("late.avsc").write_text(AVRO_SCHEMA)
+    file = tmp_path / "topics.yaml"
+    file.write_text(f"topics: [{{name: orders, key: /id}}]\n{block.text}")
+    (fanout,) = load_topics(file).fanouts
+    assert fanout.schema_of(load_topics(file).named("orders")) == Schema("avro", AVRO_SCHEMA)
 
 
 def test_a_fanout_may_have_a_message_type() -> None:
