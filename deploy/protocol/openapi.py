@@ -216,6 +216,13 @@ def _operations() -> Iterable[Operation]:
     yield Operation(
         "get", f"{of_topic}/kafka", "describeKafkaTopics", "The topic's Kafka topics.", _json("Kafka")
     )
+    yield Operation(
+        "get",
+        f"{of_topic}/schemas",
+        "describeSchemas",
+        "The topic's reader schemas, and the schemas that messages have named.",
+        _json("Schemas"),
+    )
     for kind, summary in _TAILS.items():
         names = [name for name in TAIL_PARAMETERS if name != "reason" or kind is TailKind.DEAD]
         yield Operation(

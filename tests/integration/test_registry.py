@@ -84,7 +84,7 @@ def test_references(client: Registry, name: str) -> None:
     assert client.id_of(subject, schema) is None
     number = client.register(subject, schema)
     assert client.register(subject, schema) == client.id_of(subject, schema) == number
-    assert client.resolve(number) == client.latest(subject) == Resolved(schema, subject, 1)
+    assert client.resolve(number) == client.latest(subject) == Resolved(schema, subject, 1, number)
     assert client.version(subject, 1).schema == schema
     assert client.versions(subject) == (1,)
 
