@@ -38,10 +38,9 @@ from sowline.protocol.pipeline_row import (
     VALUE,
     SourceField,
 )
-from sowline.spark.commands import command_rows, header
+from sowline.spark.commands import command_rows, dead_headers
 
 CHECK_FAILED = "check failed"
-MESSAGE_CHARACTERS_MAX = 2000
 
 
 class Frames:
@@ -235,11 +234,5 @@ def _number_of_row() -> Column:
 
 
 def _dead_headers(reason: Column, message: Column) -> Column:
-    """Return the headers of a dead letter: the headers of the row, its Kafka key, and the reason."""
-    own = F.coalesce(F.col(SourceField.HEADERS.column), F.array().cast(HEADERS_TYPE))
-    key = F.struct(F.lit("sow.original_key").alias("key"), F.col(SourceField.KEY.column).alias("value"))
-    problem = F.array(
-        header("sow.reason", reason), header("sow.message", F.substring(message, 1, MESSAGE_CHARACTERS_MAX))
-    )
-    keys = F.when(key["value"].isNull(), F.array().cast(HEADERS_TYPE)).otherwise(F.array(key))
-    return F.concat(own, keys, problem)
+    """Return the headers of a dead letter that holds a row as it came."""
+    return dead_headers(F.col(SourceField.HEADERS.column), F.col(SourceField.KEY.column), reason, message)
