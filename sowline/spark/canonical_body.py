@@ -24,10 +24,8 @@ _TIMESTAMPS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone":
 
 def canonical_body(frame: DataFrame, definition: TopicDefinition) -> Column:
     """Return the JSON of all columns except those whose name begins with `_`; null values are left out."""
-    target = schema_of(definition)
     # Only Avro has decimals of its own; the canonical JSON of other message types has numbers.
-    decimals = target if definition.message_type == AVRO else StructType()
-    types = _types_of(decimals)
+    types = _types_of(schema_of(definition) if definition.message_type == AVRO else None)
     columns = [
         _canonical(frame[f"`{field.name}`"], field.dataType, types.get(field.name)).alias(field.name)
         for field in frame.schema.fields

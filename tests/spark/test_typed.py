@@ -32,7 +32,7 @@ def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
     return {"type": kind, "logicalType": name, **more}
 
 
-LINE = {
+LINE: dict[str, Any] = {
     "type": "record",
     "name": "Line",
     "fields": [
@@ -41,7 +41,7 @@ LINE = {
         {"name": "note", "type": nullable("string")},
     ],
 }
-ORDER = {
+ORDER: dict[str, Any] = {
     "type": "record",
     "name": "Order",
     "fields": [
@@ -58,7 +58,7 @@ ORDER = {
         {"name": "tags", "type": {"type": "map", "values": nullable("int")}},
     ],
 }
-BODIES = [
+BODIES: list[dict[str, Any]] = [
     {
         "id": "a",
         "qty": 2**62 + 1,
@@ -155,7 +155,7 @@ def test_round_trip(
     log = written.log
     story = Story()
     for offset, body in enumerate(BODIES):
-        story.change(offset, str(body["id"]), json.dumps(body).encode())
+        story.change(offset, body["id"], json.dumps(body).encode())
     story.progress(len(BODIES))
     written.write(*story.events)
     create_topic(kafka, f"{log}.dead", 1)
