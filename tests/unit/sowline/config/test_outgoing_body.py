@@ -67,6 +67,18 @@ def test_a_delete_names_its_record_by_the_kafka_key() -> None:
     assert orjson.loads(found.body or b"") == {"id": 1}
 
 
+@pytest.mark.parametrize("type", SCHEMAS)
+@pytest.mark.parametrize("data", [b"{}", b'{"qty": 1}'])
+def test_a_delete_needs_the_key(type: str, data: bytes) -> None:
+    """No record is named by the default of its key field; a key that the publisher gives is enough."""
+    for topic in (typed_topic(type), typed_topic(type, key=["/qty", "/id"])):
+        with pytest.raises(SowlineError) as error:
+            outgoing_body(topic, SOW_DELETE, data)
+        assert error.value.reason == "key missing"
+    supplied = typed_topic(type, key={"from": "header"})
+    assert outgoing_body(supplied, SOW_DELETE, data, key="k").key == "k"
+
+
 def test_a_delete_whose_key_is_not_known_has_the_whole_record() -> None:
     """The owner makes the key of it; a part of a record is refused."""
     topic = typed_topic("avro", key={"generator": "not-here"})
