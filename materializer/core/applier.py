@@ -216,7 +216,7 @@ class Applier:
         """Return the digest of the reader schema after a `define`."""
         held = self._state.limits.schema
         # A rebuild stores all records under the newest reader schema. The `define` commands of the log before it name
-        # earlier ones, and would bring them back (test_rebuilt_under_the_reader_schema_of_now).
+        # earlier ones, and would bring them back (test_a_define_that_names_another_schema_does_not_count).
         if was.schema != held or now.schema == held:
             return held
         if self._bodies is None or now.schema is None or self._bodies.resolutions.reader(now.schema) is None:

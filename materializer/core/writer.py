@@ -42,6 +42,7 @@ class RecordWriter:
         self._state = state
         self._deduplication = deduplication
         self._enrichment = state.definition.enrich
+        self._computes = self._enrichment is not None or state.definition.preprocess is not None
 
     def write(self, target: Target, given: KeyedBody) -> None:
         """Insert or update the record."""
@@ -53,7 +54,7 @@ class RecordWriter:
             state.require_capacity()
         elif command.command == DELTA_PUBLISH:
             body = merge(state.upgraded(previous), body)
-        if self._enrichment is not None or command.command == DELTA_PUBLISH:
+        if self._computes or command.command == DELTA_PUBLISH:
             body = state.completed(body)
         state.checked_size(body)
         change = Change(

@@ -241,11 +241,14 @@ def test_sow_fields_is_for_message_types_with_schemas() -> None:
     assert refusal(TypedCore().write(message(1, id=1, qty=5), fields="/qty"))[0] == "bad header"
 
 
-def test_enriched_fields_are_in_the_schema() -> None:
+@pytest.mark.parametrize("stage", ["enrichment", "preprocessing"])
+def test_computed_fields_are_in_the_schema(stage: str) -> None:
     """A record that the schema does not describe could not be written in its type."""
-    core = TypedCore(WITH_STATE, enrichment=["CONCAT('s', /qty) AS /state"])
+    core = TypedCore(WITH_STATE, **{stage: ["CONCAT('s', /qty) AS /state"]})
     core.write(message(1, id=1, qty=5))
     assert core.bodies == [{"id": 1, "qty": 5, "state": "s5"}]
+    core = TypedCore(WITH_STATE, **{stage: ["/qty AS /state"]})
+    assert refusal(core.write(message(1, id=1, qty=5)))[0] == "bad message"
     refused = TypedCore(ORDER, enrichment=["/qty * 2 AS /twice"]).write(message(1, id=1, qty=5))
     assert refusal(refused)[0] == "bad message"
 
@@ -275,7 +278,7 @@ def test_a_reader_schema_that_no_entry_has_is_refused() -> None:
     assert core.checkpoint.limits.schema == ORDER.digest
 
 
-def test_a_define_that_names_another_schema_before_it_does_not_count() -> None:
+def test_a_define_that_names_another_schema_does_not_count() -> None:
     """After a rebuild the log still has the `define` commands that led to the newest schema."""
     core = TypedCore(RENAMED)
     core.know(ORDER)
