@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from sowline.codecs.codec import MessageType
 from sowline.codecs.protobuf.compatibility import check_same_form, check_same_wire
-from sowline.codecs.protobuf.compiled import compile_schema, message_class
+from sowline.codecs.protobuf.compiled import CompilerAway, compile_schema, message_class
 from sowline.codecs.protobuf.delta_paths import field_tree
 from sowline.codecs.protobuf.description import describe
 from sowline.codecs.protobuf.fields import (
@@ -40,7 +40,7 @@ class ProtobufCodec:
     """
 
     def __init__(self, reader: Schema) -> None:
-        """Compile the reader schema; raise `bad schema`."""
+        """Compile the reader schema; raise `bad schema` and `CompilerAway`."""
         self._message = compile_schema(reader).message(reader.message)
         name = self._message.full_name
         if well_known_name(self._message) or self._message.GetOptions().map_entry:
@@ -167,6 +167,8 @@ def _refusal(
         schema = compile_schema(writer)
         message = schema.message_at(indexes) if indexes else schema.message(name or writer.message)
         check_same_wire(message, reader)
+    except CompilerAway:
+        raise
     except SowlineError as error:
         return error.reason, error.message
     return None

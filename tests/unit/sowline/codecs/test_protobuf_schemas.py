@@ -1,6 +1,5 @@
 """Protobuf schemas: how they are compiled, which message they name, what reads what, and their description."""
 
-import subprocess
 import sys
 from base64 import b64encode
 from pathlib import Path
@@ -13,6 +12,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 
 from sowline.codecs.codec import codec_of
 from sowline.codecs.protobuf import compiled
+from sowline.codecs.protobuf.compiled import CompilerAway
 from sowline.codecs.schema import Payload, Schema
 from sowline.errors import SowlineError
 
@@ -149,7 +149,7 @@ def test_a_compiler_that_fails_says_nothing_about_the_schema(monkeypatch: pytest
     """A machine without memory, or a compiler that does not end, must not make a schema bad."""
     schema = _record("int32 interrupted = 1;")
     monkeypatch.setattr(compiled, "PROTOC_SECONDS_MAX", 0)
-    with pytest.raises(subprocess.TimeoutExpired):
+    with pytest.raises(CompilerAway, match="got no end within 0 s"):
         codec_of(schema)
     monkeypatch.undo()
     assert codec_of(schema)
@@ -176,10 +176,23 @@ def test_a_compiler_that_is_killed_says_nothing_about_the_schema(
     killed.chmod(0o700)
     schema = _record("int32 killed = 1;")
     monkeypatch.setattr(sys, "executable", str(killed))
-    with pytest.raises(subprocess.CalledProcessError):
+    with pytest.raises(CompilerAway, match="got exit status -9;") as caught:
         codec_of(schema)
+    assert caught.value.reason == "schema compiler away"
     monkeypatch.undo()
     assert codec_of(schema)
+
+
+def test_a_compiler_that_can_not_start_says_nothing_about_a_writer_schema(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next message under it is read."""
+    codec, writer = codec_of(_record("int32 a = 1;")), _record("int32 a = 1; int32 started = 2;")
+    monkeypatch.setattr(sys, "executable", "/missing/python")
+    with pytest.raises(CompilerAway, match="No such file"):
+        codec.read(Payload(b"\x08\x01"), writer)
+    monkeypatch.undo()
+    assert codec.read(Payload(b"\x08\x01"), writer) == b'{"a":1}'
 
 
 def test_what_only_the_compiler_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
