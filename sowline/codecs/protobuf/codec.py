@@ -35,8 +35,12 @@ PATHS_MAX: Final = 1000
 class ProtobufCodec:
     """A `Codec` for messages of one type. JSON has the fields' names as the `.proto` file has them.
 
-    Fields without presence are always there, others only if they are set. Bytes of unknown fields are kept in
-    `@unknown`, as base64. Where fields repeat or are maps, a delta names them as a whole.
+    Fields without presence are always there, others only if they are set. Where fields repeat or are maps, a delta
+    names them as a whole.
+
+    Bytes of unknown fields are kept as base64 in `@unknown`, by field number: `{"@unknown": {"7": "OAE="}}`. Each has
+    its tag, and all occurrences in their order. Between different numbers, the order is not kept: the least comes
+    first. A delta replaces each of them as a whole.
     """
 
     def __init__(self, reader: Schema) -> None:
@@ -78,6 +82,9 @@ class ProtobufCodec:
 
         A whole nested message in `fields` replaces the old one. Otherwise messages merge field by field. All members
         of a oneof are null except the one that is set. The keys of maps merge into the old map.
+
+        The path of an unknown field has its number, like `/@unknown/7`. `/@unknown`, or a whole message, names all:
+        those that are present merge into the old ones, and if there are none, `@unknown` is null.
         """
         message = self._parsed(payload, writer)
         if fields is None:

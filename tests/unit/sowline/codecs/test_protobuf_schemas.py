@@ -411,7 +411,13 @@ def test_an_earlier_reader_schema_that_json_can_not_follow_is_refused(
         (_record("int32 a = 1; int32 b = 2;"), _record("int32 b = 2;"), b'{"a":5,"b":6}', b'{"b":6}'),
         (_record("int32 a = 1;"), _record("int32 b = 2; int32 a = 1;"), b'{"a":5}', b'{"b":0,"a":5}'),
         (_record("int32 a = 1;"), _record("optional int32 a = 1;"), b'{"a":0}', b'{"a":0}'),
-        (_record(""), _record("int32 a = 1;"), b'{"@unknown":"CAWgBgE="}', b'{"a":5,"@unknown":"oAYB"}'),
+        (_record(""), _record("int32 a = 1;"), b'{"@unknown":{"1":"CAU="}}', b'{"a":5}'),
+        (
+            _record(""),
+            _record("repeated int32 a = 1;"),
+            b'{"@unknown":{"1":"CAUIBg==","100":"oAYB"}}',
+            b'{"a":[5,6],"@unknown":{"100":"oAYB"}}',
+        ),
         (
             _with("E a = 1;", ENUM),
             _with("E a = 1;", " enum E { A = 0; B = 1; C = 2; }"),
@@ -422,7 +428,7 @@ def test_an_earlier_reader_schema_that_json_can_not_follow_is_refused(
         (
             _with("I a = 1;", " message I { int32 x = 1; int32 y = 2; }"),
             _with("I a = 1;", " message I { int32 y = 2; int32 z = 3; }"),
-            b'{"a":{"x":1,"y":2,"@unknown":"GAM="}}',
+            b'{"a":{"x":1,"y":2,"@unknown":{"3":"GAM="}}}',
             b'{"a":{"y":2,"z":3}}',
         ),
     ],
@@ -473,7 +479,11 @@ def test_the_description_has_the_forms_of_well_known_types() -> None:
         "e": {"enum": ["A"]},
         "limit": {"type": "integer", "minimum": 0, "maximum": 2**32 - 1},
         "flags": {"type": "object", "additionalProperties": {"type": "boolean"}},
-        "@unknown": {"type": "string", "contentEncoding": "base64"},
+        "@unknown": {
+            "type": "object",
+            "propertyNames": {"pattern": "^[1-9][0-9]*$"},
+            "additionalProperties": {"type": "string", "contentEncoding": "base64"},
+        },
     }
     assert described["required"] == ["e", "flags"]
     assert "$defs" not in described
