@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from sowline.codecs.codec import MessageType
 from sowline.codecs.protobuf.compatibility import check_same_form, check_same_wire
-from sowline.codecs.protobuf.compiled import compile_schema, message_class
+from sowline.codecs.protobuf.compiled import CompilerAway, compile_schema, message_class
 from sowline.codecs.protobuf.delta_paths import field_tree
 from sowline.codecs.protobuf.description import describe
 from sowline.codecs.protobuf.fields import (
@@ -35,12 +35,16 @@ PATHS_MAX: Final = 1000
 class ProtobufCodec:
     """A `Codec` for messages of one type. JSON has the fields' names as the `.proto` file has them.
 
-    Fields without presence are always there, others only if they are set. Bytes of unknown fields are kept in
-    `@unknown`, as base64. Where fields repeat or are maps, a delta names them as a whole.
+    Fields without presence are always there, others only if they are set. Where fields repeat or are maps, a delta
+    names them as a whole.
+
+    Bytes of unknown fields are kept as base64 in `@unknown`, by field number: `{"@unknown": {"7": "OAE="}}`. Each has
+    its tag, and all occurrences in their order. Between different numbers, the order is not kept: the least comes
+    first. A delta replaces each of them as a whole.
     """
 
     def __init__(self, reader: Schema) -> None:
-        """Compile the reader schema; raise `bad schema`."""
+        """Compile the reader schema; raise `bad schema` and `CompilerAway`."""
         self._message = compile_schema(reader).message(reader.message)
         name = self._message.full_name
         if well_known_name(self._message) or self._message.GetOptions().map_entry:
@@ -78,6 +82,9 @@ class ProtobufCodec:
 
         A whole nested message in `fields` replaces the old one. Otherwise messages merge field by field. All members
         of a oneof are null except the one that is set. The keys of maps merge into the old map.
+
+        The path of an unknown field has its number, like `/@unknown/7`. `/@unknown`, or a whole message, names all:
+        those that are present merge into the old ones, and if there are none, `@unknown` is null.
         """
         message = self._parsed(payload, writer)
         if fields is None:
@@ -167,6 +174,8 @@ def _refusal(
         schema = compile_schema(writer)
         message = schema.message_at(indexes) if indexes else schema.message(name or writer.message)
         check_same_wire(message, reader)
+    except CompilerAway:
+        raise
     except SowlineError as error:
         return error.reason, error.message
     return None

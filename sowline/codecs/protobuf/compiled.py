@@ -38,6 +38,13 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+=*\s*")
 import_module("grpc_tools")
 
 
+class CompilerAway(SowlineError):
+    """The compiler of schemas can't run, or does not end. It says nothing about the schema. Retry later."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("schema compiler away", message)
+
+
 class ProtobufSchema:
     """A compiled schema: the descriptors of a file and of all that it imports, in a pool of their own."""
 
@@ -82,11 +89,7 @@ class ProtobufSchema:
 
 
 def compile_schema(schema: Schema) -> ProtobufSchema:
-    """Return the compiled schema; raise `bad schema` if it is not valid.
-
-    Raise `subprocess.TimeoutExpired` if the compiler does not end, `subprocess.CalledProcessError` or `OSError` if it
-    can't run. None of them says anything about the schema.
-    """
+    """Return the compiled schema; raise `bad schema` if it is not valid, and `CompilerAway`."""
     compiled = _compiled(schema.text, schema.references)
     if isinstance(compiled, str):
         raise SowlineError("bad schema", compiled)
@@ -113,6 +116,11 @@ def _compiled(text: str, references: tuple[tuple[str, str], ...]) -> ProtobufSch
     """Return the compiled schema, or what is wrong with it: a message under a bad schema must not start protoc."""
     try:
         return ProtobufSchema(_files(text, references))
+    except OSError as error:
+        # As when the disk is full, or no process can be started.
+        raise _away(str(error)) from error
+    except CompilerAway:
+        raise
     except SowlineError as error:
         return error.message
     except (TypeError, KeyError) as error:
@@ -172,16 +180,26 @@ def _deserialized(name: str, content: str) -> FileDescriptorProto:
 def _run_protoc(options: list[str], sources: Path) -> None:
     # Python must never import a module from the directory of the sources: -P, and another current directory.
     command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *options, _MAIN]
-    done = subprocess.run(command, capture_output=True, timeout=PROTOC_SECONDS_MAX, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=PROTOC_SECONDS_MAX, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise _away(f"no end within {PROTOC_SECONDS_MAX} s") from error
     if not done.returncode:
         return
     # The name of the directory is different each time. The message must not be.
     lines = done.stderr.decode(errors="replace").replace(f"{sources}/", "").strip().splitlines()
     errors = [line for line in lines if ": warning: " not in line]
-    if not any(line.startswith(f"{_MAIN}:") for line in errors):
+    shown = "; ".join(errors[:3])[:500]
+    if done.returncode < 0 or not any(line.startswith(f"{_MAIN}:") for line in errors):
         # No error of the schema: a full disk, a signal, or Python could not start the compiler.
-        done.check_returncode()
-    raise SowlineError("bad schema", f"expected a valid Protobuf schema, got: {'; '.join(errors[:3])[:500]}")
+        raise _away(f"exit status {done.returncode} {shown}".strip())
+    raise SowlineError("bad schema", f"expected a valid Protobuf schema, got: {shown}")
+
+
+def _away(got: str) -> CompilerAway:
+    return CompilerAway(
+        f"expected the compiler of Protobuf schemas to run, got {got}; check memory, disk space and the installation"
+    )
 
 
 def _remove_extensions(file: FileDescriptorProto) -> None:

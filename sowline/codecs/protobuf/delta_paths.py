@@ -4,14 +4,18 @@ from collections.abc import Sequence
 
 from google.protobuf.descriptor import Descriptor
 
-from sowline.codecs.protobuf.fields import UNKNOWN, is_nested, message_of
+from sowline.codecs.protobuf.fields import is_nested, message_of
 from sowline.codecs.protobuf.reading import Tree
+from sowline.codecs.protobuf.unknown import UNKNOWN, is_field_number
 from sowline.errors import SowlineError
-from sowline.model.path import Path, parse_path
+from sowline.model.path import Path, Step, parse_path
 
 
 def field_tree(message: Descriptor, paths: Sequence[str]) -> Tree:
-    """Return the fields of a message that paths name; raise `bad message` if it does not have them."""
+    """Return the fields of a message that paths name; raise `bad message` if it does not have them.
+
+    A path like `/@unknown/7` names an unknown field by its number, whether the message has it or not.
+    """
     tree: Tree = {}
     for text in paths:
         path = _parsed(text)
@@ -29,16 +33,22 @@ def _parsed(text: str) -> Path:
 
 def _check_path(message: Descriptor, path: Path) -> None:
     owner: Descriptor | None = message
-    for step in path.steps:
-        if owner is not None and step == UNKNOWN:
-            owner = None
-            continue
+    for number, step in enumerate(path.steps):
+        if owner is not None and step == UNKNOWN and _is_unknown(path.steps[number + 1 :]):
+            return
         field = owner.fields_by_name.get(step) if owner is not None and isinstance(step, str) else None
         if field is None:
             raise SowlineError(
                 "bad message", f"expected a path to a field of {message.full_name}, got {path}"
             )
         owner = message_of(field) if is_nested(field) else None
+
+
+def _is_unknown(steps: Sequence[Step]) -> bool:
+    """Return whether steps below `UNKNOWN` name all unknown fields, or one."""
+    if not steps:
+        return True
+    return len(steps) == 1 and isinstance(steps[0], str) and is_field_number(steps[0])
 
 
 def _add(tree: Tree, path: Path) -> None:

@@ -5,7 +5,6 @@ from typing import Any, Final
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 from sowline.codecs.protobuf.fields import (
-    UNKNOWN,
     enum_of,
     is_map,
     is_wrapper,
@@ -14,9 +13,15 @@ from sowline.codecs.protobuf.fields import (
     well_known_name,
 )
 from sowline.codecs.protobuf.scalars import INT32, INTEGER_RANGES, NOT_FINITE, symbols
+from sowline.codecs.protobuf.unknown import UNKNOWN
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 _BYTES: Final = {"type": "string", "contentEncoding": "base64"}
+_UNKNOWN: Final = {
+    "type": "object",
+    "propertyNames": {"pattern": "^[1-9][0-9]*$"},
+    "additionalProperties": _BYTES,
+}
 _ANY_JSON: Final[dict[str, Any]] = {}
 _DOUBLE: Final[dict[str, Any]] = {"anyOf": [{"type": "number"}, {"enum": list(NOT_FINITE)}]}
 _SCALARS: Final[dict[int, dict[str, Any]]] = {
@@ -63,7 +68,7 @@ def _object(message: Descriptor, top: Descriptor) -> dict[str, Any]:
     properties = {field.name: _field(field, top) for field in message.fields}
     return {
         "type": "object",
-        "properties": {**properties, UNKNOWN: _BYTES},
+        "properties": {**properties, UNKNOWN: _UNKNOWN},
         "required": [field.name for field in message.fields if field.is_required or not field.has_presence],
         "additionalProperties": False,
     }

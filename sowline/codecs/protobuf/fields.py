@@ -5,10 +5,6 @@ from typing import Any, Final, cast
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, OneofDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from google.protobuf.unknown_fields import UnknownFieldSet
-
-UNKNOWN: Final = "@unknown"
-"""The member that holds the bytes of a message's unknown fields. No field can have its name."""
 
 # A field named HasField hides the method of its message, so methods are called through another class.
 has_field = cast("Callable[[Any, str], bool]", FileDescriptorProto.HasField)
@@ -93,17 +89,6 @@ def oneof_of(field: FieldDescriptor) -> OneofDescriptor | None:
     if oneof is None or (len(oneof.fields) == 1 and oneof.name == f"_{field.name}"):
         return None
     return oneof
-
-
-def unknown_bytes(message: Any) -> bytes:
-    """Return the bytes of the unknown fields of a message, without those of nested messages."""
-    if not len(UnknownFieldSet(message)):
-        return b""
-    rest = type(message)()
-    copy_from(rest, message)
-    for field, _ in list_fields(message):
-        clear_field(rest, field.name)
-    return serialized(rest)
 
 
 def messages_below(message: Descriptor) -> list[Descriptor]:

@@ -7,20 +7,18 @@ from operator import attrgetter
 from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.unknown_fields import UnknownFieldSet
 
 from sowline.codecs.protobuf.fields import (
-    UNKNOWN,
     has_field,
     is_map,
     is_nested,
     list_fields,
     message_of,
     oneof_of,
-    unknown_bytes,
     well_known_name,
 )
-from sowline.codecs.protobuf.scalars import UnfitValueError, key_reader, read_bytes, scalar_reader
+from sowline.codecs.protobuf.scalars import UnfitValueError, key_reader, scalar_reader
+from sowline.codecs.protobuf.unknown import UNKNOWN, read_unknown
 from sowline.codecs.protobuf.well_known import (
     Pending,
     Reading,
@@ -39,7 +37,7 @@ An empty message in a list takes two bytes, but has all its defaults.
 Members = dict[str, Any]
 
 Tree = dict[str, "Tree | None"]
-"""The fields that a delta names, and those below them; None for a whole field."""
+"""The fields that a delta names, and those below them; None for a whole field. Below `UNKNOWN` are field numbers."""
 
 _Step = Callable[[Any, Members, Pending], None]
 
@@ -102,9 +100,7 @@ class ProtobufReader:
         """Fill an object with a whole message, and return how many members that are."""
         for step in self._steps:
             step(message, members, pending)
-        if len(UnknownFieldSet(message)):
-            members[UNKNOWN] = read_bytes(unknown_bytes(message))
-        return self._size
+        return self._size + _fill_unknown(message, members)
 
     def _fill_present(self, message: Any, members: Members, pending: Pending) -> int:
         present = {field.name for field, _ in list_fields(message)}
@@ -119,9 +115,7 @@ class ProtobufReader:
                 members[field.name] = _nested(
                     field.nested._fill_present, getattr(message, field.name), pending
                 )
-        if len(UnknownFieldSet(message)):
-            members[UNKNOWN] = read_bytes(unknown_bytes(message))
-        return self._size
+        return self._size + _fill_unknown(message, members)
 
     def _fill_named(self, tree: Tree, message: Any, members: Members, pending: Pending) -> int:
         present = {field.name for field, _ in list_fields(message)}
@@ -138,9 +132,7 @@ class ProtobufReader:
                 below, nested = tree[name], field.nested
                 fill = nested._fill_replacing if below is None else partial(nested._fill_named, below)
                 members[name] = _nested(fill, getattr(message, name), pending)
-        if UNKNOWN in tree:
-            members[UNKNOWN] = read_bytes(unknown_bytes(message)) or None
-        return self._size
+        return self._size + (_fill_named_unknown(tree[UNKNOWN], message, members) if UNKNOWN in tree else 0)
 
     def _fill_replacing(self, message: Any, members: Members, pending: Pending) -> int:
         """Fill an object that replaces another one when it is merged: what is absent is null."""
@@ -290,6 +282,23 @@ def _message_reader(field: FieldDescriptor, readers: ProtobufReaders) -> Reading
             raise UnfitValueError(error.expected, error.got, field.full_name) from error
 
     return read_known
+
+
+def _fill_unknown(message: Any, members: Members) -> int:
+    unknown = read_unknown(message)
+    if unknown:
+        members[UNKNOWN] = unknown
+    return len(unknown)
+
+
+def _fill_named_unknown(named: Tree | None, message: Any, members: Members) -> int:
+    """Fill in all unknown fields, null if there are none; or those with the named numbers, null for absent ones."""
+    unknown = read_unknown(message)
+    if named is None:
+        members[UNKNOWN] = unknown or None
+    else:
+        members[UNKNOWN] = {number: unknown.get(number) for number in sorted(named, key=int)}
+    return len(unknown)
 
 
 def _nested(fill: Callable[[Any, Members, Pending], int], message: Any, pending: Pending) -> Members:

@@ -4,20 +4,18 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.message import DecodeError
 
 from sowline.codecs.protobuf.fields import (
-    UNKNOWN,
     is_map,
     is_nested,
-    merge_from_bytes,
     message_of,
     oneof_of,
     oneofs_of,
     set_present,
     well_known_name,
 )
-from sowline.codecs.protobuf.scalars import UnfitValueError, key_writer, scalar_writer, write_bytes
+from sowline.codecs.protobuf.scalars import UnfitValueError, key_writer, scalar_writer
+from sowline.codecs.protobuf.unknown import UNKNOWN, write_unknown
 from sowline.codecs.protobuf.well_known import Unwritten, Writing, well_known_writer
 from sowline.errors import SowlineError
 
@@ -88,7 +86,7 @@ class ProtobufWriter:
         if type(members) is not dict:
             raise UnfitValueError(f"an object with the fields of {self._message.full_name}", members)
         if UNKNOWN in members:
-            _fill_unknown(message, members[UNKNOWN])
+            write_unknown(message, members[UNKNOWN])
         for name, value in members.items():
             field = self._fields.get(name)
             if field is None:
@@ -113,15 +111,16 @@ class ProtobufWriter:
         for writer, some, path in pending:
             for name, value in some.items():
                 field = writer._fields.get(name)
+                nested = None if field is None else field.nested
                 below = f"{path}/{name}"
-                if field is None or field.nested is None or value is None:
+                if value is None or (nested is None and name != UNKNOWN):
                     paths.append(below)
+                elif nested is None:
+                    paths.extend(_paths_of_unknown(value, below))
                 elif value:
-                    pending.append((field.nested, value, below))
-                elif field.nested._fields:
-                    raise SowlineError(
-                        "bad message", f"expected a field in {below} for the delta to change, got none"
-                    )
+                    pending.append((nested, value, below))
+                elif nested._fields:
+                    raise _nothing_to_change(below)
                 else:
                     paths.append(below)
         return tuple(paths)
@@ -150,6 +149,16 @@ class ProtobufFieldWriter:
             raise _unfit(error, f"{path}/{self._name}") from error
 
 
+def _paths_of_unknown(fields: Members, path: str) -> list[str]:
+    if not fields:
+        raise _nothing_to_change(path)
+    return [f"{path}/{number}" for number in sorted(fields, key=int)]
+
+
+def _nothing_to_change(path: str) -> SowlineError:
+    return SowlineError("bad message", f"expected a field in {path} for the delta to change, got none")
+
+
 def _unfit(error: UnfitValueError, path: str) -> SowlineError:
     return SowlineError(
         "bad message", f"expected {error.expected} in {path}{error.below}, got {_shown(error.got)}"
@@ -163,15 +172,6 @@ def _shown(value: Any) -> str:
         return "an array"
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _fill_unknown(message: Any, value: Any) -> None:
-    if value is None:
-        return
-    try:
-        merge_from_bytes(message, write_bytes(value))
-    except (UnfitValueError, DecodeError):
-        raise UnfitValueError(f"base64 text of fields in {UNKNOWN}", value) from None
 
 
 def _field_writer(field: FieldDescriptor, writers: ProtobufWriters) -> Writing:

@@ -194,6 +194,7 @@ def test_fields_that_the_reader_schema_does_not_know_are_kept() -> None:
     core.write(message(7, id=1, qty=5, x=1.5))
     [body] = core.bodies
     assert set(body) == {"id", "qty", "@unknown"}
+    assert set(body["@unknown"]) == {"9"}
     assert codec_of(PROTO).write(orjson.dumps(body)) == codec_of(NEWER_PROTO).write(
         b'{"id":1,"qty":5,"x":1.5}'
     )

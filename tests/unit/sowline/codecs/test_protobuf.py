@@ -1,6 +1,7 @@
 """The JSON form of Protobuf messages, how JSON is written, and what is refused."""
 
 import threading
+from base64 import b64encode
 
 import orjson
 import pytest
@@ -120,7 +121,8 @@ def test_fields_without_presence_are_always_there(codec: Codec) -> None:
         {"value": [[{"a": None}]]},
         {"list": []},
         {"HasField": 1, "SerializeToString": 2, "__class__": 3},
-        {"parent": {**DEFAULTS, "id": 2, "parent": DEFAULTS, "@unknown": "oAYB"}, "@unknown": "oAYBoAYC"},
+        {"parent": {**DEFAULTS, "id": 2, "parent": DEFAULTS, "@unknown": {"100": "oAYB"}}},
+        {"@unknown": {"1": "CgA=", "99": "mAYC", "100": "oAYBoAYC", "536870911": "+P///w8B"}},
     ],
     ids=str,
 )
@@ -141,6 +143,11 @@ def test_canonical_json_is_written_and_read(codec: Codec, members: dict[str, obj
         ({"legs": None, "id": None, "camelCase": None}, {}),
         ({"trader": None, "broker": {}}, {"broker": {"qty": 0}}),
         ({"other": None, "trader": "x"}, {"trader": "x"}),
+        (
+            {"@unknown": {"100": "oAYB", "99": "mAYC", "98": None}},
+            {"@unknown": {"99": "mAYC", "100": "oAYB"}},
+        ),
+        ({"@unknown": {}, "parent": {"@unknown": None}}, {"parent": DEFAULTS}),
     ],
     ids=str,
 )
@@ -198,8 +205,17 @@ def test_json_need_not_be_canonical(
         ({"any": {"@type": "x"}}, "expected an object with @type and value, both texts in /any"),
         ({"struct": []}, "expected an object in /struct, got an array"),
         ({"list": {}}, "expected an array in /list, got an object"),
-        ({"@unknown": "!"}, "expected base64 text of fields in @unknown"),
-        ({"parent": {"@unknown": "CP8="}}, "expected base64 text of fields in @unknown in /parent"),
+        ({"@unknown": "oAYB"}, "expected an object with unknown fields by number in /@unknown, got 'oAYB'"),
+        ({"@unknown": {"100": "!"}}, "expected base64 text of field 100 in /@unknown/100, got '!'"),
+        ({"@unknown": {"100": ""}}, "expected base64 text of field 100 in /@unknown/100"),
+        ({"@unknown": {"100": "mAYC"}}, "expected base64 text of field 100 in /@unknown/100"),
+        ({"@unknown": {"100": "oAYBmAYC"}}, "expected base64 text of field 100 in /@unknown/100"),
+        ({"@unknown": {"100": "owakBqQG"}}, "expected base64 text of field 100 in /@unknown/100"),
+        ({"parent": {"@unknown": {"1": "CP8="}}}, "expected base64 text of field 1 in /parent/@unknown/1"),
+        ({"@unknown": {"0100": "oAYB"}}, "expected field numbers in /@unknown, got '0100'"),
+        ({"@unknown": {"": "oAYB"}}, "expected field numbers in /@unknown"),
+        ({"@unknown": {"²": "oAYB"}}, "expected field numbers in /@unknown"),
+        ({"@unknown": {"536870912": "oAYB"}}, "expected field numbers in /@unknown"),
     ],
     ids=str,
 )
@@ -229,6 +245,7 @@ def test_json_that_is_no_object_is_refused(codec: Codec, body: bytes) -> None:
         (b"\x08" + b"\xff" * 10 + b"\x01", "expected the bytes of a shop.Order"),
         (b"\x22\xff\xff\xff\xff\x0f", "expected the bytes of a shop.Order"),
         (b"\x00\x00", "expected the bytes of a shop.Order"),
+        (b"\x92\x01\x03\x80\x00\x01", "expected field numbers from 1 in /@unknown, got 0"),
         (b"\x0b", "expected the bytes of a shop.Order"),
         (b"\x52\x01\xff", "UTF-8"),
         (_time(seconds=-62135596801), "expected a timestamp of the years 1 to 9999 in shop.Order.time"),
@@ -280,7 +297,7 @@ def test_messages_nest_100_levels(codec: Codec) -> None:
             codec.read(Payload(data), SCHEMA)
     with pytest.raises(SowlineError, match="expected at most 100 levels of messages"):
         codec.write(b'{"parent":' * 101 + b"{}" + b"}" * 101)
-    groups = orjson.dumps({"@unknown": "0wHUAQ=="})
+    groups = orjson.dumps({"@unknown": {"26": "0wHUAQ=="}})
     inside = b'{"parent":' * 100
     with pytest.raises(SowlineError, match="expected the bytes"):
         codec.completed(inside + groups + b"}" * 100)
@@ -320,16 +337,18 @@ def test_the_number_of_fields_is_limited() -> None:
 
 
 def test_unknown_fields_are_kept_where_they_are(codec: Codec) -> None:
-    """Groups, too; in the order of the bytes."""
-    inner = b"\xa3\x06\x08\x01\xa4\x06\xa8\x06\x05"
-    data = b"\xa0\x06\x01\xca\x01" + bytes([len(inner)]) + inner + b"\x98\x06\x02"
+    """By number, with all occurrences; groups, too."""
+    inner = b"\xa3\x06\x0b\x08\x01\x0c\xa4\x06\xa8\x06\x05"
+    fields = [b"\xa0\x06\x81\x00", b"\xa2\x06\x81\x00x", b"\xa1\x06" + b"8" * 8, b"\xa5\x06" + b"4" * 4]
+    first, second = b"".join(fields[:2]), b"".join(fields[2:])
+    data = first + b"\xca\x01" + bytes([len(inner)]) + inner + b"\x98\x06\x02" + second
     read = _read(codec, data)
     assert isinstance(read, dict)
-    assert read["@unknown"] == "oAYBmAYC"
-    assert read["parent"]["@unknown"] == "owYIAaQGqAYF"
+    assert read["@unknown"] == {"99": "mAYC", "100": b64encode(first + second).decode()}
+    assert read["parent"]["@unknown"] == {"100": "owYLCAEMpAY=", "101": "qAYF"}
     assert (
         codec.write(orjson.dumps(read))
-        == b"\xca\x01" + bytes([len(inner)]) + inner + b"\xa0\x06\x01\x98\x06\x02"
+        == b"\xca\x01" + bytes([len(inner)]) + inner + b"\x98\x06\x02" + first + second
     )
 
 
@@ -344,7 +363,7 @@ def test_proto2_fields_have_presence() -> None:
     codec = codec_of(PROTO2)
     data = b"\x08\x00\x12\x00\x33\x08\x01\x34\xa0\x06\x07"
     assert codec.read(Payload(data), PROTO2) == (
-        b'{"id":0,"text":"","texts":[],"named":{},"g":{"x":1},"@unknown":"oAYH"}'
+        b'{"id":0,"text":"","texts":[],"named":{},"g":{"x":1},"@unknown":{"100":"oAYH"}}'
     )
     assert codec.write(codec.read(Payload(data), PROTO2)) == data
 

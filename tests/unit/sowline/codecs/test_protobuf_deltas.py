@@ -38,7 +38,10 @@ def _delta(codec: Codec, body: bytes, fields: list[str] | None) -> bytes:
         (b'{"legs":[{"qty":0}]}', b'{"legs":[{"qty":0}]}'),
         (b'{"by_name":{"a":{"qty":0}}}', b'{"by_name":{"a":{"qty":0}}}'),
         (b'{"broker":{"qty":2}}', b'{"trader":null,"broker":{"qty":2},"desk":null}'),
-        (b'{"leg":{"@unknown":"oAYB"},"@unknown":"oAYC"}', b'{"leg":{"@unknown":"oAYB"},"@unknown":"oAYC"}'),
+        (
+            b'{"leg":{"@unknown":{"100":"oAYB"}},"@unknown":{"100":"oAYC"}}',
+            b'{"leg":{"@unknown":{"100":"oAYB"}},"@unknown":{"100":"oAYC"}}',
+        ),
     ],
 )
 def test_without_paths_presence_decides(codec: Codec, body: bytes, delta: bytes) -> None:
@@ -71,7 +74,20 @@ def test_without_paths_presence_decides(codec: Codec, body: bytes, delta: bytes)
         (b'{"broker":{"qty":1}}', ["/broker/qty"], b'{"trader":null,"broker":{"qty":1},"desk":null}'),
         (b'{"desk":1}', ["/broker/qty"], b'{"broker":null}'),
         (b"{}", ["/broker/qty"], b'{"trader":null,"broker":{"qty":0},"desk":null}'),
-        (b'{"@unknown":"oAYC"}', ["/@unknown"], b'{"@unknown":"oAYC"}'),
+        (
+            b'{"leg":{"qty":2,"@unknown":{"100":"oAYC"}}}',
+            ["/leg"],
+            b'{"leg":{"qty":2,"venue":null,"next":null,"@unknown":{"100":"oAYC"}}}',
+        ),
+        (b'{"@unknown":{"100":"oAYC"}}', [], b"{}"),
+        (b'{"@unknown":{"100":"oAYC"}}', ["/@unknown"], b'{"@unknown":{"100":"oAYC"}}'),
+        (b'{"@unknown":{"100":"oAYC"}}', ["/@unknown", "/@unknown/9"], b'{"@unknown":{"100":"oAYC"}}'),
+        (
+            b'{"@unknown":{"99":"mAYC","100":"oAYC"}}',
+            ["/@unknown/100", "/@unknown/98"],
+            b'{"@unknown":{"98":null,"100":"oAYC"}}',
+        ),
+        (b"{}", ["/leg/@unknown/1"], b'{"leg":{"@unknown":{"1":null}}}'),
         (b'{"leg":{}}', ["/leg/@unknown", "/@unknown"], b'{"leg":{"@unknown":null},"@unknown":null}'),
     ],
 )
@@ -82,7 +98,11 @@ def test_paths_name_what_changes(codec: Codec, body: bytes, fields: list[str], d
 
 
 @pytest.mark.parametrize(
-    "path", ["/color", "id", "/id/x", "/legs[0]", "/legs/qty", "/by_name/a", "/leg/color", "/@unknown/x", ""]
+    "path",
+    [
+        *("/color", "id", "/id/x", "/legs[0]", "/legs/qty", "/by_name/a", "/leg/color", "", "/@unknown[7]"),
+        *("/@unknown/x", "/@unknown/07", "/@unknown/0", "/@unknown/7/x", "/@unknown/@unknown"),
+    ],
 )
 def test_paths_must_lead_to_fields(codec: Codec, path: str) -> None:
     """Not into lists, maps and scalars."""
@@ -98,7 +118,11 @@ def test_paths_must_lead_to_fields(codec: Codec, path: str) -> None:
         (b'{"id":0,"note":null}', ("/id", "/note")),
         (b'{"leg":{"qty":1,"next":{"venue":null}},"legs":[]}', ("/legs", "/leg/qty", "/leg/next/venue")),
         (b'{"leg":null,"by_name":{"a":{}}}', ("/leg", "/by_name")),
-        (b'{"nothing":{},"@unknown":"oAYC"}', ("/nothing", "/@unknown")),
+        (b'{"nothing":{},"@unknown":null}', ("/nothing", "/@unknown")),
+        (
+            b'{"@unknown":{"100":"oAYC","99":null},"leg":{"@unknown":{"99":"mAYC"}}}',
+            ("/@unknown/99", "/@unknown/100", "/leg/@unknown/99"),
+        ),
     ],
 )
 def test_a_delta_is_written_with_its_paths(codec: Codec, body: bytes, paths: tuple[str, ...]) -> None:
@@ -109,10 +133,12 @@ def test_a_delta_is_written_with_its_paths(codec: Codec, body: bytes, paths: tup
     assert set(codec.write_delta(again)[1]) >= set(paths) - {"/nothing"}
 
 
-def test_an_empty_message_changes_nothing_that_paths_could_name(codec: Codec) -> None:
+@pytest.mark.parametrize("name", ["next", "@unknown"])
+def test_an_empty_message_changes_nothing_that_paths_could_name(codec: Codec, name: str) -> None:
     """Its own path would replace it."""
-    with pytest.raises(SowlineError, match="expected a field in /leg/next for the delta to change, got none"):
-        codec.write_delta(b'{"leg":{"next":{}}}')
+    message = f"expected a field in /leg/{name} for the delta to change, got none"
+    with pytest.raises(SowlineError, match=message):
+        codec.write_delta(orjson.dumps({"leg": {name: {}}}))
 
 
 @pytest.mark.parametrize(
@@ -130,6 +156,30 @@ def test_merged_records_are_completed(
     """Nulls of fields with presence go, defaults come."""
     merged = codec.completed(merge(codec.completed(BEFORE), _delta(codec, body, fields)))
     assert merged.startswith(after)
+
+
+@pytest.mark.parametrize("level", [b"%b", b'{"leg":%b}', b'{"legs":[],"leg":{"next":%b}}'])
+@pytest.mark.parametrize(
+    ("delta", "fields", "after"),
+    [
+        (b'{"98":"kAYC","99":"mAYC"}', None, b'{"98":"kAYC","99":"mAYC","100":"oAYB"}'),
+        (b'{"99":"mAYC"}', ["/99"], b'{"99":"mAYC","100":"oAYB"}'),
+        (b'{"99":"mAYC"}', ["/100"], b'{"99":"mAYB"}'),
+        (b'{"99":"mAYC"}', ["/98"], b'{"99":"mAYB","100":"oAYB"}'),
+        (b'{"99":"mAYC"}', [""], b'{"99":"mAYC","100":"oAYB"}'),
+        (b"null", [""], b""),
+    ],
+)
+def test_a_delta_replaces_the_unknown_fields_that_it_has(
+    codec: Codec, level: bytes, delta: bytes, fields: list[str] | None, after: bytes
+) -> None:
+    """The others stay, at every level."""
+    path = {b"%b": "", b'{"leg":%b}': "/leg"}.get(level, "/leg/next") + "/@unknown"
+    paths = None if fields is None else [path + field for field in fields]
+    before = codec.completed(level % b'{"@unknown":{"99":"mAYB","100":"oAYB"}}')
+    read = codec.read_delta(Payload(codec.write(level % (b'{"@unknown":%b}' % delta))), SCHEMA, paths)
+    expected = level % (b'{"@unknown":%b}' % after if after else b"{}")
+    assert codec.completed(merge(before, read)) == codec.completed(expected)
 
 
 def test_another_member_of_a_oneof_replaces_the_first(codec: Codec) -> None:

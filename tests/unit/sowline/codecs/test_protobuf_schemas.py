@@ -1,6 +1,5 @@
 """Protobuf schemas: how they are compiled, which message they name, what reads what, and their description."""
 
-import subprocess
 import sys
 from base64 import b64encode
 from pathlib import Path
@@ -13,6 +12,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 
 from sowline.codecs.codec import codec_of
 from sowline.codecs.protobuf import compiled
+from sowline.codecs.protobuf.compiled import CompilerAway
 from sowline.codecs.schema import Payload, Schema
 from sowline.errors import SowlineError
 
@@ -149,7 +149,7 @@ def test_a_compiler_that_fails_says_nothing_about_the_schema(monkeypatch: pytest
     """A machine without memory, or a compiler that does not end, must not make a schema bad."""
     schema = _record("int32 interrupted = 1;")
     monkeypatch.setattr(compiled, "PROTOC_SECONDS_MAX", 0)
-    with pytest.raises(subprocess.TimeoutExpired):
+    with pytest.raises(CompilerAway, match="got no end within 0 s"):
         codec_of(schema)
     monkeypatch.undo()
     assert codec_of(schema)
@@ -176,10 +176,23 @@ def test_a_compiler_that_is_killed_says_nothing_about_the_schema(
     killed.chmod(0o700)
     schema = _record("int32 killed = 1;")
     monkeypatch.setattr(sys, "executable", str(killed))
-    with pytest.raises(subprocess.CalledProcessError):
+    with pytest.raises(CompilerAway, match="got exit status -9;") as caught:
         codec_of(schema)
+    assert caught.value.reason == "schema compiler away"
     monkeypatch.undo()
     assert codec_of(schema)
+
+
+def test_a_compiler_that_can_not_start_says_nothing_about_a_writer_schema(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next message under it is read."""
+    codec, writer = codec_of(_record("int32 a = 1;")), _record("int32 a = 1; int32 started = 2;")
+    monkeypatch.setattr(sys, "executable", "/missing/python")
+    with pytest.raises(CompilerAway, match="No such file"):
+        codec.read(Payload(b"\x08\x01"), writer)
+    monkeypatch.undo()
+    assert codec.read(Payload(b"\x08\x01"), writer) == b'{"a":1}'
 
 
 def test_what_only_the_compiler_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,7 +411,13 @@ def test_an_earlier_reader_schema_that_json_can_not_follow_is_refused(
         (_record("int32 a = 1; int32 b = 2;"), _record("int32 b = 2;"), b'{"a":5,"b":6}', b'{"b":6}'),
         (_record("int32 a = 1;"), _record("int32 b = 2; int32 a = 1;"), b'{"a":5}', b'{"b":0,"a":5}'),
         (_record("int32 a = 1;"), _record("optional int32 a = 1;"), b'{"a":0}', b'{"a":0}'),
-        (_record(""), _record("int32 a = 1;"), b'{"@unknown":"CAWgBgE="}', b'{"a":5,"@unknown":"oAYB"}'),
+        (_record(""), _record("int32 a = 1;"), b'{"@unknown":{"1":"CAU="}}', b'{"a":5}'),
+        (
+            _record(""),
+            _record("repeated int32 a = 1;"),
+            b'{"@unknown":{"1":"CAUIBg==","100":"oAYB"}}',
+            b'{"a":[5,6],"@unknown":{"100":"oAYB"}}',
+        ),
         (
             _with("E a = 1;", ENUM),
             _with("E a = 1;", " enum E { A = 0; B = 1; C = 2; }"),
@@ -409,7 +428,7 @@ def test_an_earlier_reader_schema_that_json_can_not_follow_is_refused(
         (
             _with("I a = 1;", " message I { int32 x = 1; int32 y = 2; }"),
             _with("I a = 1;", " message I { int32 y = 2; int32 z = 3; }"),
-            b'{"a":{"x":1,"y":2,"@unknown":"GAM="}}',
+            b'{"a":{"x":1,"y":2,"@unknown":{"3":"GAM="}}}',
             b'{"a":{"y":2,"z":3}}',
         ),
     ],
@@ -460,7 +479,11 @@ def test_the_description_has_the_forms_of_well_known_types() -> None:
         "e": {"enum": ["A"]},
         "limit": {"type": "integer", "minimum": 0, "maximum": 2**32 - 1},
         "flags": {"type": "object", "additionalProperties": {"type": "boolean"}},
-        "@unknown": {"type": "string", "contentEncoding": "base64"},
+        "@unknown": {
+            "type": "object",
+            "propertyNames": {"pattern": "^[1-9][0-9]*$"},
+            "additionalProperties": {"type": "string", "contentEncoding": "base64"},
+        },
     }
     assert described["required"] == ["e", "flags"]
     assert "$defs" not in described
