@@ -1,6 +1,7 @@
 """One message of a fanout topic: Kafka key = SOW key, value = body or delta, header `sow` = the other fields."""
 
-from typing import Any, NamedTuple, Self
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
@@ -15,6 +16,9 @@ from sowline.protocol.command import Headers
 from sowline.protocol.server_message import iso_time
 from sowline.protocol.traceparent import TRACEPARENT
 
+FIELDS: Final = "sow.fields"
+"""The header with the paths of what a delta changes, as that of a `delta_publish`."""
+
 
 def fanout_headers(
     definition: TopicDefinition,
@@ -23,9 +27,11 @@ def fanout_headers(
     payload: Payload,
     intrinsics: bytes | None = None,
     traceparent: str | None = None,
+    fields: Sequence[str] = (),
 ) -> Headers:
     """Return the headers of the message of a change; `intrinsics` are those of a document as JSON, if requested.
 
+    `fields` are the paths of what a delta changes, if its value does not show that.
     `bookmark` is the position of the change, `after` that of the change before it. A message is a repeat if its
     bookmark is not newer than the last one. A change before the log has no position and no time.
     """
@@ -49,6 +55,8 @@ def fanout_headers(
     if intrinsics is not None:
         about["intrinsics"] = orjson.Fragment(intrinsics)
     headers: Headers = [("sow", orjson.dumps(about))]
+    if fields:
+        headers.append((FIELDS, ",".join(fields).encode()))
     if traceparent is not None:
         headers.append((TRACEPARENT, traceparent.encode()))
     return headers
@@ -59,7 +67,7 @@ class OutputMessage(NamedTuple):
 
     `command` is `sow`, `publish` or `oof`. The value is a body; in a delta, it has the key fields and the changed
     fields, and `removed` has the paths of removed fields. `position` is that of the bookmark; a message without one
-    is never a repeat.
+    is never a repeat. `fields` are the paths in the header `sow.fields`.
     """
 
     command: str
@@ -67,18 +75,22 @@ class OutputMessage(NamedTuple):
     position: Position | None
     delta: bool = False
     removed: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, value: bytes | None, headers: Headers) -> Self:
         """Read a message of a fanout topic."""
-        fields = orjson.loads(next((content for name, content in headers if name == "sow"), None) or b"{}")
-        bookmark = fields.get("bookmark")
+        contents = dict(headers)
+        about = orjson.loads(contents.get("sow") or b"{}")
+        bookmark = about.get("bookmark")
+        fields = contents.get(FIELDS)
         return cls(
-            fields.get("command", ""),
+            about.get("command", ""),
             value or b"",
             None if bookmark is None else Position.parse(bookmark.rpartition("@")[2]),
-            fields.get("delta", False),
-            tuple(fields.get("removed", ())),
+            about.get("delta", False),
+            tuple(about.get("removed", ())),
+            () if fields is None else tuple(fields.decode().split(",")),
         )
 
 

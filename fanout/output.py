@@ -7,8 +7,10 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from fanout.engine.delivery import Deltas, Form, Payload, intrinsics_of, payload_of, selected
 from fanout.engine.subscription import Delivery
 from fanout.message import fanout_headers
+from fanout.typed_values import TypedValues
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import FanoutDefinition, TopicDefinition
+from sowline.config.typed_message import TypedDelta
 from sowline.errors import SowlineError
 from sowline.kafka.clients import exact_producer
 from sowline.protocol.change import Change, fit_header
@@ -29,9 +31,17 @@ REFUSALS = frozenset(
 class FanoutOutput:
     """The producer of one fanout. After a failure it can't be used any more: make a new one."""
 
-    def __init__(self, kafka: KafkaConfig, fanout: FanoutDefinition, source: TopicDefinition) -> None:
+    def __init__(
+        self,
+        kafka: KafkaConfig,
+        fanout: FanoutDefinition,
+        source: TopicDefinition,
+        values: TypedValues | None = None,
+    ) -> None:
+        """Prepare a producer; `values` makes the values if they are not JSON."""
         self._fanout = fanout
         self._source = source
+        self._values = values
         self._form = Form.of(fanout.reading, delta=fanout.delta)
         self._producer = exact_producer(kafka, source.log_bytes_max, error_cb=self._on_error)
         self._refused: KafkaError | None = None
@@ -40,7 +50,10 @@ class FanoutOutput:
         self.messages = 0
 
     def send(self, number: int, change: Change, delivery: Delivery, traceparent: str | None = None) -> None:
-        """Write the message of a delivery, unless it would be empty and the fanout leaves out empty messages."""
+        """Write the message of a delivery, unless it would be empty and the fanout leaves out empty messages.
+
+        Raise `bad message` if the fanout's message type can't express it.
+        """
         payload = payload_of(
             change.sow_key, delivery, self._form, Deltas(self._source.key_paths), change.time
         )
@@ -49,18 +62,44 @@ class FanoutOutput:
         # The names of removed fields go into a header. If they are too long for it, write the whole record: readers
         # replace what they hold (test_deltas).
         if payload.removed and not fit_header(payload.removed):
-            payload = payload._replace(body=selected(delivery.body, self._form), removed=None)
+            payload = self._whole(payload, delivery)
         intrinsics = intrinsics_of(self._source.name, self._form, payload)
-        headers = fanout_headers(self._source, number, change, payload, intrinsics, traceparent)
-        self._produce(number, payload, headers)
+        written = TypedDelta(payload.body)
+        if self._values is not None:
+            payload, written = self._typed(self._values, payload, delivery)
+        headers = fanout_headers(
+            self._source, number, change, payload, intrinsics, traceparent, written.fields
+        )
+        self._produce(number, payload.sow_key, written.message, headers)
 
-    def _produce(self, number: int, payload: Payload, headers: Headers) -> None:
+    def _whole(self, payload: Payload, delivery: Delivery) -> Payload:
+        return payload._replace(body=selected(delivery.body, self._form), removed=None)
+
+    def _typed(self, values: TypedValues, payload: Payload, delivery: Delivery) -> tuple[Payload, TypedDelta]:
+        """Return a message in the fanout's message type: as a delta if it is one and the type can express it."""
+        try:
+            # A message type has no fields that are gone. The whole record has their defaults.
+            if payload.removed == ():
+                delta = values.delta(payload.body)
+                if delta is not None and fit_header(delta.fields):
+                    return payload, delta
+            if payload.removed is not None:
+                payload = self._whole(payload, delivery)
+            return payload, TypedDelta(values.whole(payload.body))
+        except SowlineError as error:
+            raise SowlineError(
+                error.reason,
+                f"the record {payload.sow_key.decode()} of topic {self._source.name} can't be written as"
+                f" {self._fanout.message_type}: {error.message}",
+            ) from error
+
+    def _produce(self, number: int, sow_key: bytes, value: bytes, headers: Headers) -> None:
         while True:
             try:
                 self._producer.produce(
                     self._fanout.output,
-                    payload.body,
-                    payload.sow_key,
+                    value,
+                    sow_key,
                     number,
                     self._on_delivery,
                     headers=headers,  # type: ignore[arg-type]

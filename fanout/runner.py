@@ -19,6 +19,7 @@ from fanout.engine.subscription import ChangeView, Subscription, require_sent_be
 from fanout.load import Load
 from fanout.message import OutputMessage, ReaderState
 from fanout.output import FanoutOutput
+from fanout.typed_values import TypedValues
 from sowline.config.settings import FANOUTS, Settings
 from sowline.config.topics import FanoutDefinition, TopicDefinition
 from sowline.errors import SowlineError
@@ -61,16 +62,23 @@ class Runner:
     """Writes one fanout until the service stops."""
 
     def __init__(
-        self, settings: Settings, fanout: FanoutDefinition, source: TopicDefinition, stop: threading.Event
+        self,
+        settings: Settings,
+        fanout: FanoutDefinition,
+        source: TopicDefinition,
+        stop: threading.Event,
+        values: TypedValues | None = None,
     ) -> None:
+        """Prepare to write a fanout; `values` makes the values if they are not JSON."""
         self._fanout = fanout
         self._source = source
+        self._values = values
         self._stop = stop
         self._kafka = settings.kafka_client
         self._cluster = Cluster(self._kafka)
         self._subscription = _subscription(fanout)
         self._about = Metadata(topic=source.name, instance=socket.gethostname(), group=settings.group)
-        self._output = FanoutOutput(settings.kafka_client, fanout, source)
+        self._output = FanoutOutput(settings.kafka_client, fanout, source, values)
         self._consumer = plain_consumer(
             settings.kafka_client,
             {
@@ -90,7 +98,8 @@ class Runner:
     def run(self) -> None:
         """Follow the changes until the service stops. Raise if it can't continue without losing messages.
 
-        After `TopicReplaced` or `KafkaException` a new runner can continue from the committed offsets.
+        After `TopicReplaced`, `KafkaException` or `RegistryAway` a new runner can continue from the committed
+        offsets.
         """
         self._consumer.subscribe(
             [self._source.changes],
@@ -257,8 +266,7 @@ class Runner:
         holding = ReaderState()
         for messages in self._written_before(number):
             for message in messages:
-                headers = message.headers() or []
-                holding.take(message.key() or b"", OutputMessage.read(message.value(), headers))  # type: ignore[arg-type]
+                holding.take(message.key() or b"", self._read(message))
             yield
         load.emitted_up_to = holding.position or load.emitted_up_to
         # A previous run wrote messages from beyond the end of this load. Written now, its records would replace newer
@@ -271,6 +279,10 @@ class Runner:
             self._output.send(number, change, delivery)
             if count % LOAD_STEP == 0:
                 yield
+
+    def _read(self, message: Message) -> OutputMessage:
+        read = OutputMessage.read(message.value(), message.headers() or [])  # type: ignore[arg-type]
+        return read if self._values is None else self._values.read(read)
 
     def _written_before(self, number: int) -> Iterator[list[Message]]:
         """Read all messages that a partition of the fanout's topic has."""
@@ -342,8 +354,9 @@ class Runner:
         if self._fanout.delta and digest and digest != self._fanout.digest:
             raise SowlineError(
                 "definition changed",
-                f"fanout {self._fanout.name} has another filter or select list than before, and its readers could"
-                " not apply the deltas. Restore both in topics.yaml, or give the fanout another name",
+                f"fanout {self._fanout.name} has another filter, select list, message type or schema than before, and"
+                " its readers could not apply the deltas. Restore them in topics.yaml, or give the fanout another"
+                " name",
             )
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

@@ -8,11 +8,13 @@ from confluent_kafka import KafkaException
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from fanout.runner import Runner, TopicReplaced
+from fanout.typed_values import TypedValues
 from sowline.config.settings import Settings
 from sowline.config.topics import FanoutDefinition, Topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
+from sowline.registry.client import Registry, RegistryAway
 from sowline.runtime.health import HealthServer
 
 log = structlog.get_logger()
@@ -30,6 +32,9 @@ class FanoutService:
         self._stop = stop
         self._runners: dict[str, Runner] = {}
         self._stopped: dict[str, str] = {}
+        self._held_up: dict[str, str] = {}
+        """Why fanouts can't continue for now."""
+        self._registry = Registry(settings.registry) if settings.registry else None
         self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
 
     def run(self) -> None:
@@ -43,13 +48,23 @@ class FanoutService:
         self._stop.wait()
         for thread in threads:
             thread.join()
+        if self._registry is not None:
+            self._registry.close()
 
     def _keep(self, fanout: FanoutDefinition) -> None:
         source = self._topics.named(fanout.topic)
         while not self._stop.is_set():
             try:
-                runner = self._runners[fanout.name] = Runner(self._settings, fanout, source, self._stop)
+                values = TypedValues.of(fanout, source, self._registry)
+                self._held_up.pop(fanout.name, None)
+                runner = Runner(self._settings, fanout, source, self._stop, values)
+                self._runners[fanout.name] = runner
                 runner.run()
+            except RegistryAway as error:
+                if fanout.name not in self._held_up:
+                    log.warning("waiting for the schema registry", fanout=fanout.name, why=error.message)
+                self._held_up[fanout.name] = f"waiting for the schema registry: {error.message}"
+                self._stop.wait(PAUSE_SECONDS)
             except SowlineError as error:
                 log.error("fanout stopped", fanout=fanout.name, reason=error.reason, why=error.message)
                 self._stopped[fanout.name] = error.message
@@ -71,15 +86,19 @@ class FanoutService:
         )
 
     def _has_begun(self, name: str) -> bool:
-        return name in self._stopped or (name in self._runners and self._runners[name].assigned)
+        return (
+            name in self._stopped
+            or name in self._held_up
+            or (name in self._runners and self._runners[name].assigned)
+        )
 
     def not_ready(self) -> str | None:
-        """Return which fanouts have stopped, that Kafka is away, or which fanouts wait for changes; None if ready."""
+        """Return which fanouts have stopped, that Kafka is away, or what fanouts wait for; None if ready."""
         stopped = "; ".join(f"{name}: {why}" for name, why in self._stopped.items())
         return stopped or self._kafka_health.lost() or self._waiting()
 
     def _waiting(self) -> str | None:
-        waiting = {name: runner.waiting() for name, runner in dict(self._runners).items()}
+        waiting = {name: runner.waiting() for name, runner in dict(self._runners).items()} | self._held_up
         return "; ".join(f"{name}: {why}" for name, why in waiting.items() if why is not None) or None
 
     def not_alive(self) -> str | None:

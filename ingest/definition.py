@@ -15,12 +15,18 @@ from pydantic import (
     model_validator,
 )
 
+from sowline.codecs.framing import Framing
+from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, SchemaType
+from sowline.config.schema_fields import KnownSchema
 from sowline.config.topic_fields import KafkaName, TopicName
 from sowline.config.yaml_file import Location, YamlFile, open_yaml_file
 from sowline.protocol.pipeline_row import SOURCE
 
 COMMANDS = ("publish", "delta_publish", "delta", "sow_delete")
 """The commands that a row can become."""
+
+TYPED: tuple[SchemaType, ...] = (AVRO, PROTOBUF, JSON_SCHEMA)
+"""The formats of messages that have schemas."""
 
 ROWS = "rows"
 """The name by which a statement refers to the rows of the previous step, unless there are several sources."""
@@ -91,9 +97,9 @@ class _PipelineModel(BaseModel):
 class _Read(_PipelineModel):
     """The fields that all kinds of sources share. `ddl` is the field `schema`."""
 
-    format: Literal["json", "csv", "parquet", "debezium"]
+    format: Literal["json", "csv", "parquet", "debezium", "avro", "protobuf", "json-schema"]
     header: bool = False
-    ddl: str = Field(alias="schema", description="needed for all formats but parquet")
+    ddl: str = Field(alias="schema", description="needed for all formats without a schema of their own")
     options: Options = {}
 
     @model_validator(mode="before")
@@ -111,8 +117,11 @@ class _Read(_PipelineModel):
     @field_validator("ddl")
     @classmethod
     def _needed(cls, ddl: str, others: ValidationInfo) -> str:
-        if not ddl.strip() and others.data.get("format", "parquet") != "parquet":
-            raise ValueError(f"expected the columns of {others.data['format']} as DDL, got nothing")
+        format = others.data.get("format", "parquet")
+        if not ddl.strip() and format not in ("parquet", *TYPED):
+            raise ValueError(f"expected the columns of {format} as DDL, got nothing")
+        if ddl.strip() and format in TYPED:
+            raise ValueError(f"expected no columns of {format} as DDL: those of its reader schema are read")
         return ddl
 
     @field_validator("options")
@@ -136,6 +145,15 @@ class Source(_Read):
 
     kafka: KafkaName = ""
     directory: str = ""
+    reader_schema: KnownSchema | None = Field(
+        default=None, description="the schema by which messages are read, for formats that have one"
+    )
+    subject: str = Field(
+        default="", max_length=250, description="the subject whose latest schema is the reader schema"
+    )
+    framing: Framing = Field(
+        default="confluent", description="how a message names its schema: confluent, apicurio, or none"
+    )
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -143,11 +161,31 @@ class Source(_Read):
             raise ValueError(
                 f"expected either kafka or directory, got {'both' if self.kafka else 'none of the two'}"
             )
-        formats = ("json", "debezium") if self.kafka else ("json", "csv", "parquet")
+        formats = ("json", "debezium", *TYPED) if self.kafka else ("json", "csv", "parquet")
         if self.format not in formats:
             kind = "a Kafka topic" if self.kafka else "a directory"
             raise ValueError(f"expected {' or '.join(formats)} as the format of {kind}, got {self.format}")
         return self
+
+    @model_validator(mode="after")
+    def _has_one_reader(self) -> Self:
+        given = sorted(self.model_fields_set & {"reader_schema", "subject", "framing"})
+        if self.message_type is None and given:
+            raise ValueError(f"expected {' or '.join(TYPED)} as the format with {', '.join(given)}")
+        if self.message_type is not None and (self.reader_schema is None) == (not self.subject):
+            got = "both" if self.subject else "none of the two"
+            raise ValueError(f"expected either reader_schema or subject with {self.format}, got {got}")
+        return self
+
+    @property
+    def message_type(self) -> SchemaType | None:
+        """The message type, if it has schemas."""
+        return next((one for one in TYPED if one == self.format), None)
+
+    @property
+    def needs_registry(self) -> bool:
+        """Whether schemas come from a registry: those that messages name, or the reader schema."""
+        return self.message_type is not None and (self.framing != "none" or bool(self.subject))
 
 
 class TransformStep(_PipelineModel):

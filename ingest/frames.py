@@ -1,6 +1,7 @@
 """A declared pipeline as one data frame: from the rows of its sources to commands and dead letters.
 
-Everything is Spark SQL, and nothing runs here: a frame is a plan.
+Nothing runs here: a frame is a plan. It is Spark SQL, but for messages of types with schemas, which Python reads and
+writes on the executors.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.definition import ROWS, Pipeline, Source, TransformStep
+from ingest.messages import SourceMessages
 from ingest.sources import (
     OPERATION,
     SourceRows,
@@ -20,9 +22,12 @@ from ingest.sources import (
     debezium,
     json_files,
     kafka_json,
+    kafka_messages,
     parquet_files,
 )
 from ingest.syntax import ERROR_CODE
+from sowline.codecs.schema import SchemaType
+from sowline.config.topics import TopicDefinition
 from sowline.config.yaml_file import Location, YamlFile, YamlFileError
 from sowline.errors import SowlineError
 from sowline.protocol.command import PUBLISH, SOW_DELETE
@@ -38,22 +43,34 @@ from sowline.protocol.pipeline_row import (
     VALUE,
     SourceField,
 )
-from sowline.spark.commands import command_rows, header
+from sowline.spark.canonical_body import canonical_body
+from sowline.spark.commands import command_rows, dead_headers
+from sowline.spark.registry import latest_schema
+from sowline.spark.schema import schema_of
+from sowline.spark.typed_rows import PROBLEM, REASON, typed_rows
 
 CHECK_FAILED = "check failed"
-MESSAGE_CHARACTERS_MAX = 2000
 
 
 class Frames:
     """Builds the frame of a pipeline. Raises `bad configuration`, with the line, for a statement with an error."""
 
     def __init__(
-        self, spark: SparkSession, pipeline: Pipeline, declaration: YamlFile, kafka: Mapping[str, str]
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        declaration: YamlFile,
+        kafka: Mapping[str, str],
+        registry: str = "",
+        typed: TopicDefinition | None = None,
     ) -> None:
+        """`typed` is the topic if its message type has a schema, and `registry` the URL of the schema registry."""
         self._spark = spark
         self._pipeline = pipeline
         self._declaration = declaration
         self._kafka = kafka
+        self._registry = registry
+        self._typed = typed
         self._views: list[str] = []
         self.columns: list[tuple[str, str]] = []
         """Names and types of the columns that commands are made of, once the rows are built."""
@@ -92,6 +109,9 @@ class Frames:
         spark = self._spark
         of_files = not source.kafka
         options = batch_limit(source.options, self._pipeline.rows_per_second, of_files=of_files)
+        if source.message_type is not None:
+            messages = self._messages(name, source, source.message_type)
+            return kafka_messages(spark, name, self._kafka, source.kafka, messages, options)
         if source.kafka:
             read = debezium if source.format == "debezium" else kafka_json
             return read(spark, name, self._kafka, source.kafka, source.ddl, options)
@@ -100,6 +120,27 @@ class Frames:
         if source.format == "csv":
             return csv_files(spark, name, source.directory, source.ddl, options, header=source.header)
         return json_files(spark, name, source.directory, source.ddl, options)
+
+    def _messages(self, name: str, source: Source, message_type: SchemaType) -> SourceMessages:
+        """Return how the messages of a source are read; a subject's latest schema is that of this moment."""
+        location = ("sources", name)
+        if source.needs_registry and not self._registry:
+            self._refuse(location, "expected the URL of a schema registry in SOWLINE_REGISTRY, got none")
+        try:
+            if source.reader_schema is not None:
+                reader = source.reader_schema.schema_of(message_type)
+            else:
+                reader = latest_schema(self._registry, source.subject)
+            if reader.type != message_type:
+                self._refuse(
+                    location, f"expected a schema of {message_type} for {source.subject}, got {reader.type}"
+                )
+            schema_of(reader)
+        except SowlineError as error:
+            if isinstance(error, YamlFileError):
+                raise
+            self._refuse(location, error.message)
+        return SourceMessages(reader, source.framing, self._registry)
 
     def _transformed(self, sources: Mapping[str, SourceRows]) -> DataFrame:
         rows = next(iter(sources.values())).rows
@@ -149,6 +190,8 @@ class Frames:
         checked = self._checked(rows)
         keys = [F.col(f"`{name}`") for name in pipeline.key]
         own = {name: F.expr(text) for name, text in texts.items()}
+        if self._typed is not None:
+            own.setdefault("body", canonical_body(checked, self._typed))
         try:
             commands = command_rows(
                 checked,
@@ -160,15 +203,20 @@ class Frames:
             )
         except SowlineError as error:
             self._refuse(("key",), error.message)
-        failed = F.col(FAILURE).isNotNull()
+        reason, message = F.when(F.col(FAILURE).isNotNull(), CHECK_FAILED), F.col(FAILURE)
+        if self._typed is not None:
+            passed = commands.withColumn(VALUE, F.when(F.col(FAILURE).isNull(), F.col(VALUE)))
+            commands = typed_rows(passed, self._typed)
+            reason, message = F.coalesce(reason, REASON), F.coalesce(message, PROBLEM)
+        refused = reason.isNotNull()
         value, raw = F.col(VALUE).cast("binary"), F.col(SourceField.VALUE.column)
-        dead = _dead_headers(F.lit(CHECK_FAILED), F.col(FAILURE))
+        dead = _dead_headers(reason, message)
         headers = F.col(HEADERS) if HEADERS in commands.columns else F.lit(None).cast(HEADERS_TYPE)
         return commands.select(
-            F.when(~failed, F.col(KEY)).alias(KEY),
-            F.when(failed, raw).otherwise(value).alias(VALUE),
-            F.when(failed, dead).otherwise(headers).alias(HEADERS),
-            failed.alias(REFUSED),
+            F.when(~refused, F.col(KEY)).alias(KEY),
+            F.when(refused, raw).otherwise(value).alias(VALUE),
+            F.when(refused, dead).otherwise(headers).alias(HEADERS),
+            refused.alias(REFUSED),
             _number_of_row(),
             *(name for name in (PART,) if name in commands.columns),
         )
@@ -235,11 +283,5 @@ def _number_of_row() -> Column:
 
 
 def _dead_headers(reason: Column, message: Column) -> Column:
-    """Return the headers of a dead letter: the headers of the row, its Kafka key, and the reason."""
-    own = F.coalesce(F.col(SourceField.HEADERS.column), F.array().cast(HEADERS_TYPE))
-    key = F.struct(F.lit("sow.original_key").alias("key"), F.col(SourceField.KEY.column).alias("value"))
-    problem = F.array(
-        header("sow.reason", reason), header("sow.message", F.substring(message, 1, MESSAGE_CHARACTERS_MAX))
-    )
-    keys = F.when(key["value"].isNull(), F.array().cast(HEADERS_TYPE)).otherwise(F.array(key))
-    return F.concat(own, keys, problem)
+    """Return the headers of a dead letter that holds a row as it came."""
+    return dead_headers(F.col(SourceField.HEADERS.column), F.col(SourceField.KEY.column), reason, message)

@@ -12,11 +12,12 @@ from ingest.progress import observed
 from ingest.sources import BATCH_LIMITS
 from ingest.syntax import syntax_problems
 from sowline.config.settings import read_settings
-from sowline.config.topics import TopicDefinition, load_topics
+from sowline.config.topics import JSON, TopicDefinition, load_topics
 from sowline.config.yaml_file import YamlFileError
 from sowline.spark.broker import connected
 from sowline.spark.session import spark_session, spark_settings
 from sowline.spark.sink import Log, start
+from sowline.spark.typed_rows import check_writable, typed_definition
 
 
 class Job:
@@ -56,16 +57,24 @@ class Job:
         kafka = {f"kafka.{name}": value for name, value in self.pipeline.kafka_options.items()}
         kafka["kafka.bootstrap.servers"] = self._settings.kafka
         pipeline = self.pipeline if of_sample is None else _in_small_batches(self.pipeline, of_sample)
-        return Frames(self.spark, pipeline, self._declaration, kafka)
+        typed = None
+        if self.definition is not None and self.definition.message_type != JSON:
+            typed = self.definition
+            check_writable(typed)
+        return Frames(self.spark, pipeline, self._declaration, kafka, self._settings.registry, typed)
 
     def check_topics(self) -> None:
-        """Raise `invalid topic` if a Kafka topic that the pipeline reads or writes is missing, and `no kafka`."""
+        """Raise `invalid topic` if a Kafka topic that the pipeline reads or writes is missing, and `no kafka`.
+
+        Raise `bad configuration` if messages on the log have a schema, and `topics.yaml` does not define the topic.
+        """
         target = self.log
         with connected(self.spark, target.kafka, target.options) as broker:
             for source in self.pipeline.sources.values():
                 if source.kafka:
                     broker.partitions(source.kafka)
             broker.partitions(target.topic)
+            typed_definition(broker, target.topic, self._settings.config)
 
     def start(self, *, once: bool = False) -> StreamingQuery:
         """Start the pipeline and return the running query; with `once` it ends with the available input.

@@ -11,10 +11,11 @@ import orjson
 from pyspark.sql import DataFrame, Row
 
 from ingest.job import Job
+from sowline.codecs.framing import read_frame
 from sowline.config.command_key import named_key
-from sowline.config.topics import TopicDefinition
+from sowline.config.topics import JSON, TopicDefinition
 from sowline.errors import SowlineError
-from sowline.protocol.command import DELTA, LogRecord, read_command
+from sowline.protocol.command import DELTA, DELTA_PUBLISH, Command, LogRecord, read_command
 from sowline.protocol.key_generator import Appended
 from sowline.protocol.pipeline_row import HEADERS, KEY, REFUSED, VALUE
 
@@ -52,10 +53,9 @@ class Sample:
 def sample_of(job: Job) -> Sample:
     """Return a sample of the first rows that the sources have now, judged as the topic's owner will judge them."""
     sample = Sample()
-    definition = job.definition
     for row in _first_rows(job):
         sample.rows += 1
-        _judge(row, definition if definition is not None and definition.has_sow else None, sample)
+        _judge(row, job.definition, sample)
     return sample
 
 
@@ -101,8 +101,10 @@ def _judge(row: Row, definition: TopicDefinition | None, sample: Sample) -> None
     try:
         given = [(name, None if text is None else _bytes(text)) for name, text in headers.items()]
         command = read_command(given)
+        if definition is not None and definition.message_type != JSON and value:
+            value = _as_json(definition, command, value)
         record = LogRecord(0, 0, key, value, given)
-        if definition is not None and command.command != DELTA:
+        if definition is not None and definition.has_sow and command.command != DELTA:
             named_key(definition, record, command, lambda _, __: Appended(0, 0, 0))
     except SowlineError as error:
         sample.refuse(error.reason, error.message)
@@ -110,6 +112,17 @@ def _judge(row: Row, definition: TopicDefinition | None, sample: Sample) -> None
     sample.commands[command.command] += 1
     if value and command.command != DELTA:
         sample.fields.update(orjson.loads(value))
+
+
+def _as_json(definition: TopicDefinition, command: Command, message: bytes) -> bytes:
+    """Return the JSON of a message that was made for the topic."""
+    reader, codec = definition.reader, definition.codec
+    assert reader is not None, "its message type has a schema"
+    assert codec is not None, "its message type has a schema"
+    payload = read_frame(definition.framing, reader.type, message).payload
+    if command.command == DELTA_PUBLISH:
+        return codec.read_delta(payload, reader, command.fields)
+    return codec.read(payload, reader)
 
 
 def _bytes(part: str | bytes | bytearray) -> bytes:

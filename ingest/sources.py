@@ -12,7 +12,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from ingest.messages import READ_ROW, SourceMessages
 from sowline.protocol.pipeline_row import HEADERS_TYPE, SOURCE, SourceField
+from sowline.spark.schema import schema_of
 from sowline.spark.source import source_of_file, source_of_kafka
 
 FILE_BYTES_PER_BATCH = 32 * 1024 * 1024
@@ -119,6 +121,22 @@ def kafka_json(
     """Return the JSON records of a Kafka topic. A record without a value has null in each column of the schema."""
     records = _records(spark, name, kafka, topic, options)
     return _readable(records.select("*", _json("text", schema, options)), f"JSON of {schema}")
+
+
+def kafka_messages(
+    spark: SparkSession, name: str, kafka: Options, topic: str, messages: SourceMessages, options: Options
+) -> SourceRows:
+    """Return the messages of a Kafka topic, with the columns of their reader schema.
+
+    A record without a value has null in each column.
+    """
+    read = F.udf(messages.read, READ_ROW)(F.col(SourceField.VALUE.column))
+    records = _records(spark, name, kafka, topic, options).select(SOURCE, KAFKA, read.alias("read"))
+    is_refused = F.col("read.reason").isNotNull()
+    fields = F.from_json("read.body", schema_of(messages.reader)).alias("fields")
+    rows = records.where(~is_refused).select(SOURCE, KAFKA, fields).select(SOURCE, KAFKA, "fields.*")
+    refused = records.where(is_refused).select(SOURCE, "read.reason", "read.message")
+    return SourceRows(rows, refused)
 
 
 def debezium(

@@ -1,6 +1,7 @@
 """`sowline pipeline submit`: run the pipeline of a file on a cluster, with PySpark's `spark-submit`.
 
-The driver runs here, with Sowline. Executors need only Spark; the Kafka connector is sent to them.
+The driver runs here, with Sowline. Executors need only Spark, and for message types with schemas Sowline, too; the
+Kafka connector is sent to them.
 """
 
 import os

@@ -96,16 +96,10 @@ REASONS = (
     Reason(
         "bad message",
         "expected a message that docs/api.md describes, got b'{}': Object missing required field `command`",
-        "A client got a message that it does not know. The service is newer than the client, or something between"
-        " them has changed the message.",
-        "Update the client, or remove what changes its messages.",
-    ),
-    Reason(
-        "bad message",
-        "schema 7 of orders-value: expected a string at /customer/name, got 9 bytes of which 3 are left",
-        "The bytes of a message are not what its schema describes, or its frame is missing.",
-        "Correct the producer: its serializer, its schema or the topic that it writes to. See "
-        "[message types](message-types.md).",
+        "A message on Kafka is not what its schema describes, or has no frame. Or a client got a message that it does"
+        " not know: the service is newer, or something between them has changed the message.",
+        "Correct the producer's serializer, its schema or the topic that it writes to: [message"
+        " types](message-types.md). Update the client, or remove what changes its messages.",
     ),
     Reason(
         "bad path",
@@ -603,11 +597,10 @@ REASONS = (
     ),
     Reason(
         "schema missing",
-        "expected schema 7 in orders.schemas [0]: the owner of the partition has not applied the "
-        "messages that name it",
+        "expected schema 7 in orders.schemas [0]: the owner of the partition has not applied the messages that name"
+        " it. Try again once it has",
         "`<log>.schemas` lacks a schema that is needed to read the log or the state.",
-        "Let the materializer apply the log, or name the schema that the state was made with as the "
-        "`reader_schema`.",
+        "Let the materializer apply the log, or name the schema that the state was made with as the `reader_schema`.",
     ),
     Reason(
         "shard unavailable",
@@ -697,7 +690,8 @@ REASONS = (
     ),
     Reason(
         "unknown schema",
-        "schema 7: expected a schema that the registry has: register it before messages name it",
+        "expected a schema that the registry has: register it before messages name it, and publish them again under"
+        " its new id",
         "A message names a schema that the registry did not have when the message was applied.",
         "Register schemas before messages name them. Publish the messages again under the schema's new id.",
     ),

@@ -66,6 +66,10 @@ _ABOUT: dict[str, tuple[Schema, str]] = {
     "tags": (_TEXT, "The tags of a write to a document, with commas."),
     "change_id": (_TEXT, "The writer's own id of a write to a document."),
     "sow_key": (_TEXT, "The SOW key of the one record, on a topic whose keys publishers give."),
+    "fields": (
+        _TEXT,
+        "The paths of what a delta in the topic's message type changes, with commas, if it does not show that.",
+    ),
     "filter": (_TEXT, "Delete the records that match this filter."),
     "keys": (_TEXT, "Delete the records with these SOW keys: with commas, or a JSON array."),
     KEY: (_TEXT, "The key text of the document that all deltas are for."),
@@ -212,6 +216,13 @@ def _operations() -> Iterable[Operation]:
     yield Operation(
         "get", f"{of_topic}/kafka", "describeKafkaTopics", "The topic's Kafka topics.", _json("Kafka")
     )
+    yield Operation(
+        "get",
+        f"{of_topic}/schemas",
+        "describeSchemas",
+        "The topic's reader schemas, and the schemas that messages have named.",
+        _json("Schemas"),
+    )
     for kind, summary in _TAILS.items():
         names = [name for name in TAIL_PARAMETERS if name != "reason" or kind is TailKind.DEAD]
         yield Operation(
@@ -241,12 +252,13 @@ def _write(command: str, path: str) -> Operation:
             "description": (
                 "A delta or several, or a line for each with `key` and `delta`."
                 if command == DELTA
-                else "A record, or one a line."
+                else "A record, one a line, or one message in the topic's message type."
             ),
             "required": command != SOW_DELETE,
             "content": {
                 **_content(text, _TEXT if command == DELTA else {"type": "object"}),
                 **_content(NDJSON, {"type": "object"}),
+                **({} if command == DELTA else _content(NATIVE, {})),
             },
         },
     )

@@ -77,7 +77,7 @@ class GatewayHttpApi:
                 "kafka": kafka,
                 "shard": "0/1",
                 "topics": [
-                    described_topic(self._nodes, definition, live[name])
+                    described_topic(self._nodes, definition, rights, live[name])
                     | {"select": readable_fields(rights.read, name)}
                     for name, definition in self._nodes.topics.items()
                     if name in rights.read or name in rights.write

@@ -7,10 +7,13 @@ from gateway.nodes.node_set import NodeSet
 from sowline.config.topics import TopicDefinition
 from sowline.model.bookmark import Positions, format_bookmark
 from sowline.model.position import Position
+from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.http.topics import described_definition
 
 
-def described_topic(nodes: NodeSet, topic: TopicDefinition, subscriptions: int) -> dict[str, Any]:
+def described_topic(
+    nodes: NodeSet, topic: TopicDefinition, rights: Rights, subscriptions: int
+) -> dict[str, Any]:
     """Return the description of a topic over all its partitions; it is `loading` while partitions are missing.
 
     `subscriptions` are the live ones of the gateway's clients.
@@ -19,7 +22,7 @@ def described_topic(nodes: NodeSet, topic: TopicDefinition, subscriptions: int) 
     lags = sorted((one for part in parts for one in part["lags"]), key=lambda one: one["partition"])
     positions: Positions = {one["partition"]: Position.parse(one["position"]) for one in lags}
     return {
-        **described_definition(topic),
+        **described_definition(topic, rights),
         "records": sum(part["records"] for part in parts),
         "bookmark": format_bookmark({topic.log: positions}),
         "loading": not parts,

@@ -28,6 +28,7 @@ from sowline.protocol.media_types import NATIVE
 from sowline.protocol.request import Request, read_request
 from sowline.protocol.server_message import one_line
 from sowline.serving.access.rate_limits import Rates
+from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.http.address import Address, read_address
 from sowline.serving.http.kafka_api import KafkaApi
 from sowline.serving.http.native_format import (
@@ -90,7 +91,7 @@ class HttpApi:
                 "kafka": kafka,
                 "shard": str(self._settings.shard),
                 "topics": [
-                    self._describe(topic)
+                    self._describe(topic, rights)
                     | {"select": readable_fields(rights.read, name)}
                     | ({"indexes": topic.indexes.statistics()} if rights.is_admin else {})
                     for name, topic in self._state.topics.items()
@@ -99,9 +100,9 @@ class HttpApi:
             }
         )
 
-    def _describe(self, topic: TopicState) -> dict[str, Any]:
+    def _describe(self, topic: TopicState, rights: Rights) -> dict[str, Any]:
         return {
-            **described_definition(topic.definition),
+            **described_definition(topic.definition, rights),
             "records": topic.size,
             "bookmark": topic.bookmark(topic.positions),
             "loading": topic.loading,

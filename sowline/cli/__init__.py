@@ -22,6 +22,7 @@ from sowline.cli.doctor.command import doctor
 from sowline.cli.help import CONTEXT, HelpGroup
 from sowline.cli.interrupt import end_on_interrupt
 from sowline.cli.operate import backup, dump, rebuild, restore, verify
+from sowline.cli.schema_commands import schemas
 from sowline.cli.services import fanout, gateway, materializer, pipeline, query_service, up
 from sowline.cli.token import token
 from sowline.cli.top.command import top
@@ -64,6 +65,6 @@ main.add_commands(
         "Run": (up, materializer, query_service, gateway, fanout, pipeline),
         "Read": (topics, sow, subscribe, sow_and_subscribe, timeline, explain, types),
         "Write": (publish, delta_publish, delta, delete),
-        "Operate": (top, doctor, dead, dump, verify, backup, restore, rebuild, token),
+        "Operate": (top, doctor, dead, schemas, dump, verify, backup, restore, rebuild, token),
     }
 )

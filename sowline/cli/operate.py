@@ -31,11 +31,14 @@ def _operation(name: str, what: str) -> click.Command:
 
 
 def _found_settings(arguments: tuple[str, ...]) -> dict[str, str]:
-    """Return the settings of the running `sowline up`, and report which one it is; none if the user gives some."""
+    """Return the settings of the running `sowline up`; none if the user gives some, or asks for help."""
     is_given = any(argument.startswith(_OPTIONS) for argument in arguments)
-    if is_given or _SETTINGS & os.environ.keys() or {"-h", "--help"} & set(arguments):
-        return {}
-    stack = chosen_stack()
+    return {} if is_given or {"-h", "--help"} & set(arguments) else stack_settings()
+
+
+def stack_settings() -> dict[str, str]:
+    """Return the settings of the running `sowline up`, and report which it is; none if the environment has some."""
+    stack = None if _SETTINGS & os.environ.keys() else chosen_stack()
     if stack is None:
         return {}
     click.echo(f"sowline: {stack.sentence}", err=True)

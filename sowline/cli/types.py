@@ -1,4 +1,4 @@
-"""`sowline types`: the TypeScript interface that a sample of a topic's records has."""
+"""`sowline types`: the TypeScript interface of a topic's records, from their schema, or from a sample of them."""
 
 import re
 from typing import Any
@@ -9,7 +9,11 @@ from sowline.cli.completion import topic_argument
 from sowline.cli.connection import through_connection
 from sowline.cli.data import connected
 from sowline.cli.help import cli_command
+from sowline.cli.schema_typescript import typescript_of_schema
 from sowline.cli.typescript import typescript_of
+from sowline.client.client import Client
+from sowline.codecs.codec import codec_of
+from sowline.codecs.schema import Schema
 from sowline.errors import SowlineError
 
 _NAME = re.compile(r"[A-Z][A-Za-z0-9_]*")
@@ -25,13 +29,14 @@ _NAME = re.compile(r"[A-Z][A-Za-z0-9_]*")
     type=click.IntRange(1),
     default=1000,
     show_default=True,
-    help="Read at most this many records.",
+    help="Read at most this many records, if there is no schema.",
 )
 @through_connection
 def types(topic: str, name: str | None, limit: int, connection: dict[str, Any]) -> None:
-    """Print a TypeScript interface for the records of TOPIC, inferred from a sample: the first by SOW key.
+    """Print a TypeScript interface for the records of TOPIC: from their schema, or else from the first by SOW key.
 
-    Records that are not in the sample may differ. Fields that you may not see are left out.
+    With a schema, every record has the interface. A sample has only fields that you may see, and other records may
+    differ from it.
     """
     if topic.startswith("^"):
         raise SowlineError(
@@ -39,13 +44,35 @@ def types(topic: str, name: str | None, limit: int, connection: dict[str, Any]) 
         )
     name = _checked_name(topic, name)
     with connected(connection) as client:
-        messages = client.sow(topic, top_n=limit, batch_size=100)
-        bodies = [message.body for message in messages if message.command == "sow"]
+        schema = _reader_schema(client, topic)
+        text = (
+            _from_sample(client, topic, name, limit) if schema is None else _from_schema(topic, name, schema)
+        )
+    click.echo(text.encode(), nl=False)
+
+
+def _reader_schema(client: Client, topic: str) -> Schema | None:
+    """Return the schema of a topic's records; None if there is none, or none that the user may see."""
+    for one in client.topics()["topics"]:
+        if one["name"] == topic and (found := one.get("reader_schema")):
+            return Schema(
+                one["message_type"], found["text"], tuple(found["references"].items()), found["message"]
+            )
+    return None
+
+
+def _from_schema(topic: str, name: str, schema: Schema) -> str:
+    return typescript_of_schema(topic, name, codec_of(schema).described())
+
+
+def _from_sample(client: Client, topic: str, name: str, limit: int) -> str:
+    messages = client.sow(topic, top_n=limit, batch_size=100)
+    bodies = [message.body for message in messages if message.command == "sow"]
     if not bodies:
         raise SowlineError(
             "not supported", f"expected records in {topic} to infer types from, got none: publish some first"
         )
-    click.echo(typescript_of(topic, name, bodies).encode(), nl=False)
+    return typescript_of(topic, name, bodies)
 
 
 def _checked_name(topic: str, name: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Infers a TypeScript interface from a sample of records."""
+"""Infers a TypeScript interface from a sample of records, and prints what is common to all interfaces."""
 
 import json
 import re
@@ -30,9 +30,10 @@ _KINDS = {
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 """A field name that TypeScript needs no quotes for."""
 
-_LONG_INTEGERS = (
-    '/** Integers beyond 2^53 are rounded. With integers: "bigint" they are bigint, with "text" string. */'
+LONG_INTEGERS = (
+    'Integers beyond 2^53 are rounded. With integers: "bigint" they are bigint, with "text" string.'
 )
+"""The comment on a field with such integers. Their type depends on an option of the client."""
 
 
 class InferredType(NamedTuple):
@@ -130,17 +131,35 @@ def _object(members: Sequence[InferredMember], indent: str) -> str:
     lines = ["{"]
     for member in members:
         if member.type.has_long_integers:
-            lines.append(f"{inner}{_LONG_INTEGERS}")
+            lines.append(f"{inner}/** {LONG_INTEGERS} */")
         lines.append(f"{inner}{_field(member)}: {' | '.join(_union(member.type, inner))};")
     return "\n".join([*lines, f"{indent}}}"])
 
 
 def _field(member: InferredMember) -> str:
     if member.name is None:
-        return "[name: string]"
-    # A name with a lone surrogate, or a line separator, is written with escapes.
-    quoted = json.dumps(member.name, ensure_ascii=not member.name.isprintable())
-    return f"{member.name if _NAME.fullmatch(member.name) else quoted}{'?' if member.is_optional else ''}"
+        return ANY_NAME
+    return f"{field_name(member.name)}{'?' if member.is_optional else ''}"
+
+
+ANY_NAME = "[name: string]"
+"""What stands in place of the names of fields that may be arbitrary."""
+
+
+def field_name(name: str) -> str:
+    """Return the name of a field as TypeScript needs it: with quotes if it is not an identifier."""
+    return name if _NAME.fullmatch(name) else literal(name)
+
+
+def literal(value: Any) -> str:
+    """Return the type that has only this JSON value. A text with a lone surrogate or a line separator is escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value)
+
+
+def array_of(items: Sequence[str]) -> str:
+    """Return the type of an array whose elements have one of these types."""
+    return f"{items[0]}[]" if len(items) == 1 else f"({' | '.join(items)})[]"
 
 
 def _union(type: InferredType, indent: str) -> list[str]:
@@ -149,8 +168,7 @@ def _union(type: InferredType, indent: str) -> list[str]:
     if type.members is not None:
         parts.append(_object(type.members, indent))
     if type.items is not None:
-        items = _union(type.items, indent)
-        parts.append(f"{items[0]}[]" if len(items) == 1 else f"({' | '.join(items)})[]")
+        parts.append(array_of(_union(type.items, indent)))
     if "null" in type.scalars:
         parts.append("null")
     return parts or ["unknown"]

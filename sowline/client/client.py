@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack
 from sowline.client.ask import Ask, Fresh, Reading
 from sowline.client.async_client import AsyncClient
 from sowline.client.local_view import LocalView
-from sowline.client.publisher import Body, KeyedWriteOptions, Tagging, WriteOptions
+from sowline.client.publisher import Body, DeltaWriteOptions, KeyedWriteOptions, Tagging, WriteOptions
 from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
 from sowline.client.stream import Stream
 from sowline.client.writing import Written
@@ -222,7 +222,7 @@ class Client:
         return self._run(self._client.publish, topic, data, wait=wait, **writing)
 
     def delta_publish(
-        self, topic: str, data: Body, *, wait: bool = False, **writing: Unpack[KeyedWriteOptions]
+        self, topic: str, data: Body, *, wait: bool = False, **writing: Unpack[DeltaWriteOptions]
     ) -> str | None:
         """Merge the fields into the record that the key fields in `data`, or the `key`, name; `wait` as `publish`."""
         return self._run(self._client.delta_publish, topic, data, wait=wait, **writing)

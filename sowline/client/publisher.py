@@ -10,11 +10,11 @@ import orjson
 from confluent_kafka import KafkaError, Message
 
 from sowline.config.kafka_options import KafkaConfig
+from sowline.config.outgoing_body import outgoing_body
 from sowline.config.outgoing_command import (
     ANY_PARTITION,
     check_document,
     check_tagging,
-    checked_key,
     checked_size,
 )
 from sowline.config.topics import TopicDefinition, Topics
@@ -35,6 +35,7 @@ from sowline.protocol.traceparent import TRACEPARENT
 from sowline.runtime.tracing import TraceSpan, begin_publish
 
 Body = Mapping[str, Any] | bytes | str
+"""JSON, as a mapping or as text. Bytes are JSON too, or on a topic of another message type a message of that type."""
 
 DELIVERY_MS_MAX = 120_000
 
@@ -64,12 +65,22 @@ class KeyedWriteOptions(WriteOptions, total=False):
     """The record's SOW key, on a topic whose keys publishers give; no other topic takes one."""
 
 
+class DeltaWriteOptions(KeyedWriteOptions, total=False):
+    """The metadata that may go with the changed fields of a record."""
+
+    fields: Sequence[str]
+    """The paths of what a message in the topic's message type changes, if it does not show that itself."""
+
+
 class Publisher:
     """Writes publishes, deltas and deletes to the logs of its topics; safe to use from several threads.
 
     Each command carries the publisher's id and a rising number, so that a command that is written twice has its
     effect once. By default each publisher has its own new id. An id that is given must never be used by two
     publishers at a time, and `start` must be above every number used before.
+
+    On a topic whose message type has a schema, JSON is written as a message of that type. Bytes are such a message,
+    with its frame, and are written as they are.
     """
 
     def __init__(
@@ -94,7 +105,7 @@ class Publisher:
         """Insert the record, or replace it whole."""
         self._write(topic, PUBLISH, data, **writing)
 
-    def delta_publish(self, topic: str, data: Body, **writing: Unpack[KeyedWriteOptions]) -> None:
+    def delta_publish(self, topic: str, data: Body, **writing: Unpack[DeltaWriteOptions]) -> None:
         """Merge the fields into the record that the key fields in `data`, or the `key`, name."""
         self._write(topic, DELTA_PUBLISH, data, **writing)
 
@@ -143,10 +154,16 @@ class Publisher:
             raise SowlineError(
                 "no sow", f"expected a topic that keeps records, got {topic!r}, which has no SOW"
             )
-        body = None if data is None else encode(data)
-        given = about.pop("key", None)
-        key = checked_key(body, definition, about.get("correlation"), given)
-        self._send(definition, command, body, key, about)
+        outgoing = outgoing_body(
+            definition,
+            command,
+            None if data is None else encode(data),
+            correlation=about.get("correlation"),
+            key=about.pop("key", None),
+            fields=about.pop("fields", ()),
+            is_native=isinstance(data, bytes),
+        )
+        self._send(definition, command, outgoing.value, outgoing.key, about | {"fields": outgoing.fields})
 
     def _send(
         self,

@@ -12,6 +12,7 @@ import orjson
 from sowline.client.http_api import HttpClient
 from sowline.client.publisher import (
     Body,
+    DeltaWriteOptions,
     KeyedWriteOptions,
     Publisher,
     Tagging,
@@ -20,9 +21,10 @@ from sowline.client.publisher import (
     read_stream,
 )
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topics import Topics
+from sowline.config.topics import JSON, Topics
 from sowline.model.bookmark import EPOCH, Positions, format_bookmark, parse_bookmark
 from sowline.protocol.command import joined_keys, joined_tags
+from sowline.protocol.media_types import NATIVE
 
 KEYS_BYTES_MAX = 24 * 1024
 """The SOW keys in one request, percent-encoded: they go into its URL."""
@@ -76,11 +78,12 @@ class Writing:
         return None
 
     async def delta_publish(
-        self, topic: str, data: Body, *, wait: bool = False, **writing: Unpack[KeyedWriteOptions]
+        self, topic: str, data: Body, *, wait: bool = False, **writing: Unpack[DeltaWriteOptions]
     ) -> str | None:
         """Merge the fields into the record that the key fields in `data`, or the `key`, name; `wait` as `publish`."""
         if wait:
-            return await self._post_record(topic, "delta_publish", data, writing)
+            fields = writing.get("fields", ())
+            return await self._post_record(topic, "delta_publish", data, writing, fields)
         (await self.publisher()).delta_publish(topic, data, **writing)
         return None
 
@@ -111,11 +114,13 @@ class Writing:
             _lay_over(effects, answer["effect"])
         return Written(commands, dict(outcomes), format_bookmark(effects) if effects else "")
 
-    async def _post_record(self, topic: str, command: str, data: Body, writing: KeyedWriteOptions) -> str:
+    async def _post_record(
+        self, topic: str, command: str, data: Body, writing: KeyedWriteOptions, fields: Sequence[str] = ()
+    ) -> str:
         """Have the service write a record, and wait for its effect."""
         await self.flush()
-        key = {"sow_key": writing.get("key") or ""}
-        answer = await self._post(topic, command, encode(data), writing, "", key)
+        own = {"sow_key": writing.get("key") or "", "fields": ",".join(fields)}
+        answer = await self._post(topic, command, encode(data), writing, _type_of(data), own)
         return str(answer["effect"])
 
     async def _post(
@@ -125,10 +130,10 @@ class Writing:
         body: bytes,
         writing: WriteOptions,
         content_type: str,
-        key: Mapping[str, str] = MappingProxyType({}),
+        own: Mapping[str, str] = MappingProxyType({}),
     ) -> dict[str, Any]:
         given = {name: str(value) for name, value in writing.items() if name in POSTED and value is not None}
-        named = {name: text for name, text in {**_tagged(writing), **key}.items() if text}
+        named = {name: text for name, text in {**_tagged(writing), **own}.items() if text}
         answer = await self._http.post(
             topic, command, {**given, **named, "ack": "processed"}, body, content_type
         )
@@ -201,11 +206,14 @@ class Writing:
             posts = [self._post_delete(topic, {"keys": part, **tagged}) for part in _portions(keys)]
             return sum([await post for post in posts])
         selected = {"filter": filter or "", "keys": joined_keys(keys or ()), "sow_key": key or "", **tagged}
-        return await self._post_delete(topic, selected, None if data is None else encode(data))
+        return await self._post_delete(topic, selected, data)
 
-    async def _post_delete(self, topic: str, given: Mapping[str, str], body: bytes | None = None) -> int:
+    async def _post_delete(self, topic: str, given: Mapping[str, str], data: Body | None = None) -> int:
         selectors = {name: text for name, text in given.items() if text}
-        answer = await self._http.post(topic, "sow_delete", {**selectors, "ack": "processed"}, body)
+        body = None if data is None else encode(data)
+        answer = await self._http.post(
+            topic, "sow_delete", {**selectors, "ack": "processed"}, body, _type_of(data)
+        )
         self._note_effect(answer)
         return int(answer["records_deleted"])
 
@@ -221,6 +229,11 @@ class Writing:
             config = kafka_config(self._kafka or answer["kafka"], self._kafka_options)
             self._publisher = Publisher(config, topics_of(answer), publisher=self._publisher_id)
         return self._publisher
+
+
+def _type_of(data: Body | None) -> str:
+    """Return the media type of a body; empty for JSON."""
+    return NATIVE if isinstance(data, bytes) else ""
 
 
 def _tagged(tagging: Tagging) -> dict[str, str]:
@@ -267,13 +280,20 @@ def _portions(keys: Sequence[str]) -> list[str]:
 
 
 def topics_of(answer: dict[str, Any]) -> Topics:
-    """Return the definitions that a service's answer to `/v1/topics` describes."""
-    return Topics.model_validate({"topics": [_definition_of(topic) for topic in answer["topics"]]})
+    """Return the definitions that a service's answer to `/v1/topics` describes: of topics that can be written."""
+    topics = [topic for topic in answer["topics"] if not _has_hidden_schema(topic)]
+    return Topics.model_validate({"topics": [_definition_of(topic) for topic in topics]})
+
+
+def _has_hidden_schema(topic: Mapping[str, Any]) -> bool:
+    return topic["message_type"] != JSON and topic["reader_schema"] is None
 
 
 def _definition_of(topic: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts of a topic's definition that decide how its commands are written."""
-    given = {name: topic[name] for name in ("name", "message_type", "log", "partitions", "record_bytes_max")}
+    typed = () if topic["message_type"] == JSON else ("reader_schema", "framing")
+    common = ("name", "message_type", "log", "partitions", "record_bytes_max", *typed)
+    given = {name: topic[name] for name in common}
     if not topic["key"]:
         return given | {"sow": False}
     computed = {"preprocessing": topic["preprocessing"]} if topic["preprocessing"] else {}

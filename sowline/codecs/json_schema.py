@@ -20,6 +20,7 @@ from sowline.codecs.codec import NO_MESSAGE_TYPE
 from sowline.codecs.schema import Payload, Schema
 from sowline.errors import SowlineError
 from sowline.model.body import read_object
+from sowline.model.merge import DEPTH_MAX
 from sowline.model.nesting import NESTING_MAX
 from sowline.model.path import Path, PathError, Step, parse_path
 
@@ -89,10 +90,12 @@ _ANNOTATIONS: Final = frozenset(
     }
 )
 
+_OLD: Final = (jsonschema_rs.Draft4Validator, jsonschema_rs.Draft6Validator, jsonschema_rs.Draft7Validator)
+
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _write = msgspec.json.Encoder().encode
 
-Paths = dict[str, "Paths | None"]
+_Paths = dict[str, "_Paths | None"]
 """The fields that paths name, by level; None for the whole value."""
 
 
@@ -113,6 +116,7 @@ class JsonSchemaCodec:
             raise _bad_schema(f"expected a valid JSON Schema: {_sentence(error)}") from error
         if "object" not in _types(self._document):
             raise _bad_schema(f"expected a schema of objects, got {_shown(self._document.get('type'))}")
+        self._is_alone = isinstance(self._validator, _OLD)
         self._parts: dict[str, jsonschema_rs.Validator] = {}
         self._depth_max = _depth_max([self._document, *texts.values()])
 
@@ -196,7 +200,7 @@ class JsonSchemaCodec:
         """
         value: Any = document
         path: tuple[Step, ...] = ()
-        pointer, schema = "", self._document
+        pointer, schema = "", self._counted(self._document)
         for _ in range(_WHY_STEPS_MAX):
             found = self._wrong_below(pointer, schema, value)
             if found is None:
@@ -215,8 +219,12 @@ class JsonSchemaCodec:
             at = pointer + below if below[:1] != "#" else below[1:]
             target = _at(self._document, at)
             if isinstance(target, dict) and not self._fits(at, inner):
-                return at, target, inner, steps
+                return at, self._counted(target), inner, steps
         return None
+
+    def _counted(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return what counts of a schema: up to draft 7, only `$ref` if there is one."""
+        return {"$ref": schema["$ref"]} if self._is_alone and "$ref" in schema else schema
 
     def _fits(self, pointer: str, value: Any) -> bool:
         """Return whether a value is valid under a part of the schema, or that part can't be asked alone."""
@@ -325,7 +333,7 @@ def _is_deeper(document: Any, levels: int) -> bool:
 def _applied(schema: dict[str, Any], value: Any) -> Iterator[tuple[str, Any, tuple[Step, ...]]]:
     """Yield the parts that a value has to fit: a pointer, from the root if it begins with `#`; and the value."""
     reference = schema.get("$ref")
-    if isinstance(reference, str) and reference[:1] == "#":
+    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
         yield reference, value, ()
     for number in range(len(schema.get("allOf", ()))):
         yield f"/allOf/{number}", value, ()
@@ -402,14 +410,16 @@ def _own(schema: dict[str, Any], document: dict[str, Any]) -> jsonschema_rs.Vali
 
 
 @lru_cache(1000)
-def _paths(fields: tuple[str, ...]) -> Paths:
-    root: Paths = {}
+def _paths(fields: tuple[str, ...]) -> _Paths:
+    root: _Paths = {}
     for field in fields:
         try:
             steps = parse_path(field).steps
         except PathError as error:
             raise _bad_message(error.message) from error
-        node: Paths | None = root
+        if len(steps) > DEPTH_MAX:
+            raise _bad_message(f"expected a path of at most {DEPTH_MAX} names, got {len(steps)}")
+        node: _Paths | None = root
         for step in steps[:-1]:
             node = None if node is None else node.setdefault(_name(step, field), {})
         if node is not None:
@@ -425,7 +435,7 @@ def _name(step: Step, field: str) -> str:
     return step
 
 
-def _only(body: bytes | msgspec.Raw, paths: Paths) -> bytes:
+def _only(body: bytes | msgspec.Raw, paths: _Paths) -> bytes:
     """Return an object with only the fields at the paths, each with its exact text."""
     kept: dict[str, msgspec.Raw] = {}
     for name, value in _fields(body).items():
@@ -445,18 +455,51 @@ def _canonical(document: dict[str, Any]) -> jsonschema_rs.CanonicalSchema:
     )
 
 
-def _without_new(old: Any, new: Any) -> Any:
-    """Return an earlier schema that excludes the fields which only the new one names.
+def _without_new(earlier: dict[str, Any], later: dict[str, Any]) -> Any:
+    """Return an earlier schema that excludes the fields which only the later one names.
 
-    A schema that names no field may be of any object: there, nothing is assumed.
+    Nothing is assumed of an object whose other fields have a schema: any name is named there.
     """
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return old
-    changed = {name: _without_new(part, new.get(name)) for name, part in old.items()}
-    if isinstance(old.get("properties"), dict) and isinstance(new.get("properties"), dict):
-        fresh = new["properties"].keys() - old["properties"].keys()
-        changed["properties"] = {**changed["properties"], **{name: {"not": {}} for name in sorted(fresh)}}
-    return changed
+    named = _names(earlier)
+
+    def without(old: Any, new: Any) -> Any:
+        if not isinstance(old, dict) or not isinstance(new, dict):
+            return old
+        changed = {name: without(part, new.get(name)) for name, part in old.items()}
+        properties, more = old.get("properties"), new.get("properties")
+        is_map = "patternProperties" in old or isinstance(old.get("additionalProperties"), dict)
+        if isinstance(properties, dict) and isinstance(more, dict) and not is_map:
+            fresh = sorted(more.keys() - named)
+            changed["properties"] = {**changed["properties"], **{name: {"not": {}} for name in fresh}}
+        return changed
+
+    return without(earlier, later)
+
+
+def _names(document: dict[str, Any]) -> set[str]:
+    """Return all names of fields in a schema: several of its parts may be about one object."""
+    names: set[str] = set()
+    for node in _nodes([document]):
+        if isinstance(node, dict):
+            for keyword in (
+                "properties",
+                "required",
+                "dependentRequired",
+                "dependentSchemas",
+                "dependencies",
+            ):
+                names.update(_field_names(node.get(keyword)))
+    return names
+
+
+def _field_names(value: Any) -> Iterator[str]:
+    """Yield the names that a keyword has: as keys, in a list, or in lists under keys."""
+    if isinstance(value, dict):
+        yield from value
+        for below in value.values():
+            yield from _field_names(below if isinstance(below, list) else None)
+    elif isinstance(value, list):
+        yield from (name for name in value if isinstance(name, str))
 
 
 def _sentence(error: Exception) -> str:

@@ -86,6 +86,11 @@ class Resolutions:
         return len(self._readers) <= 1
 
     @property
+    def readers(self) -> dict[str, Schema]:
+        """The reader schemas that the topic has had in this partition, by digest, the first one first."""
+        return dict(self._readers)
+
+    @property
     def writers(self) -> dict[int, Resolution]:
         """All that is known about schema ids."""
         return dict(self._writers)

@@ -27,7 +27,7 @@ from pydantic_core import PydanticCustomError
 from sowline.codecs.codec import Codec, codec_of
 from sowline.codecs.framing import Framing
 from sowline.codecs.schema import Schema
-from sowline.config.schema_fields import KnownSchema, ReaderSchema, SchemaId
+from sowline.config.schema_fields import KnownSchema, PinnedSchema, ReaderSchema, SchemaId
 from sowline.config.topic_fields import (
     DurationMs,
     Enrichment,
@@ -454,6 +454,14 @@ class FanoutDefinition(_TopicsModel):
     filter: Annotated[str, AfterValidator(_filter_text)] = ""
     delta: bool = False
     options: str = ""
+    message_type: MessageType = Field(default="json", alias="as", description="the type of the values")
+    own_schema: ReaderSchema | None = Field(
+        default=None, alias="schema", description="the schema of the values; that of the topic if left out"
+    )
+    framing: Framing = Field(
+        default="confluent", description="how a value names its schema: confluent, apicurio, or none"
+    )
+    subject: str = Field(default="", max_length=250, description="the subject of the schema in a registry")
 
     @field_validator("options")
     @classmethod
@@ -471,6 +479,37 @@ class FanoutDefinition(_TopicsModel):
             raise ValueError("expected no_empties together with delta: true, got it alone")
         return text
 
+    @model_validator(mode="after")
+    def _has_type(self) -> Self:
+        given = self.model_fields_set
+        names = {"own_schema": "schema", "framing": "framing", "subject": "subject"}
+        if self.message_type == JSON and (unfit := [names[name] for name in names if name in given]):
+            raise ValueError(
+                f"expected as: with a message type with schemas, got json and {', '.join(unfit)}"
+            )
+        if self.subject and self.own_schema is not None and self.own_schema.subject:
+            raise ValueError("expected one subject, got one of the fanout and one of its schema")
+        return self
+
+    def pinned(self, source: TopicDefinition) -> PinnedSchema | None:
+        """Return the schema of the values: its own, else that of its topic; None for JSON."""
+        if self.message_type == JSON:
+            return None
+        if self.own_schema is not None:
+            return self.own_schema
+        return source.reader_schema if source.message_type == self.message_type else None
+
+    def schema_of(self, source: TopicDefinition) -> Schema | None:
+        """Return the schema of the values, with its type; None for JSON."""
+        pinned, type = self.pinned(source), self.message_type
+        return None if pinned is None or type == JSON else pinned.schema_of(type)
+
+    @property
+    def registry_subject(self) -> str:
+        """The subject of its schema in a registry."""
+        own = "" if self.own_schema is None else self.own_schema.subject
+        return self.subject or own or f"{self.output}-value"
+
     @cached_property
     def reading(self) -> Options:
         """The parsed options."""
@@ -480,7 +519,10 @@ class FanoutDefinition(_TopicsModel):
     def digest(self) -> str:
         """A hash of the fields that determine which records, and which of their fields, readers hold."""
         select = self.reading.select
-        deciding = [self.topic, self.filter, None if select is None else select.text]
+        deciding: list[Any] = [self.topic, self.filter, None if select is None else select.text]
+        if self.message_type != JSON:
+            own = self.own_schema
+            deciding += [self.message_type, None if own is None else own.schema_of(self.message_type).digest]
         return blake2b(json.dumps(deciding).encode(), digest_size=8).hexdigest()
 
     @property
@@ -520,6 +562,11 @@ class Topics(_TopicsModel):
         for fanout in self.fanouts:
             if fanout.topic not in named:
                 raise ValueError(f"fanout {fanout.name!r} reads topic {fanout.topic!r}, which is not defined")
+            if fanout.message_type != JSON and fanout.pinned(named[fanout.topic]) is None:
+                raise ValueError(
+                    f"fanout {fanout.name!r} is written as {fanout.message_type} and has no schema, but topic"
+                    f" {fanout.topic!r} has message type {named[fanout.topic].message_type}"
+                )
             options = fanout.reading
             if (options.intrinsics or options.no_redundant) and not named[fanout.topic].documents:
                 raise ValueError(
@@ -598,6 +645,12 @@ def _loaded(declaration: YamlFile) -> Topics:
             topic.codec  # noqa: B018
         except SowlineError as error:
             problems.append(declaration.problem(("topics", number, *field), error.message))
+    for number, fanout in enumerate(topics.fanouts):
+        schema = fanout.schema_of(topics.named(fanout.topic))
+        try:
+            schema is None or codec_of(schema)
+        except SowlineError as error:
+            problems.append(declaration.problem(("fanouts", number, "schema"), error.message))
     if problems:
         raise YamlFileError(problems)
     return topics

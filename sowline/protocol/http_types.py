@@ -49,13 +49,32 @@ class IndexReport(msgspec.Struct, forbid_unknown_fields=True):
     """How many queries used it to find or sort records."""
 
 
+class ReaderSchemaReport(msgspec.Struct, forbid_unknown_fields=True):
+    """The reader schema of a topic."""
+
+    text: str
+    """The schema."""
+    references: dict[str, str]
+    """The schemas that it refers to, by name."""
+    message: str
+    """The full name of the Protobuf message; empty for the first one."""
+    id: int | None
+    """The id that messages have which Sowline writes; null if none is set."""
+    subject: str
+    """The subject in a registry; empty if none is set."""
+
+
 class TopicReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The definition of a topic, and how it is served."""
 
     name: str
     """The topic's name."""
     message_type: Literal["json", "avro", "protobuf", "json-schema"]
-    """The form of records."""
+    """The form of messages on Kafka; records are JSON."""
+    reader_schema: ReaderSchemaReport | None
+    """The schema of records; null for JSON, and for a user who may read only some of its fields."""
+    framing: Literal["confluent", "apicurio", "none"] | None
+    """How messages name their schema; null for JSON."""
     sow: bool
     """Whether the topic keeps records."""
     key: list[str] | dict[str, Any]
@@ -288,7 +307,7 @@ class KafkaPartitionReport(msgspec.Struct, forbid_unknown_fields=True):
 class KafkaTopicReport(msgspec.Struct, forbid_unknown_fields=True):
     """One Kafka topic of a topic."""
 
-    kind: Literal["log", "changes", "dead"]
+    kind: Literal["log", "changes", "dead", "schemas"]
     """What it holds."""
     kafka_topic: str
     """Its name in Kafka."""
@@ -306,7 +325,72 @@ class KafkaReport(msgspec.Struct, forbid_unknown_fields=True):
     topic: str
     """The topic."""
     kafka_topics: list[KafkaTopicReport]
-    """Its log, its changes and its dead letters."""
+    """Its log, its changes, its dead letters, and, if its message type has schemas, its schemas."""
+
+
+class SchemaReport(msgspec.Struct, forbid_unknown_fields=True):
+    """A schema."""
+
+    type: Literal["avro", "protobuf", "json-schema"]
+    """The message type."""
+    text: str
+    """The schema itself."""
+    references: dict[str, str]
+    """The schemas that it refers to, by name."""
+    message: str
+    """The full name of the Protobuf message; empty for the first one."""
+    digest: str
+    """A hash of all of these."""
+
+
+class PinnedSchemaReport(SchemaReport, forbid_unknown_fields=True):
+    """The reader schema in the definition of a topic."""
+
+    id: int | None
+    """The id that messages have which Sowline writes; null if none is set."""
+    subject: str
+    """The subject in a registry; empty if none is set."""
+
+
+class PastReaderReport(SchemaReport, forbid_unknown_fields=True):
+    """A reader schema that a topic has or has had."""
+
+    partitions: list[int]
+    """The partitions that know it."""
+
+
+class NamedSchemaReport(msgspec.Struct, forbid_unknown_fields=True):
+    """A schema id that messages have named, as some partitions know it."""
+
+    id: int
+    """The id."""
+    subject: str
+    """A subject in the registry that has it; empty if none is known."""
+    version: int | None
+    """Its version there; null if none is known."""
+    partitions: list[int]
+    """The partitions that know this."""
+    state: Literal["readable", "unknown", "incompatible"]
+    """Whether messages with the id can be read, have an unknown id, or a schema that the reader schema can't read."""
+    problem: str
+    """Why they can't be read; empty if they can."""
+    schema: SchemaReport | None
+    """The schema; null if there is none that can be used."""
+
+
+class SchemasReport(msgspec.Struct, forbid_unknown_fields=True):
+    """The schemas of a topic."""
+
+    topic: str
+    """The topic."""
+    message_type: Literal["json", "avro", "protobuf", "json-schema"]
+    """The form of messages on Kafka."""
+    reader_schema: PinnedSchemaReport | None
+    """The reader schema of the definition; null for JSON."""
+    reader_schemas: list[PastReaderReport]
+    """All reader schemas that the topic has had, the first one first."""
+    schemas: list[NamedSchemaReport]
+    """The schemas that messages have named, by subject and version."""
 
 
 class SearchedReport(msgspec.Struct, forbid_unknown_fields=True):

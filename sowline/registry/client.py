@@ -43,14 +43,16 @@ class RegistryAway(SowlineError):
 
 
 class Resolved(NamedTuple):
-    """A schema that a registry has, and one subject and version of it.
+    """A schema that a registry has, its id, and one subject and version of it.
 
-    A schema can be under several subjects: this is the first by name. Both are empty if the registry names none.
+    A schema can be under several subjects: this is the first by name. Both are empty if the registry names none. An
+    old registry does not name the id of a version.
     """
 
     schema: Schema
     subject: str = ""
     version: int | None = None
+    id: int | None = None
 
 
 class _RegistryAnswer(NamedTuple):
@@ -109,7 +111,7 @@ class Registry:
         if answer.is_not_found:
             return None
         schema = self._schema(f"schema {id}", _found(answer))
-        return Resolved(schema, *self._subject_of(id))
+        return Resolved(schema, *self._subject_of(id), id)
 
     def latest(self, subject: str) -> Resolved:
         """Return the latest schema of a subject; raise `unknown schema` if there is no such subject."""
@@ -185,7 +187,8 @@ class Registry:
                 "unknown schema", f"expected {what}, but the registry answered {answer.sentence}"
             )
         found = _found(answer)
-        return Resolved(self._schema(what, found), subject, _number(found.get("version")))
+        schema_id = _number(found["id"]) if "id" in found else None
+        return Resolved(self._schema(what, found), subject, _number(found.get("version")), schema_id)
 
     def _subject_of(self, id: int) -> tuple[str, int | None]:
         """Return the first subject with an id; empty if the registry does not have this call."""

@@ -20,13 +20,18 @@ def bound_to_parent(command: list[str]) -> list[str]:
     return [sys.executable, "-S", "-E", __file__, str(os.getpid()), *command]
 
 
-def main(arguments: list[str]) -> None:
-    """Ask the kernel to kill this process with its parent (`arguments[0]`), then run the command that follows."""
-    parent, command = int(arguments[0]), arguments[1:]
+def bind_to_parent(parent: int) -> None:
+    """Ask the kernel to kill this process with its parent, whose id is given; end if the parent has ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:  # the parent ended before the request
             sys.exit(1)
+
+
+def main(arguments: list[str]) -> None:
+    """Bind this process to its parent (`arguments[0]`), then run the command that follows."""
+    parent, command = int(arguments[0]), arguments[1:]
+    bind_to_parent(parent)
     os.execvp(command[0], command)
 
 

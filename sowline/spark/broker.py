@@ -23,9 +23,13 @@ class Broker:
         self._admin = admin
         self._kafka = kafka
 
+    def has(self, topic: str) -> bool:
+        """Whether there is a topic of this name."""
+        return bool(self._admin.listTopics().names().get().contains(topic))
+
     def partitions(self, topic: str) -> int:
         """Return the number of a topic's partitions; raise `invalid topic` if there is no such topic."""
-        if not self._admin.listTopics().names().get().contains(topic):
+        if not self.has(topic):
             raise SowlineError(
                 "invalid topic",
                 f"expected the Kafka topic {topic} at {self._kafka}, got none: check the name; of a topic that is"

@@ -13,7 +13,7 @@ from sowline.spark.changes_topic import ChangesTopic, offsets_json
 from sowline.spark.events import bookmark_text, events, is_again, is_behind, is_change, kafka_options
 from sowline.spark.loading import is_ended
 from sowline.spark.moment import read_positions
-from sowline.spark.schema import CORRUPT, schema_of
+from sowline.spark.schema import CORRUPT, fields_of
 
 EARLIEST = "earliest"
 LATEST = "latest"
@@ -46,7 +46,7 @@ def read_changes(
     log, kafka, options = log or topic.replace("/", "."), kafka or read_settings().kafka, options or {}
     with connected(spark, kafka, options) as broker:
         changes = ChangesTopic(spark, broker, log, kafka, options)
-        fields = schema_of(spark, schema, changes)
+        fields = fields_of(spark, schema, changes)
         offsets, wanted = _beginning(changes, start)
         counts = _counts(changes)
     reader = spark.readStream.format("kafka").options(**kafka_options(kafka, changes.name, options, offsets))

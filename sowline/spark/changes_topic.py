@@ -13,6 +13,8 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sowline.codecs.resolutions import Resolutions, reader_key
+from sowline.codecs.schema import Schema
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, format_position
 from sowline.model.position import Position, before_the_log
@@ -34,6 +36,8 @@ CLOCKS_MS = 60_000
 
 TAIL = 1000
 """Events to read at the end of a partition to find its position."""
+
+_READER = reader_key("").decode()
 
 
 class PastPosition(NamedTuple):
@@ -96,6 +100,23 @@ class ChangesTopic:
         more = {"endingOffsets": "latest" if ends is None else offsets_json(self.name, ends)}
         options = kafka_options(self._kafka, self.name, self._options, offsets_json(self.name, starts))
         return events(kafka_rows(self._spark, options | more))
+
+    def reader_schema(self) -> Schema | None:
+        """Return the reader schema that was added to `<log>.schemas` last; None for a JSON topic."""
+        name = f"{self.log}.schemas"
+        if not self._broker.has(name):
+            return None
+        starts = offsets_json(name, self._broker.starts(name, self._broker.partitions(name)))
+        entries = kafka_rows(self._spark, kafka_options(self._kafka, name, self._options, starts))
+        is_reader = F.startswith(F.col("key").cast("string"), F.lit(_READER))
+        newest = entries.where(is_reader).orderBy(F.desc("timestamp"), F.desc("offset"))
+        for key, value in newest.select("key", "value").collect():
+            schemas = Resolutions()
+            schemas.add(bytes(key), None if value is None else bytes(value))
+            reader = schemas.reader(bytes(key).decode(errors="replace").removeprefix(_READER))
+            if reader is not None:
+                return reader
+        return None
 
     # past places
 

@@ -8,10 +8,13 @@ from pyspark.sql.types import BooleanType, DataType, DecimalType, IntegralType, 
 
 from sowline.errors import SowlineError
 from sowline.protocol.command import PUBLISH
-from sowline.protocol.pipeline_row import HEADERS, KEY, PART, SOURCE, VALUE
+from sowline.protocol.pipeline_row import HEADERS, HEADERS_TYPE, KEY, PART, SOURCE, VALUE
 
 Name = str | Column
 """A column, or its name."""
+
+MESSAGE_CHARACTERS_MAX = 2000
+"""Characters of the message in a dead letter."""
 
 
 def command_rows(
@@ -60,6 +63,17 @@ def body_of(frame: DataFrame) -> Column:
 def header(name: str, value: Column) -> Column:
     """Return a header of a Kafka record."""
     return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
+
+
+def dead_headers(own: Column, key: Column, reason: Column, message: Column) -> Column:
+    """Return the headers of a dead letter: those that the row had, its Kafka key (null: none), and the reason."""
+    original = F.struct(F.lit("sow.original_key").alias("key"), key.cast("binary").alias("value"))
+    problem = F.array(
+        header("sow.reason", reason), header("sow.message", F.substring(message, 1, MESSAGE_CHARACTERS_MAX))
+    )
+    none = F.array().cast(HEADERS_TYPE)
+    keys = F.when(original["value"].isNull(), none).otherwise(F.array(original))
+    return F.concat(F.coalesce(own, none), keys, problem)
 
 
 def _has_value(header: Column) -> Column:

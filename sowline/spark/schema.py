@@ -1,4 +1,4 @@
-"""The schema of a topic's records: given, or inferred from some of the newest."""
+"""The schema of a topic's records: given, that of the topic's message type, or inferred from some of the newest."""
 
 import json
 from typing import Any, cast
@@ -7,9 +7,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from sowline.codecs.codec import codec_of
+from sowline.codecs.schema import Schema
+from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.spark.changes_topic import ChangesTopic
 from sowline.spark.events import is_change
+from sowline.spark.json_schema import canonical_type
 
 SAMPLE = 1000
 """The number of records from which a schema is inferred."""
@@ -18,12 +22,45 @@ CORRUPT = "_corrupt_record"
 """The field that gets the text of a body that does not fit the schema; the name is Spark's."""
 
 
-def schema_of(spark: SparkSession, given: str | StructType | None, changes: ChangesTopic) -> StructType:
-    """Return the given schema, or infer it; raise `not supported` if there are no records yet."""
+def schema_of(of: TopicDefinition | Schema) -> StructType:
+    """Return the Spark schema of the records of a topic whose message type has schemas, or of a reader schema.
+
+    The types are those of canonical JSON; a part that has no type in Spark is a STRING with its JSON. Raise
+    `not supported` for a JSON topic, and if records have no fields; `bad schema`, or `bad configuration` without the
+    library of the message type.
+    """
+    reader = of.reader if isinstance(of, TopicDefinition) else of
+    if reader is None:
+        raise SowlineError(
+            "not supported",
+            "expected a topic whose message type has a schema, got one of JSON: give a schema",
+        )
+    found = _record_type(reader)
+    if found is None:
+        raise SowlineError(
+            "not supported", "expected a schema that names the fields of records, got none: give a schema"
+        )
+    return found
+
+
+def _record_type(reader: Schema) -> StructType | None:
+    found = canonical_type(codec_of(reader).described(), reader)
+    return found if isinstance(found, StructType) else None
+
+
+def fields_of(spark: SparkSession, given: str | StructType | None, changes: ChangesTopic) -> StructType:
+    """Return the given schema, else that of the topic's newest reader schema, else infer it.
+
+    Raise `not supported` if it must be inferred and there are no records yet.
+    """
     if isinstance(given, StructType):
         return given
     if given is not None:
         return cast(StructType, StructType.fromDDL(given))
+    reader = changes.reader_schema()
+    found = None if reader is None else _record_type(reader)
+    if found is not None:
+        return found
     each = -(-SAMPLE // changes.partitions)
     newest = {p: max(changes.starts[p], end - each) for p, end in changes.ends.items()}
     inferred = _inferred(spark, changes, newest) or _inferred(spark, changes, changes.starts)

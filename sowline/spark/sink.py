@@ -7,7 +7,7 @@ their owners.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -28,9 +28,11 @@ from sowline.protocol.pipeline_row import (
     SourceField,
 )
 from sowline.spark.broker import connected
-from sowline.spark.commands import Name, command_rows, header
+from sowline.spark.canonical_body import canonical_body
+from sowline.spark.commands import Name, command_rows, dead_headers, header
 from sowline.spark.ordinals import Ordinals
 from sowline.spark.rate_limit import paced
+from sowline.spark.typed_rows import PROBLEM, REASON, typed_definition, typed_rows
 
 PRODUCER = {
     "acks": "all",
@@ -99,25 +101,50 @@ def to_sow(
     - `rows_per_second`: a limit for all tasks together.
     - `kafka`, `options`: where Kafka is (`SOWLINE_KAFKA`), and further settings of its Java producer.
 
-    Raises SowlineError: `bad frame`, `bad key`, `bad checkpoint`; `invalid topic` if there is no such log.
+    On a topic whose message type has a schema, the JSON becomes messages of that type. `topics.yaml`
+    (`SOWLINE_CONFIG`) must define the topic then, and the executors need Sowline. A row that is no such message
+    becomes a dead letter.
+
+    Raises SowlineError: `bad frame`, `bad key`, `bad checkpoint`; `invalid topic` if there is no such log; `bad
+    configuration` if messages on it have a schema that is not known here.
     """
     log = Log(topic, kafka or read_settings().kafka, publisher, None, rows_per_second, options or {})
     rows = command_rows(frame, key, command, body, expiration, correlation, key_header=key_header)
+    _check(rows, log)
+    if frame.isStreaming and checkpoint is None:
+        raise SowlineError("bad frame", "expected a checkpoint for a stream, got none")
+    with connected(frame.sparkSession, log.kafka, log.options) as broker:
+        definition = typed_definition(broker, topic, read_settings().config)
+    if definition is not None:
+        log = replace(log, dead=definition.dead)
+        if body is None:
+            body = canonical_body(frame, definition)
+        commands = command_rows(frame, key, command, body, expiration, correlation, key_header=key_header)
+        rows = _with_dead_letters(typed_rows(commands, definition))
     if not frame.isStreaming:
         write(rows, log)
         return None
-    if checkpoint is None:
-        raise SowlineError("bad frame", "expected a checkpoint for a stream, got none")
+    assert checkpoint is not None, "it was checked"
     return start(rows, log, checkpoint, once=once)
+
+
+def _with_dead_letters(rows: DataFrame) -> DataFrame:
+    """Return commands, those that can't be messages of their topic as dead letters with their JSON."""
+    refused = F.col(REASON).isNotNull()
+    dead = dead_headers(F.col(HEADERS), F.col(KEY), F.col(REASON), F.col(PROBLEM))
+    return rows.select(
+        KEY,
+        VALUE,
+        F.when(refused, dead).otherwise(F.col(HEADERS)).alias(HEADERS),
+        refused.alias(REFUSED),
+        *(name for name in (SOURCE, PART) if name in rows.columns),
+    )
 
 
 def start(rows: DataFrame, log: Log, checkpoint: str, *, once: bool = False) -> StreamingQuery:
     """Start writing a stream of `key`, `value`, `headers` and `_source`, and return the running query."""
     _check(rows, log)
-    if log.publisher is None:
-        raise SowlineError(
-            "bad frame", "expected a publisher for a stream, whose name stays the same, got none"
-        )
+    assert log.publisher is not None, "a stream has one"
     _check_topics(rows.sparkSession, log)
     ordinals = Ordinals(rows.sparkSession, checkpoint)
 
@@ -155,6 +182,10 @@ def _check(rows: DataFrame, log: Log) -> None:
             "bad frame",
             f"expected a publisher together with the column {SOURCE}, which numbers rows, got {found}",
         )
+    if rows.isStreaming and log.publisher is None:
+        raise SowlineError(
+            "bad frame", "expected a publisher for a stream, whose name stays the same, got none"
+        )
 
 
 def _check_topics(spark: SparkSession, log: Log) -> None:
@@ -179,7 +210,7 @@ def kafka_records(
         tasks = rows.sparkSession.sparkContext.defaultParallelism
     if log.publisher is None:
         own = [name for name in (KEY, VALUE, HEADERS) if name in rows.columns]
-        records = rows.select(F.lit(log.topic).alias("topic"), *own)
+        records = rows.select(_topic(rows, log).alias("topic"), *own)
         records = records.repartition(tasks) if tasks else records
     else:
         numbered = _numbered(rows, ordinals)
@@ -233,9 +264,17 @@ def _addressed(rows: DataFrame, log: Log) -> DataFrame:
     headers = ours
     if HEADERS in rows.columns:
         headers = F.when(F.col(HEADERS).isNull(), ours).otherwise(F.concat(HEADERS, ours))
-    topic, key = F.lit(log.topic), F.col(KEY)
+    key = F.col(KEY)
     if REFUSED in rows.columns:
-        topic = F.when(F.col(REFUSED), F.lit(log.dead)).otherwise(topic)
         key = F.when(F.col(REFUSED), F.concat(partition, F.lit("@"), sequence)).otherwise(key)
         headers = F.when(F.col(REFUSED), F.col(HEADERS)).otherwise(headers)
-    return rows.select(topic.alias("topic"), key.alias(KEY), VALUE, headers.cast(HEADERS_TYPE).alias(HEADERS))
+    return rows.select(
+        _topic(rows, log).alias("topic"), key.alias(KEY), VALUE, headers.cast(HEADERS_TYPE).alias(HEADERS)
+    )
+
+
+def _topic(rows: DataFrame, log: Log) -> Column:
+    """Return the Kafka topic of each row: that of the dead letters for one that is refused."""
+    if REFUSED not in rows.columns:
+        return F.lit(log.topic)
+    return F.when(F.col(REFUSED), F.lit(log.dead)).otherwise(F.lit(log.topic))

@@ -16,7 +16,7 @@ from sowline.spark.changes_topic import CLOCKS_MS, ChangesTopic, PastPosition
 from sowline.spark.events import bookmark_text, is_again, is_behind, is_change
 from sowline.spark.loading import Facts, is_ended, rank
 from sowline.spark.moment import read_moment
-from sowline.spark.schema import schema_of
+from sowline.spark.schema import fields_of
 
 
 def read_sow(
@@ -50,7 +50,7 @@ def read_sow(
         called = round(time.time() * 1000)
         moment = None if at is None else read_moment(at, log, changes.partitions)
         facts = _whole(changes)
-        fields = schema_of(spark, schema, changes)
+        fields = fields_of(spark, schema, changes)
         if moment is None:
             state = _newest(changes.events(changes.starts, changes.ends), facts)
             return _records(_while_kept(state, called + changes.lag_ms, log), fields, log)

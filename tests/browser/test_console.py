@@ -18,6 +18,8 @@ from confluent_kafka import Producer
 from playwright.sync_api import Browser, Page, expect
 
 from sowline.client.publisher import Publisher
+from sowline.codecs.framing import frame
+from sowline.codecs.schema import AVRO
 from tests.browser.seen import Console, browser
 from tests.integration.served import Served, ServedTopic, serve
 from tests.integration.services import http_text
@@ -26,11 +28,30 @@ from tests.integration.wire import Json
 pytestmark = pytest.mark.needs("chromium")
 
 COLORS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+
+def avro(**fields: str) -> str:
+    """Return an Avro schema of a record with fields of these types."""
+    named = [{"name": name, "type": type} for name, type in fields.items()]
+    return json.dumps({"type": "record", "name": "Trade", "fields": named})
+
+
+TRADE = avro(id="long", qty="int")
 TOPICS: dict[str, Json] = {
     "flights": {"key": ["/carrier", "/flight"], "partitions": 2, "indexes": ["/status"]},
     "papers": {"key": ["/id"], "documents": True},
     "news": {"sow": False},
     "parcels": {"key": {"from": "kafka_key"}},
+    "trades": {
+        "key": "/id",
+        "partitions": 2,
+        "message_type": "avro",
+        "reader_schema": {"text": TRADE, "id": 2, "subject": "trades-value"},
+        "schemas": {
+            1: {"text": avro(id="int", qty="int")},
+            3: {"text": avro(id="int", qty="string")},
+        },
+    },
 }
 
 
@@ -506,6 +527,49 @@ def test_a_topic_that_is_behind_says_so(console: Console, flights: ServedTopic, 
     expect(row.locator("[data-label=State]")).to_have_text("live")
     console.grid(flights.name)
     console.rows(4)
+
+
+def test_the_schemas_of_a_topic(console: Console, served: Served) -> None:
+    """The reader schema, each schema that messages have named with its changes, and in red what can't be read."""
+    page, name = console.page, served["trades"].name
+    for partition, schema_id, data in [
+        (0, 1, b"\x02\x02"),
+        (1, 1, b"\x02\x02"),
+        (0, 3, b"\x04\x02a"),
+        (0, 9, b""),
+    ]:
+        message = frame("confluent", AVRO, schema_id, data)
+        served.system.produce(name, message, partition=partition)
+    served["trades"].settle()
+    console.go(f"topic/{name}")
+    facts = page.locator("dl.schema div")
+    expect(facts).to_have_text(
+        [
+            "Message typeavro",
+            "Framingconfluent",
+            "Subjecttrades-value",
+            "Version–",
+            "Id2",
+            "Reader schemas so far1",
+        ]
+    )
+    page.locator("summary", has_text="Reader schema").click()
+    expect(page.get_by_role("region", name="reader schema")).to_contain_text('"name": "qty"')
+    known, unreadable, unknown = (page.locator(f"[data-schema='{number}']") for number in (1, 3, 9))
+    expect(known).to_contain_text("2 partitions")
+    expect(known.locator(".chip.ok")).to_have_text("readable")
+    expect(known.get_by_text("Changes since")).to_have_count(0)
+    expect(unreadable.locator(".chip.bad")).to_have_text("incompatible")
+    expect(unreadable).to_contain_text("/qty")
+    unreadable.get_by_text("Changes since schema 1").click()
+    changes = page.get_by_role("region", name="changes of schema 3")
+    expect(changes.locator("del")).to_have_text(['-       "type": "int"'])
+    expect(changes.locator("ins")).to_have_text(['+       "type": "string"'])
+    expect(unknown.locator(".chip.bad")).to_have_text("unknown")
+    expect(unknown).to_contain_text("the registry had no such schema")
+    expect(unknown.get_by_text("Text")).to_have_count(0)
+    expect(page.get_by_role("region", name="Kafka topics")).to_contain_text(f"{name}.schemas")
+    check_in_all_looks(page)
 
 
 def test_topics_and_connections(console: Console, flights: ServedTopic, served: Served) -> None:

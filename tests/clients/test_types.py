@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from sowline.cli.schema_typescript import typescript_of_schema
 from sowline.cli.typescript import NAMES_MAX, typescript_of
 from sowline.client.client import Client
+from sowline.codecs.codec import codec_of
+from sowline.codecs.schema import AVRO, PROTOBUF, Schema
 from tests.clients.typescript import PACKAGE, run, served_topic
 from tests.docs.pages import blocks_of
 from tests.docs.terminal import commands_of
@@ -46,19 +49,104 @@ SAMPLES: list[tuple[list[dict[str, Any]], list[dict[str, Any]]]] = [
 ]
 """Records, and others that their interface must refuse."""
 
+AVRO_ORDER = json.dumps(
+    {
+        "type": "record",
+        "name": "shop.Order",
+        "doc": "Ends */ here",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "status", "type": {"type": "enum", "name": "Status", "symbols": ["OPEN", "DONE"]}},
+            {"name": "price", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 9}]},
+            {"name": "legs", "type": {"type": "array", "items": ["null", "Order"]}},
+            {"name": "tags", "type": {"type": "map", "values": "double"}},
+            {"name": "empty", "type": {"type": "record", "name": "Record", "fields": []}},
+        ],
+    }
+)
+ORDER = {"id": 2**63 - 1, "status": "OPEN", "price": "5", "legs": [None], "tags": {"a": "NaN"}, "empty": {}}
+
+PROTOBUF_ORDER = """
+syntax = "proto3";
+message Order { int64 id = 1; repeated Order legs = 2; map<string, int32> n = 3; optional bool paid = 4; }
+"""
+ANY_ORDER: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "pair": {"prefixItems": [{"type": "string"}, {"enum": [1, None]}], "minItems": 1, "items": False},
+        "tree": {"$ref": "#/$defs/tree"},
+    },
+    "required": ["id"],
+    "oneOf": [{"required": ["pair"]}, {"required": ["tree"]}],
+    "$defs": {"tree": {"type": ["array", "string"], "items": {"$ref": "#/$defs/tree"}}},
+}
+
+SCHEMAS: list[tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]] = [
+    (
+        codec_of(Schema(AVRO, AVRO_ORDER)).described(),
+        [ORDER, {**ORDER, "price": None, "legs": [ORDER]}],
+        [
+            {**ORDER, "status": "GONE"},
+            {**ORDER, "price": 5},
+            {**ORDER, "legs": [{}]},
+            {**ORDER, "tags": {"a": "b"}},
+            {**ORDER, "empty": {"a": 1}},
+            {**ORDER, "more": 1},
+            {key: ORDER[key] for key in ORDER if key != "price"},
+        ],
+    ),
+    (
+        codec_of(Schema(PROTOBUF, PROTOBUF_ORDER)).described(),
+        [{"id": 1, "legs": [], "n": {}}, {"id": 1, "legs": [], "n": {"a": 1}, "paid": True}],
+        [{"id": 1, "legs": [], "n": {}, "paid": None}, {"id": 1, "legs": [{"id": 1}], "n": {}}],
+    ),
+    (
+        ANY_ORDER,
+        [
+            {"id": "a", "pair": ["b"], "more": 1},
+            {"id": "a", "pair": ["b", None], "tree": [["c"], "d"]},
+            {"id": "a", "tree": "e"},
+        ],
+        [{"id": "a"}, {"id": 1, "tree": "e"}, {"id": "a", "pair": ["b", 2]}, {"id": "a", "tree": [1]}],
+    ),
+]
+"""Schemas, records that they describe, and others that the interface must refuse."""
+
 
 def test_interfaces_fit_their_samples_and_nothing_else() -> None:
     """The compiler accepts each record of a sample, and refuses records that differ from all of them."""
-    lines = []
+    modules = []
     for number, (sample, others) in enumerate(SAMPLES):
         bodies = [json.dumps(record).encode() for record in sample]
-        lines.append(typescript_of("orders", f"T{number}", bodies))
-        lines += [f"({json.dumps(record)}) satisfies T{number};" for record in sample]
-        for record in others:
-            lines += ["// @ts-expect-error", f"({json.dumps(record)}) satisfies T{number};"]
-    program = PACKAGE / "build" / "types.ts"
-    program.write_text("\n".join(lines))
-    run(*COMPILE, str(program))
+        modules.append(typescript_of("orders", f"T{number}", bodies) + checks(f"T{number}", sample, others))
+    compile_all(*modules)
+
+
+def test_interfaces_fit_their_schemas() -> None:
+    """The compiler accepts records of a schema, and refuses others."""
+    compile_all(
+        *(
+            typescript_of_schema("orders", "Order", schema) + checks("Order", records, others)
+            for schema, records, others in SCHEMAS
+        )
+    )
+
+
+def checks(name: str, records: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:
+    """Return statements that the compiler accepts if a type has these records, and none of the others."""
+    lines = [f"({json.dumps(record)}) satisfies {name};" for record in records]
+    for record in others:
+        lines += ["// @ts-expect-error", f"({json.dumps(record)}) satisfies {name};"]
+    return "\n".join(lines)
+
+
+def compile_all(*modules: str) -> None:
+    """Compile modules."""
+    programs = [PACKAGE / "build" / f"types{number}.ts" for number in range(len(modules))]
+    for program, module in zip(programs, modules, strict=True):
+        program.write_text(module)
+    run(*COMPILE, *map(str, programs))
 
 
 @pytest.fixture

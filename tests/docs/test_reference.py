@@ -59,10 +59,11 @@ def test_every_setting_is_described(field: str) -> None:
     assert f"| `SOWLINE_{field.upper()}` | {default} | {about.description} |" in page("settings.md")
 
 
-@pytest.mark.parametrize("field", [*TopicDefinition.model_fields, *FanoutDefinition.model_fields])
-def test_every_field_of_a_topic_is_described(field: str) -> None:
-    """A field of topics.yaml is on the page."""
-    assert f"| `{field}` |" in page("topics.md")
+@pytest.mark.parametrize("model", [TopicDefinition, FanoutDefinition])
+def test_every_field_of_a_topic_is_described(model: type[BaseModel]) -> None:
+    """A field of topics.yaml is on the page, by the name that it has there."""
+    names = [about.alias or field for field, about in model.model_fields.items()]
+    assert [name for name in names if f"| `{name}` |" not in page("topics.md")] == []
 
 
 @pytest.mark.parametrize("model", [Pipeline, Source, LookupTable, TransformStep, Check])

@@ -24,6 +24,7 @@ from sowline.config.topics import TopicDefinition, Topics, parse_topics
 from sowline.kafka.admin import Cluster, ensure_topics
 from sowline.runtime.child_process import bound_to_parent
 from tests.described import check_answer
+from tests.integration.forked import Forked
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 120.0
@@ -60,18 +61,17 @@ class Service:
         given = own | settings
         self._environment = {f"SOWLINE_{name.upper()}": str(value) for name, value in given.items()}
         self._environment["PYTHONFAULTHANDLER"] = "1"  # SIGABRT logs where each thread is
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
 
     def start(self, before: Sequence[str] = ()) -> Self:
         """Start the process, maybe by another command that ends in it; `wait_ready` waits until it answers."""
+        environment = os.environ | self._environment
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                bound_to_parent([*before, sys.executable, "-m", self._module]),
-                cwd=ROOT,
-                env=os.environ | self._environment,
-                stdout=log,
-                stderr=log,
-            )
+            if before:
+                command = bound_to_parent([*before, sys.executable, "-m", self._module])
+                self._process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+            else:
+                self._process = Forked(self._module, environment, self._log)
         return self
 
     @property

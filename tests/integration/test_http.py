@@ -176,6 +176,8 @@ def test_topics(served: Served) -> None:
     assert topic == {
         "name": served.topic,
         "message_type": "json",
+        "reader_schema": None,
+        "framing": None,
         "sow": True,
         "documents": False,
         "key": ["/id"],

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -28,6 +28,7 @@ from sowline.model.key import partition_of
 from sowline.registry.client import Registry
 from tests.integration.services import (
     ROOT,
+    Service,
     System,
     headers_of,
     http_refusal,
@@ -48,6 +49,12 @@ def avro(*fields: dict[str, Any]) -> Schema:
 ORDER = avro(*FIELDS)
 WITH_STATE = avro(*FIELDS, STATE)
 RENAMED = avro(FIELDS[0], {"name": "quantity", "aliases": ["qty"], "type": "int"}, STATE)
+DESCRIBED = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "required": ["id", "qty"],
+}
+OBJECT = Schema("json-schema", json.dumps(DESCRIBED))
 PROTO = Schema(
     "protobuf", 'syntax = "proto3"; message Order { int64 id = 1; int32 qty = 2; optional string note = 3; }'
 )
@@ -61,10 +68,22 @@ class Relay:
         self._target = (parts.hostname or "", parts.port or 80)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = urlunsplit(parts._replace(netloc=f"127.0.0.1:{self._listener.getsockname()[1]}"))
-        self.is_away = False
+        self._is_away = False
+        self._open: set[socket.socket] = set()
         self.connections = 0
         self._thread = threading.Thread(target=self._accept)
         self._thread.start()
+
+    def leave(self) -> None:
+        """Be away: open connections end, and new ones at once."""
+        self._is_away = True
+        for one in list(self._open):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def come_back(self) -> None:
+        """Answer again."""
+        self._is_away = False
 
     def _accept(self) -> None:
         while True:
@@ -73,9 +92,10 @@ class Relay:
             except OSError:
                 return
             self.connections += 1
-            if self.is_away:
+            if self._is_away:
                 given.close()
                 continue
+            self._open.add(given)
             threading.Thread(target=self._pass_on, args=(given,), daemon=True).start()
 
     def _pass_on(self, given: socket.socket) -> None:
@@ -84,6 +104,7 @@ class Relay:
             back.start()
             _copy(given, target)
             back.join()
+        self._open.discard(given)
 
     def close(self) -> None:
         """End; connections that are open end with the registry."""
@@ -93,27 +114,20 @@ class Relay:
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    while data := _received(source):
-        target.sendall(data)
-    target.shutdown(socket.SHUT_WR)
-
-
-def _received(source: socket.socket) -> bytes:
-    try:
-        return source.recv(1 << 16)
-    except OSError:
-        return b""
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
 
 
 class Typed:
-    """A system with one typed topic, and one of JSON, whose materializer uses a registry."""
+    """A typed topic, and the services over it and its neighbors."""
 
-    def __init__(self, made: System, name: str, relay: Relay | None) -> None:
+    def __init__(self, made: System, name: str, materializer: Service, query: Service) -> None:
         self.system = made
         self.name = name
-        self.relay = relay
-        self.materializer = made.service("materializer", registry="" if relay is None else relay.url)
-        self.query = made.service("query_service")
+        self.materializer = materializer
+        self.query = query
 
     def start(self) -> None:
         """Start the services, and wait until they are ready."""
@@ -122,42 +136,54 @@ class Typed:
         for service in (self.materializer, self.query):
             service.wait_ready()
 
+    def stop(self) -> None:
+        """Stop the services."""
+        for service in (self.materializer, self.query):
+            service.stop()
+
     def define(self, reader: Schema) -> None:
         """Pin another reader schema, for the services to come."""
-        topics = yaml.safe_load(self.system.config.read_text())
-        topics["topics"][0]["reader_schema"] = {"text": reader.text}
-        self.system.config.write_text(yaml.safe_dump(topics))
+        content = yaml.safe_load(self.system.config.read_text())
+        [topic] = [one for one in content["topics"] if one["name"] == self.name]
+        topic["reader_schema"] = {"text": reader.text}
+        self.system.config.write_text(yaml.safe_dump(content))
 
     def send(
-        self, schema: Schema, schema_id: int, *, headers: tuple[tuple[str, bytes], ...] = (), **body: Any
+        self, schema: Schema, schema_id: int, *, headers: Sequence[tuple[str, bytes]] = (), **body: Any
     ) -> None:
         """Write a message of any producer to the log, in the partition of its key."""
         codec = codec_of(schema)
         value = frame("confluent", schema.type, schema_id, codec.write(orjson.dumps(body)))
-        key = str(body["id"])
+        self.send_bytes(value, str(body["id"]), headers)
+
+    def send_bytes(self, value: bytes, key: str, headers: Sequence[tuple[str, bytes]] = ()) -> None:
+        """Write bytes to the log, in the partition of a key."""
         self.system.produce(self.name, value, key.encode(), partition_of(key, PARTITIONS), headers)
 
     def records(self) -> list[Any]:
         """Return the bodies of all records, once everything is applied."""
         self.system.wait_settled(self.query.url, self.name)
+        return self.shown()
+
+    def shown(self) -> list[Any]:
+        """Return the bodies of the records that the query service has."""
         with Client(self.query.url) as client:
             found = [message.data for message in client.sow(self.name) if message.command == "sow"]
         return sorted(found, key=lambda body: body["id"])
 
     def dead(self) -> list[tuple[str, str]]:
-        """Return reasons and sentences of the dead letters."""
+        """Return reasons and sentences of the dead letters, once everything is applied."""
         self.system.wait_settled(self.query.url, self.name)
         letters = [headers_of(message) for message in self.system.read(f"{self.name}.dead")]
         return [(one["sow.reason"].decode(), one["sow.message"].decode()) for one in letters]
 
     def entries(self) -> list[str]:
-        """Return the keys of `<log>.schemas`."""
-        return [(message.key() or b"").decode() for message in self.system.read(f"{self.name}.schemas")]  # type: ignore[union-attr]
+        """Return the keys of `<log>.schemas`, in their order."""
+        return sorted(str(message.key(), "utf-8") for message in self.system.read(f"{self.name}.schemas"))  # type: ignore[arg-type]
 
     def lose(self) -> None:
         """Lose the local state and the changes: only the log is left."""
-        self.materializer.stop()
-        self.query.stop()
+        self.stop()
         shutil.rmtree(self.system.directory / "sow")
         self.system.cluster.delete_topics([f"{self.name}.changes"])
 
@@ -173,30 +199,78 @@ class Typed:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    def verify(self) -> None:
+        """Let the command compare the log, the changes and the local state: all are equal."""
+        verified = [json.loads(line) for line in self.operate("verify", "--json").splitlines()]
+        assert [one["equal"] for one in verified] == [True] * PARTITIONS
+
+
+class TypedTopics:
+    """Topics of each kind, by name, and what they share: services that run, and a registry that can be away."""
+
+    def __init__(self, made: System, names: Mapping[str, str], relay: Relay | None) -> None:
+        registry = "" if relay is None else relay.url
+        materializer = made.service("materializer", registry=registry)
+        query = made.service("query_service")
+        self._topics = {kind: Typed(made, name, materializer, query) for kind, name in names.items()}
+        self._relay = relay
+
+    def __getitem__(self, kind: str) -> Typed:
+        return self._topics[kind]
+
+    @property
+    def relay(self) -> Relay:
+        """The relay in front of the registry."""
+        assert self._relay is not None, "these topics need no registry"
+        return self._relay
+
 
 @contextmanager
-def typed(
-    kafka: str, directory: Path, reader: Schema = ORDER, relay: Relay | None = None, **given: Any
-) -> Iterator[Typed]:
-    """Lend a system with a typed topic; its services have not started."""
-    name = f"t{uuid.uuid4().hex[:12]}"
-    topic = {
-        "name": name,
-        "key": ["/id"],
-        "partitions": PARTITIONS,
-        "message_type": reader.type,
-        "reader_schema": {"text": reader.text},
-        **given,
+def typed_topics(
+    kafka: str, directory: Path, kinds: Mapping[str, Mapping[str, Any]], relay: Relay | None = None
+) -> Iterator[TypedTopics]:
+    """Lend a system with a topic of each kind; its services run."""
+    prefix = f"t{uuid.uuid4().hex[:12]}"
+    names = {kind: f"{prefix}-{kind}" for kind in kinds}
+    topics = [
+        {"name": names[kind], "key": ["/id"], "partitions": PARTITIONS, **given}
+        for kind, given in kinds.items()
+    ]
+    with system(kafka, directory, topics) as made:
+        lent = TypedTopics(made, names, relay)
+        lent[min(kinds)].start()
+        yield lent
+
+
+def pinned(reader: Schema, **given: Any) -> dict[str, Any]:
+    """Return what defines a topic with a reader schema."""
+    return {"message_type": reader.type, "reader_schema": {"text": reader.text}, **given}
+
+
+@pytest.fixture(scope="module")
+def topics(kafka: str, registry: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TypedTopics]:
+    """Topics that use a registry."""
+    kinds = {
+        "avro": pinned(ORDER),
+        "waits": pinned(ORDER),
+        "evolved": pinned(WITH_STATE),
+        "proto": pinned(PROTO),
+        "schema": pinned(OBJECT),
+        "bare": pinned(PROTO, framing="none"),
+        "plain": {},
     }
-    with system(kafka, directory, [topic, {"name": f"{name}-json", "key": ["/id"]}]) as made:
-        yield Typed(made, name, relay)
+    directory = tmp_path_factory.mktemp("typed")
+    with closing(Relay(registry)) as relay, typed_topics(kafka, directory, kinds, relay) as lent:
+        yield lent
 
 
-@pytest.fixture
-def relay(registry: str) -> Iterator[Relay]:
-    """A registry that can be away."""
-    with closing(Relay(registry)) as relay:
-        yield relay
+@pytest.fixture(scope="module")
+def changing(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
+    """A topic whose reader schema changes; its definition has all that messages name."""
+    schemas = {1: {"text": ORDER.text}, 3: {"text": RENAMED.text}}
+    kinds = {"changing": pinned(WITH_STATE, schemas=schemas)}
+    with typed_topics(kafka, tmp_path_factory.mktemp("changing"), kinds) as lent:
+        yield lent["changing"]
 
 
 @pytest.fixture
@@ -211,195 +285,153 @@ def ids_of(registry: str, subject: str, *schemas: Schema) -> list[int]:
         return [client.register(subject, schema) for schema in schemas]
 
 
-def test_a_registry_is_needed_once_for_each_schema(
-    kafka: str, registry: str, relay: Relay, subject: str, tmp_path: Path
-) -> None:
-    """Whatever is lost later, the log and `<log>.schemas` lead to the same state, with the registry away."""
-    old, new = ids_of(registry, subject, ORDER, WITH_STATE)
-    with typed(kafka, tmp_path, WITH_STATE, relay) as topic:
-        topic.start()
-        for number in range(20):
-            topic.send(ORDER, old, id=number, qty=number)
-            topic.send(WITH_STATE, new, id=number + 100, qty=number, state="done")
-        topic.send(
-            ORDER,
-            old,
-            headers=(("sow.command", b"delta_publish"), ("sow.fields", b"/id,/qty")),
-            id=100,
-            qty=7,
-        )
-        expected = [{"id": n, "qty": n, "state": "open"} for n in range(20)]
-        expected += [{"id": n + 100, "qty": n or 7, "state": "done"} for n in range(20)]
-        assert topic.records() == expected
-        ids = sorted(key for key in topic.entries() if key.startswith("id:"))
-        assert ids == sorted([f"id:{old}", f"id:{new}"] * PARTITIONS)
-        relay.is_away, asked = True, relay.connections
-        topic.lose()
-        topic.start()
-        assert topic.records() == expected
-        assert (relay.connections, topic.dead()) == (asked, [])
-        topic.materializer.stop()
-        verified = [json.loads(line) for line in topic.operate("verify", "--json").splitlines()]
-        assert [one["equal"] for one in verified] == [True] * PARTITIONS
-
-
-def test_messages_wait_for_a_registry_that_is_away(
-    kafka: str, registry: str, relay: Relay, subject: str, tmp_path: Path
-) -> None:
-    """Nothing becomes a dead letter; other topics go on, and the service says what it waits for."""
-    [order] = ids_of(registry, subject, ORDER)
-    with typed(kafka, tmp_path, ORDER, relay) as topic:
-        topic.start()
-        relay.is_away = True
-        topic.send(ORDER, order, id=1, qty=5)
-        waits = "waiting for the schema registry: expected a schema registry to answer"
-        url = f"{topic.materializer.url}/readyz"
-        wait_for(lambda: waits in http_refusal(url), "the service to say that it waits for the registry")
-        assert topic.materializer.metric("sowline_partitions_awaiting_schemas") == 1
-        topic.send(ORDER, order, id=1, qty=6)
-        topic.system.write(f"{topic.name}-json", {"id": 1})
-        topic.system.wait_settled(topic.query.url, f"{topic.name}-json")
-        relay.is_away = False
-        assert topic.records() == [{"id": 1, "qty": 6}]
-        assert topic.dead() == []
-        topic.materializer.wait_ready()
-
-
-def test_a_worker_that_is_killed_while_it_waits_loses_nothing(
-    kafka: str, registry: str, relay: Relay, subject: str, tmp_path: Path
-) -> None:
-    """What it held back is still on the log."""
-    [order] = ids_of(registry, subject, ORDER)
-    with typed(kafka, tmp_path, ORDER, relay) as topic:
-        topic.start()
-        relay.is_away = True
-        for number in range(10):
-            topic.send(ORDER, order, id=number, qty=5)
-        metric = "sowline_partitions_awaiting_schemas"
-        wait_for(lambda: topic.materializer.metric(metric) == PARTITIONS, "the partitions to wait")
-        topic.materializer.kill()
-        relay.is_away = False
-        topic.materializer.start()
-        topic.materializer.wait_ready()
-        assert topic.records() == [{"id": number, "qty": 5} for number in range(10)]
+def delta(*fields: str) -> list[tuple[str, bytes]]:
+    """Return the headers of a delta that names what it changes."""
+    return [("sow.command", b"delta_publish"), ("sow.fields", ",".join(fields).encode())]
 
 
 def test_what_the_registry_does_not_know_is_a_dead_letter(
-    kafka: str, registry: str, relay: Relay, subject: str, tmp_path: Path
+    topics: TypedTopics, registry: str, subject: str
 ) -> None:
     """With the id, and for an incompatible schema with its subject; what comes after it is applied."""
-    text = avro(FIELDS[0], {"name": "qty", "type": "string"})
+    topic, text = topics["avro"], avro(FIELDS[0], {"name": "qty", "type": "string"})
     [order] = ids_of(registry, subject, ORDER)
     [other] = ids_of(registry, f"other-{subject}", text)
     [proto] = ids_of(registry, f"proto-{subject}", PROTO)
-    with typed(kafka, tmp_path, ORDER, relay) as topic:
-        topic.start()
-        topic.send(ORDER, 999_999, id=1, qty=5)
-        topic.send(text, other, id=1, qty="5")
-        topic.send(PROTO, proto, id=1)
-        topic.send(ORDER, order, id=1, qty=5)
-        assert topic.records() == [{"id": 1, "qty": 5}]
-        unknown, incompatible, of_another_type = topic.dead()
-        assert unknown[0] == "unknown schema" and unknown[1].startswith("schema 999999: ")
-        assert incompatible[0] == "incompatible schema"
-        assert incompatible[1].startswith(f"schema {other} of other-{subject}: ")
-        assert of_another_type[0] == "incompatible schema"
+    topic.send(ORDER, 999_999, id=1, qty=5)
+    topic.send(text, other, id=1, qty="5")
+    topic.send(PROTO, proto, id=1)
+    topic.send(ORDER, order, id=1, qty=5)
+    assert topic.records() == [{"id": 1, "qty": 5}]
+    unknown, incompatible, of_another_type = topic.dead()
+    assert (unknown[0], unknown[1][:16]) == ("unknown schema", "schema 999999: e")
+    assert incompatible[0] == "incompatible schema"
+    assert incompatible[1].startswith(f"schema {other} of other-{subject}: ")
+    assert of_another_type[0] == "incompatible schema"
 
 
-def test_protobuf_and_json_schema_are_read_by_their_ids(
-    kafka: str, registry: str, relay: Relay, subject: str, tmp_path: Path
-) -> None:
-    """Unknown fields of a newer Protobuf schema are kept, and a message without its required fields is refused."""
+def test_protobuf_keeps_the_fields_of_newer_schemas(topics: TypedTopics, registry: str, subject: str) -> None:
+    """The reader schema does not name them, and a consumer that knows them gets them back."""
     newer = Schema("protobuf", PROTO.text.replace("3; }", "3; double price = 9; }"))
     old, new = ids_of(registry, subject, PROTO, newer)
-    with typed(kafka, tmp_path / "proto", PROTO, relay) as topic:
-        topic.start()
-        topic.send(PROTO, old, id=1, qty=5, note="n")
-        topic.send(newer, new, id=2, qty=5, price=1.5)
-        first, second = topic.records()
-        assert first == {"id": 1, "qty": 5, "note": "n"}
-        assert codec_of(newer).write(codec_of(newer).upgraded(orjson.dumps(second))) == codec_of(newer).write(
-            b'{"id":2,"qty":5,"price":1.5}'
-        )
-    schema = Schema("json-schema", json.dumps({"type": "object", "required": ["id", "qty"]}))
-    [order] = ids_of(registry, f"json-{subject}", schema)
-    with typed(kafka, tmp_path / "json", schema, relay) as topic:
-        topic.start()
-        topic.send(schema, order, id=1, qty=5)
-        value = frame("confluent", "json-schema", order, b'{"id":2}')
-        topic.system.produce(topic.name, value, b"2", partition_of("2", PARTITIONS))
-        assert topic.records() == [{"id": 1, "qty": 5}]
-        assert [reason for reason, _ in topic.dead()] == ["bad message"]
+    topic = topics["proto"]
+    topic.send(PROTO, old, id=1, qty=5, note="n")
+    topic.send(newer, new, id=2, qty=5, price=1.5)
+    first, second = topic.records()
+    assert first == {"id": 1, "qty": 5, "note": "n"}
+    assert orjson.loads(codec_of(newer).upgraded(orjson.dumps(second))) == {"id": 2, "qty": 5, "price": 1.5}
 
 
-def test_a_reader_schema_that_changes(kafka: str, tmp_path: Path) -> None:
+def test_json_is_checked_under_its_schema(topics: TypedTopics, registry: str, subject: str) -> None:
+    """A message without a required field is refused."""
+    [order] = ids_of(registry, subject, OBJECT)
+    topic = topics["schema"]
+    topic.send(OBJECT, order, id=1, qty=5)
+    topic.send_bytes(frame("confluent", "json-schema", order, b'{"id":2}'), "2")
+    assert topic.records() == [{"id": 1, "qty": 5}]
+    assert [reason for reason, _ in topic.dead()] == ["bad message"]
+
+
+def test_messages_without_a_frame_are_of_the_reader_schema(topics: TypedTopics) -> None:
+    """No registry and no ids: the definition has everything."""
+    topic = topics["bare"]
+    topic.send_bytes(codec_of(PROTO).write(b'{"id":1,"qty":5}'), "1")
+    assert topic.records() == [{"id": 1, "qty": 5}]
+    assert topic.entries() == [f"reader:{PROTO.digest}"] * PARTITIONS
+
+
+def test_messages_wait_for_a_registry_that_is_away(topics: TypedTopics, registry: str, subject: str) -> None:
+    """Nothing becomes a dead letter, other topics go on, and the service reports what it waits for.
+
+    A worker that is killed meanwhile loses nothing: what it held back is still on the log.
+    """
+    [order] = ids_of(registry, subject, ORDER)
+    topic, plain = topics["waits"], topics["plain"]
+    topics.relay.leave()
+    for number in range(10):
+        topic.send(ORDER, order, id=number, qty=5)
+    waits = "waiting for the schema registry: expected a schema registry to answer"
+    ready, metric = f"{topic.materializer.url}/readyz", "sowline_partitions_awaiting_schemas"
+    wait_for(lambda: waits in http_refusal(ready), "the service to report that it waits for the registry")
+    wait_for(lambda: topic.materializer.metric(metric) == PARTITIONS, "the partitions to wait")
+    topic.send(ORDER, order, id=1, qty=6)
+    plain.system.write(plain.name, {"id": 1})
+    assert plain.records() == [{"id": 1}]
+    topic.materializer.kill()
+    topic.materializer.start()
+    wait_for(
+        lambda: topic.materializer.answers and topic.materializer.metric(metric) == PARTITIONS,
+        "the partitions to wait again",
+    )
+    topics.relay.come_back()
+    assert topic.records() == [{"id": number, "qty": 6 if number == 1 else 5} for number in range(10)]
+    assert topic.dead() == []
+    topic.materializer.wait_ready()
+
+
+def test_a_registry_is_needed_once_for_each_schema(topics: TypedTopics, registry: str, subject: str) -> None:
+    """Whatever is lost later, the log and `<log>.schemas` lead to the same state, with the registry away."""
+    old, new = ids_of(registry, subject, ORDER, WITH_STATE)
+    topic = topics["evolved"]
+    for number in range(20):
+        topic.send(ORDER, old, id=number, qty=number)
+        topic.send(WITH_STATE, new, id=number + 100, qty=number, state="done")
+    topic.send(ORDER, old, headers=delta("/id", "/qty"), id=100, qty=7)
+    expected = [{"id": n, "qty": n, "state": "open"} for n in range(20)]
+    expected += [{"id": n + 100, "qty": n or 7, "state": "done"} for n in range(20)]
+    assert topic.records() == expected
+    ids = [key for key in topic.entries() if key.startswith("id:")]
+    assert ids == sorted([f"id:{old}", f"id:{new}"] * PARTITIONS)
+    topics.relay.leave()
+    asked = topics.relay.connections
+    topic.lose()
+    topic.start()
+    assert topic.records() == expected
+    assert (topics.relay.connections, topic.dead()) == (asked, [])
+    topic.verify()
+
+
+def test_a_reader_schema_that_can_not_read_the_records_is_refused(changing: Typed) -> None:
+    """The partitions stop with a sentence, and continue under the schema of before."""
+    changing.send(ORDER, 1, id=1, qty=5)
+    assert changing.records() == [{"id": 1, "qty": 5, "state": "open"}]
+    changing.materializer.stop()
+    changing.define(avro(FIELDS[0], {"name": "qty", "type": "string"}))
+    changing.materializer.start()
+    ready = f"{changing.materializer.url}/readyz"
+    wait_for(lambda: "/qty" in http_refusal(ready), "the partitions to stop")
+    changing.materializer.stop()
+    changing.define(WITH_STATE)
+    changing.materializer.start().wait_ready()
+
+
+def test_a_reader_schema_that_changes(changing: Typed) -> None:
     """Records are rewritten as they change, and all by a rebuild; a log that is applied again leads to the same."""
-    schemas = {1: {"text": ORDER.text}, 2: {"text": WITH_STATE.text}, 3: {"text": RENAMED.text}}
-    with typed(kafka, tmp_path, WITH_STATE, schemas=schemas) as topic:
-        topic.start()
-        for number in (1, 2):
-            topic.send(ORDER, 1, id=number, qty=5)
-        assert topic.records() == [{"id": n, "qty": 5, "state": "open"} for n in (1, 2)]
-        topic.materializer.stop()
-        topic.query.stop()
-        topic.define(RENAMED)
-        topic.start()
-        wait_for(
-            lambda: topic.materializer.log.count("topic limits changed") == PARTITIONS,
-            "the definition to be changed in each partition",
-        )
-        topic.send(ORDER, 1, id=3, qty=6)
-        topic.send(
-            RENAMED,
-            3,
-            headers=(("sow.command", b"delta_publish"), ("sow.fields", b"/id,/state")),
-            id=1,
-            quantity=0,
-            state="done",
-        )
-        mixed = [
-            {"id": 1, "quantity": 5, "state": "done"},
-            {"id": 2, "qty": 5, "state": "open"},
-            {"id": 3, "quantity": 6, "state": "open"},
-        ]
-        assert topic.records() == mixed
-        topic.lose()
-        topic.start()
-        assert topic.records() == mixed
-        topic.materializer.stop()
-        verified = [json.loads(line) for line in topic.operate("verify", "--json").splitlines()]
-        assert [one["equal"] for one in verified] == [True] * PARTITIONS
-        topic.operate("rebuild", "--yes")
-        topic.materializer.start().wait_ready()
-        mixed[1] = {"id": 2, "quantity": 5, "state": "open"}
-        assert topic.records() == mixed
-        topic.materializer.stop()
-        verified = [json.loads(line) for line in topic.operate("verify", "--json").splitlines()]
-        assert [one["equal"] for one in verified] == [True] * PARTITIONS
-
-
-def test_a_reader_schema_that_can_not_read_the_records_is_refused(kafka: str, tmp_path: Path) -> None:
-    """The partitions stop with a sentence, and the old schema makes them go on."""
-    with typed(kafka, tmp_path, ORDER, schemas={1: {"text": ORDER.text}}) as topic:
-        topic.start()
-        topic.send(ORDER, 1, id=1, qty=5)
-        assert topic.records() == [{"id": 1, "qty": 5}]
-        topic.materializer.stop()
-        topic.define(avro(FIELDS[0], {"name": "qty", "type": "string"}))
-        topic.materializer.start()
-        wait_for(lambda: topic.materializer.answers, "the service to answer")
-        url = f"{topic.materializer.url}/readyz"
-        wait_for(lambda: "/qty" in http_refusal(url), "the partitions to stop")
-        topic.materializer.stop()
-        topic.define(ORDER)
-        topic.materializer.start().wait_ready()
-
-
-def test_messages_without_a_frame_are_of_the_reader_schema(kafka: str, tmp_path: Path) -> None:
-    """No registry and no ids: the definition says everything."""
-    with typed(kafka, tmp_path, PROTO, framing="none") as topic:
-        topic.start()
-        value = codec_of(PROTO).write(b'{"id":1,"qty":5}')
-        topic.system.produce(topic.name, value, b"1", partition_of("1", PARTITIONS))
-        assert topic.records() == [{"id": 1, "qty": 5}]
-        assert sorted(topic.entries()) == [f"reader:{PROTO.digest}"] * PARTITIONS
+    for number in (1, 2):
+        changing.send(ORDER, 1, id=number, qty=5)
+    assert changing.records() == [{"id": n, "qty": 5, "state": "open"} for n in (1, 2)]
+    changing.stop()
+    changing.define(RENAMED)
+    changing.start()
+    wait_for(
+        lambda: changing.materializer.log.count("topic limits changed") == PARTITIONS,
+        "the definition to be changed in each partition",
+    )
+    changing.send(ORDER, 1, id=3, qty=6)
+    changing.send(RENAMED, 3, headers=delta("/id", "/state"), id=1, quantity=0, state="done")
+    mixed = [
+        {"id": 1, "quantity": 5, "state": "done"},
+        {"id": 2, "qty": 5, "state": "open"},
+        {"id": 3, "quantity": 6, "state": "open"},
+    ]
+    assert changing.records() == mixed
+    changing.lose()
+    changing.start()
+    assert changing.records() == mixed
+    changing.verify()
+    changing.materializer.stop()
+    changing.operate("rebuild")
+    changing.materializer.start().wait_ready()
+    mixed[1] = {"id": 2, "quantity": 5, "state": "open"}
+    wait_for(lambda: changing.shown() == mixed, "all records under the new schema")
+    changing.verify()

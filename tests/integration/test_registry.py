@@ -84,7 +84,7 @@ def test_references(client: Registry, name: str) -> None:
     assert client.id_of(subject, schema) is None
     number = client.register(subject, schema)
     assert client.register(subject, schema) == client.id_of(subject, schema) == number
-    assert client.resolve(number) == client.latest(subject) == Resolved(schema, subject, 1)
+    assert client.resolve(number) == client.latest(subject) == Resolved(schema, subject, 1, number)
     assert client.version(subject, 1).schema == schema
     assert client.versions(subject) == (1,)
 
@@ -119,9 +119,9 @@ def test_refused(client: Registry) -> None:
 
 def test_wrong_address(registry: str) -> None:
     """A server that is there but has no such API gives no answer about an id."""
-    with closing(Registry(registry.replace("ccompat", "nothing"))) as client:
-        with pytest.raises(RegistryAway, match="404"):
-            client.resolve(1)
+    wrong = Registry(registry.replace("ccompat", "nothing"))
+    with closing(wrong), pytest.raises(RegistryAway, match="404"):
+        wrong.resolve(1)
 
 
 def test_killed() -> None:

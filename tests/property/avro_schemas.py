@@ -1,5 +1,6 @@
-"""Random Avro schemas, JSON of their records, and later versions of them."""
+"""Avro schemas: made by hand, or at random with JSON of their records and later versions."""
 
+import json
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import datetime
@@ -7,6 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
+
+from sowline.codecs.schema import AVRO, Schema
 
 Json = dict[str, Any]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -17,6 +20,27 @@ LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 NON_FINITE = st.sampled_from(["NaN", "Infinity", "-Infinity"])
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def record(*fields: Any, name: str = "Order", **more: Any) -> Json:
+    """Return the schema of a record. A field is its name and type, or an object."""
+    made = [field if isinstance(field, dict) else {"name": field[0], "type": field[1]} for field in fields]
+    return {"type": "record", "name": name, "fields": made, **more}
+
+
+def schema_of(raw: Any, *references: tuple[str, str]) -> Schema:
+    """Return a schema of Avro."""
+    return Schema(AVRO, json.dumps(raw), references)
+
+
+def logical(kind: str, name: str, **more: Any) -> Json:
+    """Return a logical type."""
+    return {"type": kind, "logicalType": name, **more}
+
+
+def fixed(size: int, name: str = "", **more: Any) -> Json:
+    """Return a fixed type."""
+    return {"type": "fixed", "name": "Sized", "size": size, **({"logicalType": name} if name else {}), **more}
 
 
 def _base64(data: bytes) -> str:
@@ -221,7 +245,8 @@ _WIDER = {"int": ["long", "float", "double"], "long": ["float", "double"], "floa
 @st.composite
 def later_versions(draw: Draw, schema: Json) -> Json:
     """Later versions of a schema. Most can read its records, by any of Avro's rules; some can't."""
-    return _later(draw, schema)
+    later: Json = _later(draw, schema)
+    return later
 
 
 def _later(draw: Draw, schema: Any) -> Any:

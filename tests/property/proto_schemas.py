@@ -155,6 +155,35 @@ def _sorted(members: Record) -> Record:
     return dict(sorted(members.items()))
 
 
+@st.composite
+def changed_files(draw: st.DrawFn, earlier: ProtoFile) -> ProtoFile:
+    """Return schemas with some fields of another one removed, and one or two of another type, label, or name."""
+    messages = {
+        name: tuple(field for field in fields if draw(st.integers(0, 4)))
+        for name, fields in earlier.messages.items()
+    }
+    for name in draw(st.lists(st.sampled_from(sorted(messages)), max_size=2)):
+        if messages[name]:
+            place = draw(st.integers(0, len(messages[name]) - 1))
+            fields = list(messages[name])
+            fields[place] = draw(_changed_field(earlier.syntax, fields[place]))
+            messages[name] = tuple(fields)
+    return replace(earlier, messages=messages, symbols=draw(st.integers(1, len(SYMBOLS))))
+
+
+def _changed_field(syntax: str, field: ProtoField) -> st.SearchStrategy[ProtoField]:
+    changes = [replace(field, type=kind) for kind in [*SCALARS, "E", *KNOWN]]
+    changes += [replace(field, name="renamed"), replace(field, number=2001)]
+    if field.label != "map":
+        labels = {"proto2": ["optional", "required"], "proto3": ["", "optional"], "2023": [""]}[syntax]
+        # What widens is seldom drawn from all types.
+        changes += [replace(field, label=label) for label in [*labels, "repeated", "one_a", "one_b"]] * 3
+        changes += [
+            replace(field, type=kind) for kind in ["int64", "sint64", "uint64", "fixed64", "sfixed64"]
+        ] * 2
+    return st.sampled_from(changes)
+
+
 def _floats(width: int) -> st.SearchStrategy[Any]:
     finite = st.floats(allow_nan=False, allow_infinity=False, width=64 if width == 64 else 32)
     shortest = finite if width == 64 else finite.map(lambda number: float(str(np.float32(number))))

@@ -18,6 +18,7 @@ from sowline.config.credentials import Credentials
 from sowline.config.shard import Shard
 from sowline.config.topics import Topics
 from sowline.serving.access.login_session import LoginSession
+from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import QueryLimits
 from sowline.serving.sessions.session import Session
@@ -95,7 +96,7 @@ class PlayedAnnouncements:
 def announced(node: QueryService) -> bytes:
     """Return what a node answers to a GET of its topics."""
     api = HttpApi(cast(Any, None), node.context, cast(Any, None))
-    described = [api._describe(topic) for topic in node.state.topics.values()]
+    described = [api._describe(topic, EVERYTHING) for topic in node.state.topics.values()]
     return orjson.dumps({"shard": str(node.held_shard), "topics": described})
 
 

@@ -23,7 +23,7 @@ _ZEROS: Final[dict[str, Any]] = {
 
 
 class Defaults:
-    """The defaults and zero values of a reader schema. Nobody may change what they return."""
+    """The defaults and zero values of a reader schema. Do not change what they return."""
 
     def __init__(self) -> None:
         self._known: dict[AvroField, Any] = {}

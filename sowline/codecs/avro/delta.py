@@ -126,16 +126,15 @@ def kept(document: dict[str, Any], tree: Tree) -> dict[str, Any]:
 def paths_of(root: AvroType, body: dict[str, Any]) -> tuple[str, ...]:
     """Return the paths of what a body changes: of the fields in objects that are records, else of whole fields.
 
-    An object without fields changes nothing, unless its record has none.
+    An object without fields changes nothing, unless it can be a map, or a record that has none.
     """
     paths: list[str] = []
     rest: list[tuple[tuple[str, ...], list[AvroType], Any]] = [((), [root], body)]
     while rest:
         steps, types, value = rest.pop()
-        records = [record for part in types for record in _records_of(part)]
-        if isinstance(value, dict) and any(record.fields for record in records):
+        if _is_descended(types, value):
             below = [
-                ((*steps, name), [inner for record in records for inner in _inner(record, name)], item)
+                ((*steps, name), [inner for part in types for inner in _inner(part, name)], item)
                 for name, item in value.items()
             ]
             rest.extend(reversed(below))
@@ -144,5 +143,13 @@ def paths_of(root: AvroType, body: dict[str, Any]) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def _records_of(part: AvroType) -> list[AvroType]:
-    return [branch.itself for branch in part.branches or (part,) if branch.itself.kind == "record"]
+def _is_descended(types: list[AvroType], value: Any) -> bool:
+    """Whether a delta names what is inside a value, and not the value."""
+    if not isinstance(value, dict):
+        return False
+    branches = [branch.itself for part in types for branch in part.branches or (part,)]
+    if not value:
+        return not any(
+            branch.kind == "map" or (branch.kind == "record" and not branch.fields) for branch in branches
+        )
+    return any(branch.kind == "record" and branch.fields for branch in branches)

@@ -4,12 +4,14 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from sowline.codecs.avro.leaves import Convert, parser
+from sowline.codecs.avro.leaves import parser
+from sowline.codecs.avro.misfit import Misfit, excerpt
 from sowline.codecs.avro.types import AvroType
 
 _FLOAT: Final = struct.Struct("<f").pack
 _DOUBLE: Final = struct.Struct("<d").pack
 _Branch = Callable[[AvroType, Any], int]
+_Encode = Callable[[Any], bytes]
 
 
 class Encoder:
@@ -18,62 +20,97 @@ class Encoder:
     def __init__(self, root: AvroType, branch: _Branch) -> None:
         self._root = root
         self._branch = branch
-        self._parsers: dict[AvroType, Convert] = {}
+        # The key None is for bytes that are ready.
+        self._leaves: dict[AvroType | None, _Encode] = {None: bytes}
 
     def bytes_of(self, document: dict[str, Any]) -> bytes:
-        """Return the bytes of canonical JSON."""
+        """Return the bytes of canonical JSON; raise Misfit if a union's branch is not that of its value."""
         out = bytearray()
         # A stack of what remains: a type and its value, or bytes that are ready.
         rest: list[tuple[AvroType | None, Any]] = [(self._root, document)]
         while rest:
             part, value = rest.pop()
-            if part is None:
-                out += value
-                continue
-            part = part.itself
-            match part.kind:
-                case "record":
-                    rest.extend((field.type, value[field.name]) for field in reversed(part.fields))
-                case "array":
-                    rest.append((None, b"\0"))
-                    rest.extend((part.of, item) for item in reversed(value))
-                    out += varint(len(value)) if value else b""
-                case "map":
-                    rest.append((None, b"\0"))
-                    for key, item in reversed(value.items()):
-                        rest += ((part.of, item), (None, _sized(key.encode())))
-                    out += varint(len(value)) if value else b""
-                case "union":
-                    number = self._branch(part, value)
-                    out += varint(number)
-                    rest.append((part.branches[number], value))
-                case _:
-                    out += self._leaf(part, value)
+            encode = self._leaves.get(part)
+            if encode is not None:
+                out += encode(value)
+            else:
+                assert part is not None
+                out += self._begun(part.itself, value, rest)
         return bytes(out)
 
-    def _leaf(self, leaf: AvroType, value: Any) -> bytes:
-        parse = self._parsers.get(leaf)
-        if parse is None:
-            parse = self._parsers[leaf] = parser(leaf)
-        base = parse(value)
-        match leaf.kind:
-            case "null":
-                return b""
-            case "boolean":
-                return b"\1" if base else b"\0"
-            case "int" | "long":
-                return varint(base)
-            case "float":
-                return _FLOAT(base)
-            case "double":
-                return _DOUBLE(base)
-            case "string":
-                return _sized(base.encode())
-            case "bytes":
-                return _sized(base)
-            case "enum":
-                return varint(leaf.symbols.index(base))
-        return bytes(base)
+    def _begun(self, part: AvroType, value: Any, rest: list[tuple[AvroType | None, Any]]) -> bytes:
+        """Return the first bytes of a value, and add what follows them to the rest."""
+        match part.kind:
+            case "record":
+                rest.extend(_fields(part, value))
+            case "array" | "map":
+                return _begun_block(part, value, rest)
+            case "union":
+                number = self._branch(part, value)
+                rest.append((part.branches[number], value))
+                return varint(number)
+            case _:
+                self._leaves[part] = _leaf_encoder(part)
+                rest.append((part, value))
+        return b""
+
+
+# A value may fit two branches of a union as far as they are compared, and only one of them further down. So the
+# encoder checks kinds and names again.
+
+
+def _fields(record: AvroType, value: Any) -> list[tuple[AvroType | None, Any]]:
+    """Return the types and values of a record's fields, last one first."""
+    _check_kind(value, dict)
+    try:
+        fields: list[tuple[AvroType | None, Any]] = [
+            (field.type, value[field.name]) for field in reversed(record.fields)
+        ]
+    except KeyError:
+        fields = []
+    if len(fields) != len(value) or len(fields) != len(record.fields):
+        raise Misfit(f"the fields of {record}", excerpt(value))
+    return fields
+
+
+def _begun_block(part: AvroType, value: Any, rest: list[tuple[AvroType | None, Any]]) -> bytes:
+    _check_kind(value, list if part.kind == "array" else dict)
+    rest.append((None, b"\0"))
+    if part.kind == "array":
+        rest.extend((part.of, item) for item in reversed(value))
+    else:
+        for key, item in reversed(value.items()):
+            rest += ((part.of, item), (None, _sized(key.encode())))
+    return varint(len(value)) if value else b""
+
+
+def _check_kind(value: Any, kind: type) -> None:
+    if type(value) is not kind:
+        raise Misfit("an array" if kind is list else "an object", excerpt(value))
+
+
+def _leaf_encoder(leaf: AvroType) -> _Encode:
+    """Return the function from canonical JSON of a type without parts to bytes."""
+    parse = parser(leaf)
+    match leaf.kind:
+        case "null":
+            return lambda value: parse(value) or b""
+        case "boolean":
+            return lambda value: b"\1" if parse(value) else b"\0"
+        case "float":
+            return lambda value: _FLOAT(parse(value))
+        case "double":
+            return lambda value: _DOUBLE(parse(value))
+        case "string":
+            return lambda value: _sized(parse(value).encode())
+        case "bytes":
+            return lambda value: _sized(parse(value))
+        case "fixed":
+            return parse
+        case "enum":
+            numbers = {symbol: varint(number) for number, symbol in enumerate(leaf.symbols)}
+            return lambda value: numbers[parse(value)]
+    return lambda value: varint(parse(value))
 
 
 def varint(number: int) -> bytes:

@@ -27,12 +27,9 @@ class _Leaf:
     """Reads and writes JSON of one type without parts."""
 
     def __init__(self, leaf: AvroType, is_earlier: bool) -> None:
-        self._parse = _lenient_parser(leaf) if is_earlier else parser(leaf)
-        self._format = formatter(leaf)
-
-    def canonical(self, value: Any) -> Any:
-        base = self._parse(value)
-        return base if self._format is None else self._format(base)
+        parse = _lenient_parser(leaf) if is_earlier else parser(leaf)
+        to_json = formatter(leaf)
+        self.canonical: Parse = parse if to_json is None else lambda value: to_json(parse(value))
 
     def fit(self, value: Any) -> int:
         try:
@@ -118,8 +115,8 @@ class Normalizer:
         only = converts[1 - union.null_index] if union.is_optional else None
 
         def convert(value: Any, later: Later) -> Any:
-            if only is not None and value is not None:
-                return only(value, later)
+            if only is not None:
+                return None if value is None else only(value, later)
             chosen = converts[self.branch(union, value)]
             return value if chosen is None else chosen(value, later)
 

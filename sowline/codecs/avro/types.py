@@ -137,6 +137,8 @@ def _load(text: str, what: str, parsed_names: dict[str, Any], named: dict[str, A
         return _Builder(named).type_of(parse_schema(raw, parsed_names, _ignore_default_error=True))
     except Misfit as misfit:
         raise misfit.error("bad schema") from None
+    except (MemoryError, RecursionError):
+        raise
     # fastavro reports an invalid schema by whatever exception its first wrong step raises.
     except Exception as error:
         raise SowlineError(

@@ -18,7 +18,7 @@ from sowline.codecs.avro.types import AvroType, AvroTypes
 from sowline.model.nesting import NESTING_MAX
 
 FREE_STEPS: Final = 10_000
-BYTE_STEPS: Final = 100
+BYTE_STEPS: Final = 10
 """A message may have so many values, and so many more for each of its bytes: values like null take no bytes."""
 
 _VARINT_BYTES: Final = 10
@@ -43,6 +43,8 @@ class WireReader:
         stream = BytesIO(data)
         try:
             value: dict[str, Any] = schemaless_reader(stream, self._schema, None)  # type: ignore[assignment]
+        except MemoryError:
+            raise
         # fastavro reports bytes that are no record by whatever exception its first wrong step raises.
         except Exception as error:
             raise Misfit(
@@ -199,6 +201,7 @@ class _Block:
     def __init__(self, part: AvroType, depth: int) -> None:
         self.item = part.of
         self.has_keys = part.kind == "map"
+        self.has_free_items = part.kind == "array" and not _SIZES.get(part.of.kind, 1)
         self.depth = depth
         self.remaining = 0
 
@@ -216,20 +219,23 @@ class _Check:
         self._data = data
         self._at = 0
         self._rest: list[tuple[AvroType, int] | _Block] = []
+        self._steps = FREE_STEPS + BYTE_STEPS * len(data)
 
     def run(self, root: AvroType) -> None:
         rest = self._rest
         rest.append((root, 1))
-        steps = FREE_STEPS + BYTE_STEPS * len(self._data)
         while rest:
-            steps -= 1
-            if not steps:
-                raise Misfit(f"at most {BYTE_STEPS} values for each byte", "more")
+            self._spend(1)
             part = rest.pop()
             if isinstance(part, _Block):
                 self._next_item(part)
             else:
                 self._value(*part)
+
+    def _spend(self, values: int) -> None:
+        self._steps -= values
+        if self._steps < 0:
+            raise Misfit(f"at most {BYTE_STEPS} values for each byte", "more")
 
     def _value(self, part: AvroType, depth: int) -> None:
         part = part.itself
@@ -260,6 +266,9 @@ class _Check:
             block.remaining = self._count()
             if not block.remaining:
                 return
+            if block.has_free_items:
+                self._spend(block.remaining)
+                block.remaining = 1
         block.remaining -= 1
         self._rest.append(block)
         if block.has_keys:

@@ -7,11 +7,10 @@ from typing import Any, Final
 import orjson
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
-from google.protobuf.message_factory import GetMessageClass
 
 from sowline.codecs.codec import MessageType
 from sowline.codecs.protobuf.compatibility import check_same_form, check_same_wire
-from sowline.codecs.protobuf.compiled import compile_schema
+from sowline.codecs.protobuf.compiled import compile_schema, message_class
 from sowline.codecs.protobuf.delta_paths import field_tree
 from sowline.codecs.protobuf.description import describe
 from sowline.codecs.protobuf.fields import (
@@ -21,13 +20,13 @@ from sowline.codecs.protobuf.fields import (
     serialized,
     well_known_name,
 )
-from sowline.codecs.protobuf.reading import MessageReaders, Tree
-from sowline.codecs.protobuf.writing import MessageWriter, MessageWriters
+from sowline.codecs.protobuf.reading import ProtobufReaders, Tree
+from sowline.codecs.protobuf.writing import ProtobufWriter, ProtobufWriters
 from sowline.codecs.schema import Payload, Schema
 from sowline.errors import SowlineError
 
 WRITERS_MAX: Final = 1000
-"""The number of writer schemas that a codec has checked and keeps in mind."""
+"""The number of writer schemas whose check by a codec is kept."""
 
 PATHS_MAX: Final = 1000
 """The number of sets of paths that a codec keeps parsed."""
@@ -46,12 +45,12 @@ class ProtobufCodec:
         name = self._message.full_name
         if well_known_name(self._message) or self._message.GetOptions().map_entry:
             raise SowlineError("bad schema", f"expected a message with fields as the record, got {name}")
-        self._class: Any = GetMessageClass(self._message)
+        self._class: Any = message_class(self._message)
         self._parse: Callable[[bytes], Any] = self._class.FromString
         self._has_required = has_required(self._message)
-        self._reader = MessageReaders().reader_of(self._message)
-        self._writer = MessageWriters(is_lenient=False).writer_of(self._message)
-        self._lenient_writer = MessageWriters(is_lenient=True).writer_of(self._message)
+        self._reader = ProtobufReaders().reader_of(self._message)
+        self._writer = ProtobufWriters(is_lenient=False).writer_of(self._message)
+        self._lenient_writer = ProtobufWriters(is_lenient=True).writer_of(self._message)
         self._refusal = lru_cache(WRITERS_MAX)(partial(_refusal, self._message))
         self._tree = lru_cache(PATHS_MAX)(partial(_tree, self._message))
 
@@ -69,8 +68,9 @@ class ProtobufCodec:
     def read(self, payload: Payload, writer: Schema) -> bytes:
         """Return the canonical JSON of a whole record."""
         message = self._parsed(payload, writer)
-        if self._has_required:
-            self._check_required(message, "bad message")
+        missing = self._missing(message)
+        if missing:
+            raise SowlineError("bad message", missing)
         return _dumped(self._reader.object_of(message))
 
     def read_delta(self, payload: Payload, writer: Schema, fields: Sequence[str] | None) -> bytes:
@@ -87,7 +87,9 @@ class ProtobufCodec:
     def write(self, body: bytes) -> bytes:
         """Return the bytes of a record."""
         message = self._built(self._writer, _loaded(body))
-        self._check_required(message, "bad message")
+        missing = self._missing(message)
+        if missing:
+            raise SowlineError("bad message", missing)
         return self._serialized(message)
 
     def write_delta(self, body: bytes) -> tuple[bytes, tuple[str, ...]]:
@@ -131,14 +133,14 @@ class ProtobufCodec:
                 "bad message", f"expected the bytes of a {self._message.full_name}, got others: {error}"
             ) from error
 
-    def _check_required(self, message: Any, reason: str) -> None:
-        if not is_initialized(message):
-            missing = ", ".join("/" + path.replace(".", "/") for path in missing_fields(message)[:3])
-            raise SowlineError(
-                reason, f"expected the required fields of {self._message.full_name}, got none in {missing}"
-            )
+    def _missing(self, message: Any) -> str:
+        """Return what is wrong with a message that lacks required fields; empty if it lacks none."""
+        if not self._has_required or is_initialized(message):
+            return ""
+        missing = ", ".join("/" + path.replace(".", "/") for path in missing_fields(message)[:3])
+        return f"expected the required fields of {self._message.full_name}, got none in {missing}"
 
-    def _built(self, writer: MessageWriter, members: dict[str, Any]) -> Any:
+    def _built(self, writer: ProtobufWriter, members: dict[str, Any]) -> Any:
         message = self._class()
         writer.fill_from(message, members)
         return message
@@ -149,9 +151,11 @@ class ProtobufCodec:
         self._parsed_bytes(data)
         return data
 
-    def _canonical(self, writer: MessageWriter, body: bytes) -> bytes:
+    def _canonical(self, writer: ProtobufWriter, body: bytes) -> bytes:
         message = self._parsed_bytes(self._serialized(self._built(writer, _loaded(body))))
-        self._check_required(message, "incomplete record")
+        missing = self._missing(message)
+        if missing:
+            raise SowlineError("incomplete record", missing)
         return _dumped(self._reader.object_of(message))
 
 

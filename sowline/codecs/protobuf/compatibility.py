@@ -13,6 +13,9 @@ from sowline.codecs.protobuf.fields import enum_of, is_map, message_of, oneof_of
 from sowline.codecs.protobuf.scalars import INTEGER_RANGES
 from sowline.errors import SowlineError
 
+PATH_CHARS_MAX: Final = 500
+"""What is kept of the path to a field, from its end."""
+
 _INTEGER: Final = "an integer"
 _WIRE_FORMS: Final = {
     FieldDescriptor.TYPE_INT32: _INTEGER,
@@ -85,7 +88,8 @@ def _pairs(old: Descriptor, new: Descriptor) -> Iterable[tuple[Descriptor, Descr
             pair = (below.full_name, below_match.full_name)
             if pair not in seen:
                 seen.add(pair)
-                pending.append((below, below_match, f"{path}/{field.name}"))
+                # The paths of a long chain of types would be as long as the chain.
+                pending.append((below, below_match, f"{path}/{field.name}"[-PATH_CHARS_MAX:]))
 
 
 def _check_fields(old: Descriptor, new: Descriptor, path: str, difference: _Difference) -> None:

@@ -15,8 +15,9 @@ from typing import Any, Final
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
+from sowline.codecs.protobuf.fields import messages_below
 from sowline.codecs.schema import Schema
 from sowline.errors import SowlineError
 
@@ -25,8 +26,12 @@ SCHEMAS_MAX: Final = 1000
 
 PROTOC_SECONDS_MAX: Final = 60
 
+NAME_CHARS_MAX: Final = 200
+"""The length of an import name: every file system takes it."""
+
 _MAIN: Final = "sowline-schema.proto"
 _BUNDLED: Final = "google/protobuf/"
+_NAME = re.compile(r"[\w.+@-]+(/[\w.+@-]+)*", re.ASCII)
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+=*\s*")
 
 # The subprocess needs it. If it is missing, this raises the error that names the extra to install.
@@ -66,7 +71,7 @@ class ProtobufSchema:
         for index in indexes:
             if not 0 <= index < len(messages):
                 raise SowlineError(
-                    "bad message", f"expected message indexes of the writer schema, got {list(indexes)}"
+                    "bad message", f"expected message indexes of the writer schema, got {list(indexes[:10])}"
                 )
             names.append(messages[index].name)
             messages = messages[index].nested_type
@@ -79,13 +84,28 @@ class ProtobufSchema:
 def compile_schema(schema: Schema) -> ProtobufSchema:
     """Return the compiled schema; raise `bad schema` if it is not valid.
 
-    Raise `subprocess.TimeoutExpired` if the compiler does not end, and `subprocess.CalledProcessError` if a signal
-    ends it. Neither says anything about the schema.
+    Raise `subprocess.TimeoutExpired` if the compiler does not end, `subprocess.CalledProcessError` or `OSError` if it
+    can't run. None of them says anything about the schema.
     """
     compiled = _compiled(schema.text, schema.references)
     if isinstance(compiled, str):
         raise SowlineError("bad schema", compiled)
     return compiled
+
+
+def message_class(message: Descriptor) -> Any:
+    """Return the class of a message type, after making those of all types below it."""
+    # The library's own function is recursive: a long chain of types would need more stack than there is.
+    first, *_ = [_class_of(one) for one in messages_below(message)]
+    return first
+
+
+def _class_of(message: Descriptor) -> Any:
+    known = getattr(message, "_concrete_class", None)
+    if known is not None:
+        return known
+    meta: Any = type(FileDescriptorProto)
+    return meta(message.name, (Message,), {"DESCRIPTOR": message, "__module__": None})
 
 
 @lru_cache(SCHEMAS_MAX)
@@ -124,16 +144,18 @@ def _files(text: str, references: tuple[tuple[str, str], ...]) -> Iterable[FileD
 
 def _save(sources: Path, name: str, content: str) -> None:
     # A name must not lead out of the directory.
-    if not re.fullmatch(r"[\w.+@ -]+(/[\w.+@ -]+)*", name) or ".." in PurePosixPath(name).parts:
+    if not _NAME.fullmatch(name) or len(name) > NAME_CHARS_MAX or ".." in PurePosixPath(name).parts:
         raise SowlineError(
-            "bad schema", f"expected a relative import name like common/money.proto, got {name!r}"
+            "bad schema", f"expected a relative import name like common/money.proto, got {name[:60]!r}"
         )
     file = sources / name
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content, "utf-8")
-    except (OSError, UnicodeEncodeError) as error:
-        raise SowlineError("bad schema", f"expected an import that a file can hold, got {name!r}") from error
+    except (FileExistsError, NotADirectoryError, IsADirectoryError, UnicodeEncodeError) as error:
+        raise SowlineError(
+            "bad schema", f"expected text that is no directory of another import, got {name!r}"
+        ) from error
 
 
 def _deserialized(name: str, content: str) -> FileDescriptorProto:
@@ -151,13 +173,15 @@ def _run_protoc(options: list[str], sources: Path) -> None:
     # Python must never import a module from the directory of the sources: -P, and another current directory.
     command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *options, _MAIN]
     done = subprocess.run(command, capture_output=True, timeout=PROTOC_SECONDS_MAX, check=False)
-    if done.returncode < 0:
+    if not done.returncode:
+        return
+    # The name of the directory is different each time. The message must not be.
+    lines = done.stderr.decode(errors="replace").replace(f"{sources}/", "").strip().splitlines()
+    errors = [line for line in lines if ": warning: " not in line]
+    if not any(line.startswith(f"{_MAIN}:") for line in errors):
+        # No error of the schema: a full disk, a signal, or Python could not start the compiler.
         done.check_returncode()
-    if done.returncode:
-        # The name of the directory is different each time. The message must not be.
-        lines = done.stderr.decode(errors="replace").replace(f"{sources}/", "").strip().splitlines()
-        errors = [line for line in lines if ": warning: " not in line]
-        raise SowlineError("bad schema", f"expected a valid Protobuf schema, got: {'; '.join(errors[:3])}")
+    raise SowlineError("bad schema", f"expected a valid Protobuf schema, got: {'; '.join(errors[:3])[:500]}")
 
 
 def _remove_extensions(file: FileDescriptorProto) -> None:

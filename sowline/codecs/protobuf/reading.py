@@ -21,11 +21,20 @@ from sowline.codecs.protobuf.fields import (
     well_known_name,
 )
 from sowline.codecs.protobuf.scalars import UnfitValueError, key_reader, read_bytes, scalar_reader
-from sowline.codecs.protobuf.well_known import Pending, Reading, well_known_reader
+from sowline.codecs.protobuf.well_known import (
+    Pending,
+    Reading,
+    read_elements,
+    read_entries,
+    well_known_reader,
+)
 from sowline.errors import SowlineError
 
 MEMBERS_MAX: Final = 1_000_000
-"""The members of all objects of a record. An empty message in a list takes two bytes, but has all its defaults."""
+"""The members and elements that messages give in a record.
+
+An empty message in a list takes two bytes, but has all its defaults.
+"""
 
 Members = dict[str, Any]
 
@@ -35,14 +44,14 @@ Tree = dict[str, "Tree | None"]
 _Step = Callable[[Any, Members, Pending], None]
 
 
-class MessageReaders:
+class ProtobufReaders:
     """The readers of a message type and of all types that it uses."""
 
     def __init__(self) -> None:
-        self._readers: dict[str, MessageReader] = {}
-        self._unfinished: list[MessageReader] = []
+        self._readers: dict[str, ProtobufReader] = {}
+        self._unfinished: list[ProtobufReader] = []
 
-    def reader_of(self, message: Descriptor) -> "MessageReader":
+    def reader_of(self, message: Descriptor) -> "ProtobufReader":
         """Return the reader of a message type, with its fields compiled."""
         reader = self.declared(message)
         # Not recursive: types may refer to each other, and in long chains.
@@ -50,27 +59,27 @@ class MessageReaders:
             self._unfinished.pop().compile(self)
         return reader
 
-    def declared(self, message: Descriptor) -> "MessageReader":
+    def declared(self, message: Descriptor) -> "ProtobufReader":
         """Return the reader of a message type. Its fields are compiled before `reader_of` returns."""
         reader = self._readers.get(message.full_name)
         if reader is None:
-            reader = self._readers[message.full_name] = MessageReader(message)
+            reader = self._readers[message.full_name] = ProtobufReader(message)
             self._unfinished.append(reader)
         return reader
 
 
-class MessageReader:
+class ProtobufReader:
     """Fills objects with the fields of messages of one type."""
 
     def __init__(self, message: Descriptor) -> None:
         self._message = message
         self._size = len(message.fields) + 1
-        self._fields: list[FieldReader] = []
+        self._fields: list[ProtobufFieldReader] = []
         self._steps: list[_Step] = []
 
-    def compile(self, readers: MessageReaders) -> None:
+    def compile(self, readers: ProtobufReaders) -> None:
         """Compile the readers of the fields."""
-        self._fields = [FieldReader(field, readers) for field in self._message.fields]
+        self._fields = [ProtobufFieldReader(field, readers) for field in self._message.fields]
         for is_always_there, fields in groupby(self._fields, lambda field: not field.has_presence):
             if is_always_there:
                 self._steps.append(_steps_at_once(list(fields)))
@@ -140,13 +149,13 @@ class MessageReader:
         return self._fill_named(tree, message, members, pending)
 
 
-class FieldReader:
+class ProtobufFieldReader:
     """Makes JSON of one field. `siblings` are the other members of its oneof, `nested` reads a nested message.
 
     `read` makes JSON of the field's value; None if the value is JSON already.
     """
 
-    def __init__(self, field: FieldDescriptor, readers: MessageReaders) -> None:
+    def __init__(self, field: FieldDescriptor, readers: ProtobufReaders) -> None:
         self.name = field.name
         self.has_presence = field.has_presence
         oneof = oneof_of(field)
@@ -172,13 +181,14 @@ class FieldReader:
 
 
 def _filled(fill: Callable[[Any, Members, Pending], int], message: Any) -> Members:
-    """Return an object that is filled with a message and, level by level, with all that it contains."""
+    """Return an object that is filled with a message and with all that it contains."""
     members: Members = {}
     pending: Pending = [(fill, message, members)]
     left = MEMBERS_MAX
     try:
-        # The list grows during the loop. So the depth is not limited by the stack.
-        for fill_next, source, target in pending:
+        # A stack of what remains, instead of recursion.
+        while pending:
+            fill_next, source, target = pending.pop()
             left -= fill_next(source, target, pending)
             if left < 0:
                 raise SowlineError(
@@ -195,7 +205,7 @@ def _filled(fill: Callable[[Any, Members, Pending], int], message: Any) -> Membe
     return members
 
 
-def _steps_at_once(fields: list[FieldReader]) -> _Step:
+def _steps_at_once(fields: list[ProtobufFieldReader]) -> _Step:
     """Return the step that reads fields without presence: one call gets them all, which is fast."""
     names = [field.name for field in fields]
     values_of = attrgetter(*names) if len(names) > 1 else _only(names[0])
@@ -214,7 +224,7 @@ def _only(name: str) -> Callable[[Any], tuple[Any]]:
     return lambda message: (getattr(message, name),)
 
 
-def _optional_step(field: FieldReader) -> _Step:
+def _optional_step(field: ProtobufFieldReader) -> _Step:
     name, value = field.name, field.value
 
     def step(message: Any, members: Members, pending: Pending) -> None:
@@ -224,7 +234,7 @@ def _optional_step(field: FieldReader) -> _Step:
     return step
 
 
-def _value_reader(field: FieldDescriptor, readers: MessageReaders) -> Reading | None:
+def _value_reader(field: FieldDescriptor, readers: ProtobufReaders) -> Reading | None:
     """Return the function that makes JSON of a field's value; None if the value is JSON already."""
     if is_map(field):
         return _map_reader(field, readers)
@@ -248,22 +258,25 @@ def _list_reader(convert: Callable[[Any], Any] | None) -> Reading:
 
 
 def _messages_reader(read: Reading) -> Reading:
-    return lambda messages, pending: [read(one, pending) for one in messages]
+    return lambda messages, pending: read_elements(messages, read, pending)
 
 
-def _map_reader(field: FieldDescriptor, readers: MessageReaders) -> Reading:
+def _map_reader(field: FieldDescriptor, readers: ProtobufReaders) -> Reading:
     key_field, value_field = _type_of(field).fields
     key_text = key_reader(key_field)
     read = _value_reader(value_field, readers)
 
-    def read_map(values: Any, pending: Pending) -> Members:
-        entries = sorted((key_text(key), one) for key, one in values.items())
-        return dict(entries) if read is None else {key: read(one, pending) for key, one in entries}
+    if read is None or message_of(value_field) is None:
 
-    return read_map
+        def read_map(values: Any, pending: Pending) -> Members:
+            entries = sorted((key_text(key), one) for key, one in values.items())
+            return dict(entries) if read is None else {key: read(one, pending) for key, one in entries}
+
+        return read_map
+    return lambda values, pending: read_entries(values, key_text, read, pending)
 
 
-def _message_reader(field: FieldDescriptor, readers: MessageReaders) -> Reading:
+def _message_reader(field: FieldDescriptor, readers: ProtobufReaders) -> Reading:
     message = _type_of(field)
     if not well_known_name(message):
         reader = readers.declared(message)

@@ -153,30 +153,51 @@ def _write_any(message: Any, value: Any, path: str, unwritten: Unwritten) -> Non
     message.type_url, message.value = value["@type"], write_bytes(value["value"])
 
 
-def _read_struct(struct: Any, pending: Pending) -> dict[str, Any]:
-    members: dict[str, Any] = {}
-    pending.append((_fill_object, struct, members))
-    return members
+def read_elements(messages: Any, read: Reading, pending: Pending) -> list[Any]:
+    """Return an array that is filled with messages, one after the other.
 
-
-def _read_list(values: Any, pending: Pending) -> list[Any]:
+    The library slows down when very many of its messages are in use at once.
+    """
     elements: list[Any] = []
-    pending.append((_fill_array, values, elements))
+    rest = iter(messages)
+
+    def fill_next(source: Any, target: list[Any], unread: Pending) -> int:
+        for one in source:
+            unread.append((fill_next, source, target))
+            target.append(read(one, unread))
+            return 1
+        return 0
+
+    pending.append((fill_next, rest, elements))
     return elements
 
 
-def _fill_object(struct: Any, members: dict[str, Any], pending: Pending) -> int:
+def read_entries(
+    values: Any, key_text: Callable[[Any], str], read: Reading, pending: Pending
+) -> dict[str, Any]:
+    """Return an object that is filled with the messages of a map, one after the other."""
+    members: dict[str, Any] = {}
+    rest = iter(sorted((key_text(key), key) for key in values))
+
+    def fill_next(source: Any, target: dict[str, Any], unread: Pending) -> int:
+        for name, key in source:
+            unread.append((fill_next, source, target))
+            target[name] = read(values[key], unread)
+            return 1
+        return 0
+
+    pending.append((fill_next, rest, members))
+    return members
+
+
+def _read_struct(struct: Any, pending: Pending) -> dict[str, Any]:
     _check_no_unknown(struct)
-    for name, value in sorted(struct.fields.items(), key=lambda item: item[0]):
-        members[name] = _read_value(value, pending)
-    return len(members)
+    return read_entries(struct.fields, str, _read_value, pending)
 
 
-def _fill_array(values: Any, elements: list[Any], pending: Pending) -> int:
+def _read_list(values: Any, pending: Pending) -> list[Any]:
     _check_no_unknown(values)
-    for value in values.values:
-        elements.append(_read_value(value, pending))
-    return len(elements)
+    return read_elements(values.values, _read_value, pending)
 
 
 def _read_value(value: Any, pending: Pending) -> Any:

@@ -27,15 +27,15 @@ NESTED_MESSAGES_MAX: Final = 100
 Members = dict[str, Any]
 
 
-class MessageWriters:
+class ProtobufWriters:
     """The writers of a message type and of all types that it uses. `is_lenient`: unknown members are dropped."""
 
     def __init__(self, is_lenient: bool) -> None:
         self.is_lenient = is_lenient
-        self._writers: dict[str, MessageWriter] = {}
-        self._unfinished: list[MessageWriter] = []
+        self._writers: dict[str, ProtobufWriter] = {}
+        self._unfinished: list[ProtobufWriter] = []
 
-    def writer_of(self, message: Descriptor) -> "MessageWriter":
+    def writer_of(self, message: Descriptor) -> "ProtobufWriter":
         """Return the writer of a message type, with its fields compiled."""
         writer = self.declared(message)
         # Not recursive: types may refer to each other, and in long chains.
@@ -43,27 +43,27 @@ class MessageWriters:
             self._unfinished.pop().compile(self)
         return writer
 
-    def declared(self, message: Descriptor) -> "MessageWriter":
+    def declared(self, message: Descriptor) -> "ProtobufWriter":
         """Return the writer of a message type. Its fields are compiled before `writer_of` returns."""
         writer = self._writers.get(message.full_name)
         if writer is None:
-            writer = self._writers[message.full_name] = MessageWriter(message, self.is_lenient)
+            writer = self._writers[message.full_name] = ProtobufWriter(message, self.is_lenient)
             self._unfinished.append(writer)
         return writer
 
 
-class MessageWriter:
+class ProtobufWriter:
     """Fills messages of one type with the members of objects."""
 
     def __init__(self, message: Descriptor, is_lenient: bool) -> None:
         self._message = message
         self._is_lenient = is_lenient
-        self._fields: dict[str, FieldWriter] = {}
+        self._fields: dict[str, ProtobufFieldWriter] = {}
         self._oneofs: list[list[str]] = []
 
-    def compile(self, writers: MessageWriters) -> None:
+    def compile(self, writers: ProtobufWriters) -> None:
         """Compile the writers of the fields."""
-        self._fields = {field.name: FieldWriter(field, writers) for field in self._message.fields}
+        self._fields = {field.name: ProtobufFieldWriter(field, writers) for field in self._message.fields}
         self._oneofs = [[field.name for field in oneof.fields] for oneof in oneofs_of(self._message)]
 
     def fill_from(self, message: Any, members: Members) -> None:
@@ -109,7 +109,7 @@ class MessageWriter:
     def paths_of(self, members: Members) -> tuple[str, ...]:
         """Return the paths of the fields that the JSON of a delta names; raise `bad message`."""
         paths: list[str] = []
-        pending: list[tuple[MessageWriter, Members, str]] = [(self, members, "")]
+        pending: list[tuple[ProtobufWriter, Members, str]] = [(self, members, "")]
         for writer, some, path in pending:
             for name, value in some.items():
                 field = writer._fields.get(name)
@@ -127,10 +127,10 @@ class MessageWriter:
         return tuple(paths)
 
 
-class FieldWriter:
+class ProtobufFieldWriter:
     """Fills one field. `nested` writes a nested message."""
 
-    def __init__(self, field: FieldDescriptor, writers: MessageWriters) -> None:
+    def __init__(self, field: FieldDescriptor, writers: ProtobufWriters) -> None:
         self._name = field.name
         message, oneof = message_of(field), oneof_of(field)
         self._is_value = message is not None and well_known_name(message) == "Value" and not field.is_repeated
@@ -174,7 +174,7 @@ def _fill_unknown(message: Any, value: Any) -> None:
         raise UnfitValueError(f"base64 text of fields in {UNKNOWN}", value) from None
 
 
-def _field_writer(field: FieldDescriptor, writers: MessageWriters) -> Writing:
+def _field_writer(field: FieldDescriptor, writers: ProtobufWriters) -> Writing:
     if is_map(field):
         return _map_writer(field, writers)
     if message_of(field) is not None:
@@ -224,7 +224,7 @@ def _messages_writer(name: str, write_message: Writing) -> Writing:
     return write
 
 
-def _map_writer(field: FieldDescriptor, writers: MessageWriters) -> Writing:
+def _map_writer(field: FieldDescriptor, writers: ProtobufWriters) -> Writing:
     name = field.name
     entry = message_of(field)
     assert entry is not None
@@ -244,7 +244,7 @@ def _map_writer(field: FieldDescriptor, writers: MessageWriters) -> Writing:
 
 
 def _entry_writer(
-    field: FieldDescriptor, writers: MessageWriters
+    field: FieldDescriptor, writers: ProtobufWriters
 ) -> Callable[[Any, Any, Any, str, Unwritten], None]:
     if message_of(field) is not None:
         write_message = _message_writer(field, writers)
@@ -261,7 +261,7 @@ def _entry_writer(
     return write_scalar
 
 
-def _message_writer(field: FieldDescriptor, writers: MessageWriters) -> Writing:
+def _message_writer(field: FieldDescriptor, writers: ProtobufWriters) -> Writing:
     """Return the function that fills a message of a field's type with JSON, at once or later."""
     message = message_of(field)
     assert message is not None

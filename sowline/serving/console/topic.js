@@ -1,9 +1,10 @@
-// The page of one topic: its definition, partitions, indexes and Kafka topics, and the newest messages in Kafka.
+// The page of one topic: its definition, schemas, partitions, indexes and Kafka topics, and the newest messages.
 import { html, useEffect, useState } from "./lib.js";
 import { Breadcrumb } from "./breadcrumb.js";
 import { State, usePolled } from "./topics.js";
 import { bytes, clock, count, plural, span } from "./text.js";
 import { askJson, service, topicPath } from "./service.js";
+import { Schemas } from "./schemas.js";
 import { WriteDialog } from "./write.js";
 import { go, writeRoute } from "./route.js";
 
@@ -17,7 +18,7 @@ const keyOf = ({ key }) => (Array.isArray(key) ? key.join(", ") : key.from ? `fr
 function Facts({ topic }) {
   const facts = [
     ["Key", keyOf(topic)],
-    ["Message type", topic.message_type],
+    ...(topic.message_type === "json" ? [["Message type", topic.message_type]] : []),
     ["Keeps", topic.documents ? "documents" : topic.sow ? "records" : "no records, it only passes messages on"],
     ["Key domain", topic.key_domain],
     ["Computed fields", topic.preprocessing.length ? topic.preprocessing.join(", ") : "none"],
@@ -125,6 +126,7 @@ export function TopicPage({ topic, route }) {
       <div class="title"><h1 id="topic-title">${topic.name}</h1><${State} topic=${now} />
         <div class="actions"><a class="button primary" href=${writeRoute({ view: "grid", topic: topic.name })}>Records</a></div></div>
       <h2>Definition</h2><${Facts} topic=${now} />
+      ${now.message_type !== "json" && html`<h2>Schema</h2><${Schemas} topic=${now} />`}
       <h2>Partitions</h2><${Partitions} topic=${now} />
       ${now.indexes && html`<h2>Indexes</h2><${Indexes} indexes=${now.indexes} />`}
       <h2>In Kafka</h2><${KafkaTopics} topic=${topic} />

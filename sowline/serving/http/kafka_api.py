@@ -1,4 +1,4 @@
-"""The HTTP API of a topic's Kafka topics, for administrators: their configuration, and their newest messages."""
+"""The HTTP API of a topic in Kafka, for administrators: its Kafka topics, their newest messages, and its schemas."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -13,6 +13,7 @@ from sowline.errors import SowlineError
 from sowline.serving.authorization.entitlements import chosen_topic
 from sowline.serving.http.kafka_topics import described_kafka_topics
 from sowline.serving.http.requests import parameters_in, require_admin, rights_in
+from sowline.serving.http.schemas import described_schemas
 from sowline.serving.http.tails import TAIL_PARAMETERS, TailKind, TailReader, tail_request_of
 from sowline.serving.refusal import refused
 
@@ -31,6 +32,7 @@ class KafkaApi:
         of_topic = "/v1/topics/{topic:path}"
         return [
             Route(f"{of_topic}/kafka", self.kafka),
+            Route(f"{of_topic}/schemas", self.schemas),
             *(Route(f"{of_topic}/{kind.value}", partial(self.tail, kind)) for kind in TailKind),
         ]
 
@@ -46,6 +48,15 @@ class KafkaApi:
         except SowlineError as error:
             return refused(error)
         return JSONResponse({"topic": topic.name, "kafka_topics": found})
+
+    async def schemas(self, request: HttpRequest) -> Response:
+        """Describe the schemas of a topic: its reader schemas, and those that messages have named."""
+        try:
+            topic = self._topic(request)
+            found = await described_schemas(self._kafka, topic)
+        except SowlineError as error:
+            return refused(error)
+        return JSONResponse(found)
 
     async def tail(self, kind: TailKind, request: HttpRequest) -> Response:
         """Answer with the newest messages of one of a topic's Kafka topics."""

@@ -20,7 +20,7 @@ SETTINGS = (
 
 
 async def described_kafka_topics(kafka: KafkaConfig, definition: TopicDefinition) -> list[dict[str, Any]]:
-    """Return the log, the changes topic and the dead letters of a topic as Kafka has them.
+    """Return the log, the changes topic, the dead letters and the schemas of a topic as Kafka has them.
 
     Each has its settings of retention, the first offset and the end of each partition, and the consumer groups with
     a member that reads it. Raise `not ready` if Kafka does not answer.
@@ -35,14 +35,9 @@ async def described_kafka_topics(kafka: KafkaConfig, definition: TopicDefinition
 
 def _described(kafka: KafkaConfig, definition: TopicDefinition) -> list[dict[str, Any]]:
     cluster = Cluster(kafka)
-    return [
-        {"kind": kind, **_one(cluster, name)}
-        for kind, name in (
-            ("log", definition.log),
-            ("changes", definition.changes),
-            ("dead", definition.dead),
-        )
-    ]
+    # In the same order as the definition's: JSON topics have no schemas.
+    kinds = zip(("log", "changes", "dead", "schemas"), definition.kafka_topics, strict=False)
+    return [{"kind": kind, **_one(cluster, name)} for kind, name in kinds]
 
 
 def _one(cluster: Cluster, name: str) -> dict[str, Any]:

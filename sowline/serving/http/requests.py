@@ -88,9 +88,9 @@ async def body_in(request: HttpRequest, bytes_max: int) -> bytes:
     return bytes(body)
 
 
-def is_lines(request: HttpRequest) -> bool:
-    """Whether a body has many records, one per line."""
-    return request.headers.get("content-type", "").partition(";")[0].strip() == NDJSON
+def media_type_of(request: HttpRequest) -> str:
+    """Return the media type of a body, without parameters; empty if the request has none."""
+    return request.headers.get("content-type", "").partition(";")[0].strip()
 
 
 def lines_of(body: bytes) -> list[bytes]:

@@ -2,14 +2,17 @@
 
 from typing import Any
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topics import JSON, TopicDefinition
+from sowline.serving.authorization.entitlements import Rights
 
 
-def described_definition(definition: TopicDefinition) -> dict[str, Any]:
+def described_definition(definition: TopicDefinition, rights: Rights) -> dict[str, Any]:
     """Return the description of a topic in `/v1/topics`, but for its state."""
     return {
         "name": definition.name,
         "message_type": definition.message_type,
+        "reader_schema": _reader_schema(definition, rights),
+        "framing": None if definition.message_type == JSON else definition.framing,
         "sow": definition.has_sow,
         "key": definition.key_sent,
         "key_domain": definition.key_domain,
@@ -20,3 +23,11 @@ def described_definition(definition: TopicDefinition) -> dict[str, Any]:
         "record_bytes_max": definition.record_bytes_max,
         "changes_kept_seconds": definition.change_window / 1000,
     }
+
+
+def _reader_schema(definition: TopicDefinition, rights: Rights) -> dict[str, Any] | None:
+    """Return the reader schema as a publisher needs it; None if there is none, or if it is hidden from the user."""
+    pinned, name = definition.reader_schema, definition.name
+    # A schema names all fields. A user who may read only some of them must not learn of the others.
+    is_hidden = name not in rights.write and name in rights.read and rights.read.of(name).select is not None
+    return None if pinned is None or is_hidden else pinned.model_dump()

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from sowline.config.outgoing_body import outgoing_body
 from sowline.config.outgoing_command import (
     ANY_PARTITION,
     check_document,
     check_tagging,
-    checked_key,
     checked_size,
 )
 from sowline.config.topics import TopicDefinition
@@ -16,7 +16,11 @@ from sowline.protocol.command import DELTA, Headers, command_headers, read_comma
 
 
 class CheckedCommand(NamedTuple):
-    """A command, checked and ready to be written."""
+    """A command, checked and ready to be written.
+
+    `value` goes to the log, in the topic's message type; `body` is the same as JSON, or the text of a delta. A value
+    without a body names a schema that is not known here.
+    """
 
     topic: TopicDefinition
     command: str
@@ -24,31 +28,54 @@ class CheckedCommand(NamedTuple):
     key: bytes | None
     partition: int
     headers: Headers
+    value: bytes | None
 
     @property
     def is_for_all(self) -> bool:
         """Whether it is for all partitions: a delete by filter or SOW keys."""
-        return self.body is None and self.key is None
+        return self.value is None and self.key is None
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether its content can't be checked."""
+        return self.value is not None and self.body is None
 
     @classmethod
     def of(
-        cls, topic: TopicDefinition, command: str, body: bytes | None, fields: Mapping[str, Any]
+        cls,
+        topic: TopicDefinition,
+        command: str,
+        data: bytes | None,
+        fields: Mapping[str, Any],
+        *,
+        is_native: bool = False,
     ) -> "CheckedCommand":
         """Check a command; raise if the materializer would refuse its body or headers.
 
-        `fields` has the values for its headers; `key` is the SOW key that the publisher gives.
+        `data` is JSON, or with `is_native` a message in the topic's message type. `fields` has the values for its
+        headers; `key` is the SOW key that the publisher gives.
         """
-        text = checked_key(body, topic, fields.get("correlation"), fields.get("key"))
+        value, body, text, paths = outgoing_body(
+            topic,
+            command,
+            data,
+            correlation=fields.get("correlation"),
+            key=fields.get("key"),
+            fields=fields.get("fields", ()),
+            is_native=is_native,
+        )
         takes_header = topic.has_sow and topic.key_rule.takes_header
-        headers = _headers(topic, command, {**fields, "key": text if takes_header else None})
+        own = {"key": text if takes_header else None, "fields": paths}
+        headers = _headers(topic, command, {**fields, **own})
         if text is not None:
-            return cls(topic, command, body, text.encode(), partition_of(text, topic.partitions), headers)
-        if body is None:
-            return cls(topic, command, None, None, 0, headers)
+            partition = partition_of(text, topic.partitions)
+            return cls(topic, command, body, text.encode(), partition, headers, value)
+        if value is None:
+            return cls(topic, command, None, None, 0, headers, None)
         # The key is not known yet. One partition for all such commands keeps their order: with several, two writes of
         # one record could be applied in reverse.
         partition = partition_of(topic.name, topic.partitions) if topic.has_sow else ANY_PARTITION
-        return cls(topic, command, body, None, partition, headers)
+        return cls(topic, command, body, None, partition, headers, value)
 
     @classmethod
     def of_delta(
@@ -58,7 +85,7 @@ class CheckedCommand(NamedTuple):
         check_document(key, topic)
         body = checked_size(delta, topic)
         headers = _headers(topic, DELTA, {**fields, "key": None})
-        return cls(topic, DELTA, body, key.encode(), partition_of(key, topic.partitions), headers)
+        return cls(topic, DELTA, body, key.encode(), partition_of(key, topic.partitions), headers, body)
 
 
 def _headers(topic: TopicDefinition, command: str, fields: Mapping[str, Any]) -> Headers:

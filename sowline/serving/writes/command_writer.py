@@ -68,7 +68,7 @@ class _Writer:
         try:
             self._producer.produce(
                 write.topic.log,
-                write.body,
+                write.value,
                 write.key,
                 write.partition,
                 report,

@@ -13,17 +13,19 @@ from sowline.config.settings import Settings
 from sowline.errors import SowlineError
 from sowline.model.bookmark import format_bookmark
 from sowline.protocol.command import DELTA, DELTA_PUBLISH, PUBLISH, SOW_DELETE
+from sowline.protocol.media_types import NATIVE
 from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
 from sowline.runtime.tracing import begin
 from sowline.serving.access.middleware import payer_of
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import Rights
-from sowline.serving.http.requests import body_in, is_lines, lines_of, parameters_in, rights_in
+from sowline.serving.http.requests import NDJSON, body_in, lines_of, media_type_of, parameters_in, rights_in
 from sowline.serving.refusal import refused
 from sowline.serving.worker_thread import FILTER_CHAR_BYTES, in_worker_thread
 from sowline.serving.writes.delta_requests import KEY, posted_deltas, posted_lines
 from sowline.serving.writes.pending_commands import WriteService
 from sowline.serving.writes.requests import (
+    FIELDS,
     PARAMETERS,
     SELECTORS,
     Definitions,
@@ -77,7 +79,7 @@ class WritesApi:
             topic, rights = request.path_params["topic"], rights_in(request)
             size = len(body) + FILTER_CHAR_BYTES * len(given.get("filter", ""))
             writings = await in_worker_thread(
-                size, _posted, self._topics, topic, command, given, body, is_lines(request), rights
+                size, _posted, self._topics, topic, command, given, body, media_type_of(request), rights
             )
             self._service.destination.require_ready({one.write.topic.name for one in writings})
         except SowlineError as error:
@@ -106,7 +108,7 @@ class WritesApi:
         return JSONResponse(answer)
 
 
-OWN_PARAMETERS = {SOW_DELETE: SELECTORS, DELTA: (KEY,)}
+OWN_PARAMETERS = {SOW_DELETE: SELECTORS, DELTA: (KEY,), DELTA_PUBLISH: (FIELDS,)}
 """By command, the parameters that only this command takes."""
 
 
@@ -116,10 +118,13 @@ def _posted(
     command: str,
     given: Mapping[str, str],
     body: bytes,
-    is_lines: bool,
+    media_type: str,
     rights: Rights,
 ) -> list[RequestedCommand]:
     """Return the commands of a body: one record, or one per line; deltas for one document, or one per line."""
+    is_lines = media_type == NDJSON
+    if command != DELTA and media_type == NATIVE:
+        return posted_writes(topics, topic, command, given, [body] if body else [], rights, is_native=True)
     if command != DELTA:
         records = lines_of(body) if is_lines else [body] if body.strip() else []
         return posted_writes(topics, topic, command, given, records, rights, are_lines=is_lines)

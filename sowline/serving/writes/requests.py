@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import msgspec
@@ -50,10 +51,16 @@ def writes_of(topics: Definitions, request: Request, rights: Rights) -> list["Re
 
 
 def _writing(
-    topic: TopicDefinition, command: str, body: bytes | None, fields: Mapping[str, Any], rights: Rights
+    topic: TopicDefinition,
+    command: str,
+    data: bytes | None,
+    fields: Mapping[str, Any],
+    rights: Rights,
+    *,
+    is_native: bool = False,
 ) -> "RequestedCommand":
     fields = entitled_to_delete(topic, fields, rights)
-    write = CheckedCommand.of(topic, command, body, fields)
+    write = CheckedCommand.of(topic, command, data, fields, is_native=is_native)
     return RequestedCommand(write, check_of(write, fields, rights), _may_see_all(topic.name, rights))
 
 
@@ -100,6 +107,8 @@ OF_ONE = ("sequence", "change_id", SOW_KEY)
 """Parameters that several commands can't share."""
 
 SELECTORS = ("filter", "keys")
+FIELDS = "fields"
+"""The parameter with the paths of what a delta in the topic's message type changes."""
 
 
 class _KeyedLine(msgspec.Struct, forbid_unknown_fields=True):
@@ -122,9 +131,11 @@ def posted_writes(
     rights: Rights,
     *,
     are_lines: bool = False,
+    is_native: bool = False,
 ) -> list["RequestedCommand"]:
     """Return the checked commands of a POST; `given` are its query parameters.
 
+    The bodies are JSON, or with `is_native` the one body is a message in the topic's message type.
     If publishers give the keys of the topic, and the parameters have none, each line is `{"sow_key": …, "data": …}`.
     Raise if the request is invalid; the error names the record if there are several.
     """
@@ -133,14 +144,16 @@ def posted_writes(
     fields = fields_of_parameters(given, len(bodies))
     keyed = are_lines and SOW_KEY not in given
     return [
-        numbered(number, len(bodies), _of_body(topic, keyed), topic, command, body, fields, rights)
+        numbered(number, len(bodies), _of_body(topic, keyed, is_native), topic, command, body, fields, rights)
         for topic in chosen
         for number, body in enumerate(bodies or (None,), 1)
     ]
 
 
-def _of_body(topic: TopicDefinition, keyed: bool) -> "Callable[..., RequestedCommand]":
+def _of_body(topic: TopicDefinition, keyed: bool, is_native: bool) -> "Callable[..., RequestedCommand]":
     """Return the function that reads a body: as a line with a key, if lines have keys, or as a record."""
+    if is_native:
+        return partial(_writing, is_native=True)
     return _of_line if keyed and topic.has_sow and topic.key_rule.is_supplied else _writing
 
 
@@ -189,8 +202,13 @@ def _fields_of(given: Mapping[str, str]) -> dict[str, Any]:
         "keys": keys or None,
         "key": given.get(SOW_KEY),
         "tags": given.get("tags", ()),
+        "fields": _paths_in(given.get(FIELDS, "")),
         **texts,
     }
+
+
+def _paths_in(text: str) -> tuple[str, ...]:
+    return tuple(path.strip() for path in text.split(",")) if text else ()
 
 
 def numbered(number: int, of: int, read: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:

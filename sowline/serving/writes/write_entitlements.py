@@ -73,6 +73,12 @@ def check_of(write: CheckedCommand, fields: Mapping[str, Any], rights: Rights) -
         _check_delta(topic.name, allowed, rights)
     if allowed == ALL or fields.get("filter"):
         return None
+    if write.is_unread:
+        raise _refused(
+            allowed,
+            "the message names a schema that is not known here, so you need the right to write all of"
+            f" {topic.name}; send JSON",
+        )
     if write.key is None and write.body is not None and topic.has_sow:
         raise _refused(
             allowed,

@@ -9,9 +9,11 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from fanout.runner import Runner
 from fanout.service import FanoutService
+from fanout.typed_values import TypedValues
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
+from sowline.registry.client import RegistryAway
 
 NO_MESSAGE: Any = None
 SETTINGS = Settings(kafka="127.0.0.1:1")
@@ -34,6 +36,27 @@ def test_an_unexpected_error_stops_it_visibly(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Runner, "run", _failing)
     service._keep(TOPICS.fanouts[0])
     assert service.not_ready() == "f: KeyError: 'no such'"
+
+
+def test_a_registry_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service says so, counts as started, and goes on when the registry answers."""
+    stop = threading.Event()
+    service = FanoutService(SETTINGS, TOPICS, stop)
+    answers = iter([RegistryAway("nobody answers"), RegistryAway("nobody answers"), None])
+    reported: list[str | None] = []
+
+    def look(self: TypedValues, *_: Any) -> None:
+        reported.append(service.not_started() or service.not_ready())
+        if (answer := next(answers)) is not None:
+            raise answer
+
+    monkeypatch.setattr("fanout.service.PAUSE_SECONDS", 0)
+    monkeypatch.setattr(TypedValues, "of", look)
+    monkeypatch.setattr(Runner, "run", lambda runner: stop.set())
+    service._keep(TOPICS.fanouts[0])
+    sentence = "f: waiting for the schema registry: nobody answers"
+    assert reported == ["waiting for partitions: f", sentence, sentence]
+    assert service.not_ready() is None
 
 
 def test_an_unknown_position_makes_it_begin_again(runner: Runner) -> None:

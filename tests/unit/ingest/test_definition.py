@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from ingest.definition import Pipeline, Statement, load_pipeline, open_pipeline
+from sowline.codecs.schema import Schema
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
 
@@ -210,10 +211,10 @@ def test_an_error_names_line_location_and_reason(text: str, message: str, tmp_pa
         ("{kafka: k, directory: d, format: json, schema: a INT}", "got both"),
         (
             "{kafka: k, format: csv, schema: a INT}",
-            "expected json or debezium as the format of a Kafka topic",
+            "expected json or debezium or avro or protobuf or json-schema as the format of a Kafka topic",
         ),
         ("{directory: d, format: debezium, schema: a INT}", "expected json or csv or parquet as the format"),
-        ("{kafka: k, format: xml, schema: a INT}", "raw.format: expected 'json', 'csv', 'parquet' or"),
+        ("{kafka: k, format: xml, schema: a INT}", "raw.format: expected 'json', 'csv', 'parquet'"),
         ("{kafka: k/l, format: json, schema: a INT}", "raw.kafka: expected a Kafka topic"),
         ("{kafka: k, format: json}", "raw.schema: expected the columns of json as DDL, got nothing"),
         ("{kafka: k, format: debezium}", "raw.schema: expected the columns of debezium as DDL, got nothing"),
@@ -238,6 +239,21 @@ def test_an_error_names_line_location_and_reason(text: str, message: str, tmp_pa
         ("{directory: d, format: json, schema: a INT, options: {wholetext: true}}", "the pipeline sets it"),
         ("{kafka: k, format: json, schema: a INT, options: {includeHeaders: true}}", "the pipeline sets it"),
         ("{kafka: k, format: json, ddl: a INT}", "raw.ddl: unknown field"),
+        (
+            "{kafka: k, format: json, schema: a INT, framing: none}",
+            "expected avro or protobuf or json-schema as the format with framing",
+        ),
+        (
+            "{kafka: k, format: avro, subject: s, schema: a INT}",
+            "raw.schema: expected no columns of avro as DDL",
+        ),
+        ("{kafka: k, format: avro}", "expected either reader_schema or subject with avro, got none of"),
+        (
+            "{kafka: k, format: protobuf, subject: s, reader_schema: {text: x}}",
+            "expected either reader_schema or subject with protobuf, got both",
+        ),
+        ("{kafka: k, format: avro, reader_schema: {file: none.avsc}}", "a schema in the file none.avsc"),
+        ("{directory: d, format: avro, subject: s}", "json or csv or parquet as the format of a directory"),
     ],
 )
 def test_a_source_is_refused_what_it_can_not_be(source: str, message: str, tmp_path: Path) -> None:
@@ -356,3 +372,19 @@ def test_a_pipeline_does_not_change(tmp_path: Path) -> None:
     pipeline: Any = read(LEAST, tmp_path)
     with pytest.raises(ValidationError):
         pipeline.name = "other"
+
+
+def test_a_source_of_messages_with_schemas(tmp_path: Path) -> None:
+    """The reader schema is in a file beside the pipeline's, or in a registry, which frames need in any case."""
+    (tmp_path / "order.avsc").write_text('"string"')
+    fields = "kafka: k, format: avro"
+    of_file = f"{{{fields}, framing: none, reader_schema: {{file: order.avsc}}}}"
+    source = read(with_source(of_file), tmp_path).sources["raw"]
+    assert source.reader_schema is not None
+    assert source.reader_schema.schema_of("avro") == Schema("avro", '"string"')
+    assert (source.message_type, source.needs_registry) == ("avro", False)
+    framed = read(with_source(of_file.replace("none", "apicurio")), tmp_path)
+    of_subject = read(with_source(f"{{{fields}, framing: none, subject: orders-value}}"), tmp_path)
+    assert framed.sources["raw"].needs_registry
+    assert of_subject.sources["raw"].needs_registry
+    assert list(of_subject.statements()) == []

@@ -12,10 +12,12 @@ from sowline.protocol.client_message import Message
 
 run = CliRunner().invoke
 
+SCHEMA = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}]}'
+
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
-    """What a client was asked for; the topic `empty` has no records, and every other has one."""
+    """What a client was asked for. `typed` has a schema; `empty` has no records, and every other topic has one."""
     asked = []
 
     class FakeClient:
@@ -27,6 +29,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
 
         def __exit__(self, *_: Any) -> None:
             pass
+
+        def topics(self) -> dict[str, Any]:
+            schema = {"text": SCHEMA, "references": {}, "message": ""}
+            return {
+                "topics": [
+                    {"name": "orders", "message_type": "json", "reader_schema": None},
+                    {"name": "typed", "message_type": "avro", "reader_schema": schema},
+                ]
+            }
 
         def sow(self, topic: str, **reading: Any) -> Iterator[Message]:
             asked.append((topic, reading))
@@ -50,6 +61,17 @@ def test_the_first_records_are_the_sample(asked: list[tuple[str, dict[str, Any]]
     ]
     assert run(main, ["types", "orders", "--limit", "7"]).exit_code == 0
     assert asked == [("orders", {"top_n": limit, "batch_size": 100}) for limit in (1000, 7)]
+
+
+def test_a_schema_needs_no_sample(asked: list[tuple[str, dict[str, Any]]]) -> None:
+    """No record is read."""
+    done = run(main, ["types", "typed"])
+    assert done.stdout == (
+        "// Made by `sowline types` from the reader schema of the topic typed.\n"
+        "// Every record of the topic has this type.\n\n"
+        "export interface Typed {\n  id: number;\n}\n"
+    )
+    assert asked == []
 
 
 @pytest.mark.parametrize(

@@ -11,25 +11,18 @@ import orjson
 import pytest
 
 from sowline.codecs.avro import AvroCodec
+from sowline.codecs.avro.encoding import Encoder
+from sowline.codecs.avro.misfit import Misfit
+from sowline.codecs.avro.types import load_types
 from sowline.codecs.codec import codec_of
 from sowline.codecs.schema import AVRO, Payload, Schema
 from sowline.errors import SowlineError
+from tests.property.avro_schemas import fixed, logical, record, schema_of
 
 Json = dict[str, Any]
 
 UUID = "5b0c7d5e-7f0a-4c50-9f2f-0c8d6c9a4f11"
 CIRCLE = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
-
-
-def record(*fields: Any, name: str = "Order", **more: Any) -> Json:
-    """Return the schema of a record. A field is its name and type, or an object."""
-    made = [field if isinstance(field, dict) else {"name": field[0], "type": field[1]} for field in fields]
-    return {"type": "record", "name": name, "fields": made, **more}
-
-
-def schema_of(raw: Any, *references: tuple[str, str]) -> Schema:
-    """Return a schema of Avro."""
-    return Schema(AVRO, json.dumps(raw), references)
 
 
 def written(raw: Json, value: Json) -> bytes:
@@ -43,16 +36,6 @@ def read(raw: Json, data: bytes, reader: Any = None) -> Any:
     """Return the parsed canonical JSON of bytes, under their own schema or a reader schema."""
     codec = AvroCodec(schema_of(reader or raw))
     return orjson.loads(codec.read(Payload(data), schema_of(raw)))
-
-
-def logical(kind: str, name: str, **more: Any) -> Json:
-    """Return a logical type."""
-    return {"type": kind, "logicalType": name, **more}
-
-
-def fixed(size: int, name: str = "", **more: Any) -> Json:
-    """Return a fixed type."""
-    return {"type": "fixed", "name": "Sized", "size": size, **({"logicalType": name} if name else {}), **more}
 
 
 def test_the_codec_of_avro_is_found() -> None:
@@ -351,6 +334,34 @@ def test_json_is_of_the_branch_that_it_fits_best(branches: list[Any], value: str
     """Canonical forms come first, then the order of the branches."""
     data = AvroCodec(schema_of(record(("a", branches)))).write(f'{{"a":{value}}}'.encode())
     assert data[0] == 2 * number
+
+
+def _nested(kind: Any, depth: int, prefix: str) -> Json:
+    for level in range(depth):
+        kind = record(("x", kind), name=f"{prefix}{level}")
+    return kind  # type: ignore[no-any-return]
+
+
+def test_records_that_differ_far_below_are_one_for_a_union() -> None:
+    """The first record is taken, and a value of the second is refused: values count down to three levels."""
+    raw = record(("a", [_nested("int", 5, "A"), _nested(record(("y", "int"), name="Y"), 5, "B")]))
+    codec = AvroCodec(schema_of(raw))
+    for value, fits in (("1", True), ('{"y":1}', False)):
+        body = ('{"a":' + '{"x":' * 5 + value + "}" * 6).encode()
+        if fits:
+            assert codec.read(Payload(codec.write(body)), schema_of(raw)) == body
+        else:
+            with pytest.raises(SowlineError, match="/a/x/x/x/x/x: expected an integer of 32 bits"):
+                codec.write(body)
+
+
+@pytest.mark.parametrize("value", [{"x": 1}, {"x": 1, "y": 2, "z": 3}, [], {"x": 1, "z": 2}])
+def test_the_encoder_checks_the_branch(value: Any) -> None:
+    """A wrong branch is noticed: no field may be left out of the bytes."""
+    raw = record(("a", record(("x", "int"), ("y", "int"), name="Inner")))
+    encoder = Encoder(load_types(schema_of(raw)).root, lambda union, value: 0)
+    with pytest.raises(Misfit):
+        encoder.bytes_of({"a": value})
 
 
 # records

@@ -7,7 +7,7 @@ import pytest
 from sowline.codecs.avro import AvroCodec
 from sowline.codecs.schema import Payload
 from sowline.errors import SowlineError
-from tests.unit.sowline.codecs.test_avro import fixed, logical, record, schema_of
+from tests.property.avro_schemas import fixed, logical, record, schema_of
 
 CUSTOMER = record(("name", "string"), ("city", ["null", "string"]), name="Customer")
 ORDER = record(
@@ -83,8 +83,11 @@ def test_a_delta_comes_back_by_its_paths(delta: str, paths: tuple[str, ...]) -> 
 
 
 def test_a_delta_of_an_empty_object_changes_nothing() -> None:
-    """A path would set the whole record, with the values that fill it."""
-    assert AvroCodec(schema_of(ORDER)).write_delta(b'{"customer":{}}')[1] == ()
+    """A path would set the whole record, with the values that fill it. An empty map is a value."""
+    codec = AvroCodec(schema_of(ORDER))
+    assert codec.write_delta(b'{"customer":{}}')[1] == ()
+    data, paths = codec.write_delta(b'{"tags":{}}')
+    assert codec.read_delta(Payload(data), schema_of(ORDER), paths) == b'{"tags":{}}'
 
 
 @pytest.mark.parametrize(

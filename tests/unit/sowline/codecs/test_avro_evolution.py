@@ -7,7 +7,7 @@ import pytest
 from sowline.codecs.avro import AvroCodec
 from sowline.codecs.schema import Payload
 from sowline.errors import SowlineError
-from tests.unit.sowline.codecs.test_avro import fixed, logical, record, schema_of
+from tests.property.avro_schemas import fixed, logical, record, schema_of
 
 E_AB = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
 E_AC = {"type": "enum", "name": "E", "symbols": ["A", "C"]}

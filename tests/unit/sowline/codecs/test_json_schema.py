@@ -1,5 +1,7 @@
 """JSON under a schema: the bytes stay, the schema decides, and every refusal says where and why."""
 
+import socket
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -13,12 +15,14 @@ from sowline.model.nesting import NESTING_MAX
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 LINE = {
     "type": "object",
     "additionalProperties": False,
     "required": ["sku"],
     "properties": {"sku": {"type": "string"}, "a/b~": {"type": "integer"}},
 }
+FLAGS = {"properties": {"y": {}}, "additionalProperties": {"type": "boolean"}}
 ORDER = {
     "type": "object",
     "required": ["id"],
@@ -32,7 +36,7 @@ ORDER = {
         "price": {"oneOf": [{"type": "null"}, {"type": "number"}]},
         "both": {"allOf": [{"type": "integer"}, {"minimum": 3}]},
         "tags": {"patternProperties": {"^(a+)+$": {"type": "integer"}}, "additionalProperties": False},
-        "flags": {"additionalProperties": {"type": "boolean"}},
+        "flags": FLAGS,
     },
     "$defs": {"line": LINE},
 }
@@ -127,7 +131,7 @@ def test_delta_fields() -> None:
     assert of("/b", "/b/c") == of("/b/c", "/b") == b'{"b":{"c": 1.0, "d": {"e": [1 ]}}}'
     assert of("/none", "/a/x", "/b/x") == b'{"b":{}}'
     assert of() == b"{}"
-    for wrong in ("a", "/a[0]", "/b[0]/c"):
+    for wrong in ("a", "/a[0]", "/b[0]/c", "/b" * 201):
         with pytest.raises(SowlineError) as bad:
             of(wrong)
         assert bad.value.reason == "bad message"
@@ -175,6 +179,24 @@ def test_bad_schema(text: str, message: str) -> None:
     assert bad.value.reason == "bad schema"
 
 
+def test_nothing_is_fetched(tmp_path: Path) -> None:
+    """Neither a file nor a server that is there is asked for a schema."""
+    file = tmp_path / "line.json"
+    file.write_text("{}")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        for reference in (file.as_uri(), f"http://127.0.0.1:{server.getsockname()[1]}/line.json"):
+            for document in (
+                {"$ref": reference},
+                {"$id": reference.replace("line", "a"), "$ref": "line.json"},
+            ):
+                with pytest.raises(SowlineError) as bad:
+                    JsonSchemaCodec(schema(document))
+                assert bad.value.reason == "bad schema"
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
 @pytest.mark.parametrize("own", [{}, {"$id": "http://example.com/order.json"}, {"$id": "order.json"}])
 @pytest.mark.parametrize("line", [LINE, {**LINE, "$id": "line.json"}])
 def test_references(own: dict[str, str], line: Any) -> None:
@@ -212,6 +234,35 @@ def test_drafts() -> None:
             codec.write(wrong)
     with pytest.raises(SowlineError, match="a valid JSON Schema"):
         JsonSchemaCodec(schema({"properties": {"a": bound}}))
+
+
+def test_beside_a_reference() -> None:
+    """Up to draft 7, nothing else counts in a schema with `$ref`."""
+    line = {"$ref": "#/$defs/line", "required": ["color"]}
+    document = {"properties": {"line": line}, "$defs": {"line": LINE}}
+    for draft, reason in ((DRAFT_7, "bad message"), (DRAFT_2020, "incomplete record")):
+        with pytest.raises(SowlineError, match="at /line") as refused:
+            JsonSchemaCodec(schema({"$schema": draft, **document})).completed(b'{"line":{"sku":3}}')
+        assert refused.value.reason == reason
+
+
+def test_schemas_with_names_within() -> None:
+    """A `$ref` within a schema with its own `$id` is another's; the message then stops above it."""
+    inner = {"$id": "http://example.com/a", "x": {"type": "integer"}, "properties": {"b": {"$ref": "#/x"}}}
+    codec = JsonSchemaCodec(schema({"x": {"type": "nope"}, "properties": {"a": inner}}))
+    assert codec.write(b'{"a":{"b":1}}')
+    with pytest.raises(SowlineError, match=r"at /a/b, but it is not valid under [$]ref: got 3.5"):
+        codec.write(b'{"a":{"b":3.5}}')
+
+
+def test_anchors() -> None:
+    """A `$ref` to an anchor decides like any other; the message stops above it."""
+    document = {
+        "properties": {"a": {"$ref": "#one"}},
+        "$defs": {"one": {"$anchor": "one", "type": "integer"}},
+    }
+    with pytest.raises(SowlineError, match=r"at /a, but it is not valid under [$]ref: got 3.5"):
+        JsonSchemaCodec(schema(document)).write(b'{"a":3.5}')
 
 
 def test_described() -> None:
@@ -297,6 +348,9 @@ NOT_READ = {
     "closed": {**ORDER, "additionalProperties": False},
     "another type": changed(qty={"type": "string"}),
     "another draft": {**ORDER, "$schema": DRAFT_7},
+    "a field that was one of any name": changed(
+        flags={**FLAGS, "properties": {"y": {}, "x": {"type": "integer"}}}
+    ),
     "a bound": changed(qty={"type": "integer", "maximum": 10}),
 }
 

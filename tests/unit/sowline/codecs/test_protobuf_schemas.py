@@ -1,14 +1,15 @@
 """Protobuf schemas: how they are compiled, which message they name, what reads what, and their description."""
 
 import subprocess
+import sys
 from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import orjson
 import pytest
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
-from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 
 from sowline.codecs.codec import codec_of
 from sowline.codecs.protobuf import compiled
@@ -18,7 +19,8 @@ from sowline.errors import SowlineError
 MONEY = 'syntax = "proto3"; package money; message Amount { int64 units = 1; }'
 ORDER = (
     'syntax = "proto3"; package shop; import "common/money.proto"; message Order { money.Amount total = 1;'
-    " message Leg { int32 qty = 1; map<string, int32> m = 2; message Fill { int32 id = 1; } } } message Other { int32 id = 1; }"
+    " message Leg { int32 qty = 1; map<string, int32> m = 2; message Fill { int32 id = 1; } } }"
+    " message Other { int32 id = 1; }"
 )
 REFERENCES = (("common/money.proto", MONEY),)
 
@@ -101,6 +103,11 @@ def test_extensions_are_not_fields() -> None:
     [
         (_schema("message R { int32 id = ; }"), "got: sowline-schema.proto:1:43: Expected field number"),
         (_schema("message R { Missing id = 1; }"), '"Missing" is not defined'),
+        (Schema("protobuf", _base64(_order_file())), "common/money.proto: File not found"),
+        (
+            Schema("protobuf", ORDER, (("common/money.proto", "mess;"),)),
+            "common/money.proto:1:1: Expected top-level",
+        ),
         (_schema('import "missing.proto"; message R {}'), "missing.proto: File not found"),
         (_schema("enum E { A = 0; }"), "expected a schema with a message, got one without messages"),
         (Schema("protobuf", ""), "expected a schema with a message"),
@@ -114,12 +121,12 @@ def test_extensions_are_not_fields() -> None:
         (Schema("protobuf", ORDER, (("../money.proto", MONEY),)), "expected a relative import name"),
         (Schema("protobuf", ORDER, (("/tmp/money.proto", MONEY),)), "expected a relative import name"),
         (Schema("protobuf", ORDER, (("a/../../money.proto", MONEY),)), "expected a relative import name"),
-        (Schema("protobuf", ORDER, (("a" * 300, MONEY),)), "expected an import that a file can hold"),
+        (Schema("protobuf", ORDER, (("a" * 300, MONEY),)), "expected a relative import name"),
         (
             Schema("protobuf", ORDER, (("a", MONEY), ("a/b", MONEY))),
-            "expected an import that a file can hold",
+            "expected text that is no directory of another import",
         ),
-        (Schema("protobuf", MONEY + "\ud800"), "expected an import that a file can hold"),
+        (Schema("protobuf", MONEY + "\ud800"), "expected text that is no directory of another import"),
         (
             _schema(
                 'import "google/protobuf/timestamp.proto"; message R {}', message="google.protobuf.Timestamp"
@@ -148,6 +155,51 @@ def test_a_compiler_that_fails_says_nothing_about_the_schema(monkeypatch: pytest
     assert codec_of(schema)
 
 
+@pytest.mark.parametrize("last", ["int32 x = 1;", "M0 a = 1;"], ids=["chain", "circle"])
+def test_long_chains_of_types_need_no_stack(last: str) -> None:
+    """Nor do circles of them."""
+    count = 1500
+    messages = "".join(f"message M{number} {{ M{number + 1} a = 1; }} " for number in range(count))
+    schema = _schema(f"{messages} message M{count} {{ {last} }}")
+    codec = codec_of(schema)
+    assert codec.read(Payload(b"\x0a\x00"), schema) == b'{"a":{}}'
+    assert len(codec.described()["$defs"]) == count
+    codec.check_reads(schema)
+
+
+def test_a_compiler_that_is_killed_says_nothing_about_the_schema(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As when memory is short."""
+    killed = tmp_path / "python"
+    killed.write_text("#!/bin/sh\nkill -KILL $$\n")
+    killed.chmod(0o700)
+    schema = _record("int32 killed = 1;")
+    monkeypatch.setattr(sys, "executable", str(killed))
+    with pytest.raises(subprocess.CalledProcessError):
+        codec_of(schema)
+    monkeypatch.undo()
+    assert codec_of(schema)
+
+
+def test_what_only_the_compiler_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be newer than the library that reads messages."""
+    file = FileDescriptorProto(name="sowline-schema.proto", dependency=["newer.proto"])
+    monkeypatch.setattr(compiled, "_files", lambda *_: [file])
+    with pytest.raises(SowlineError, match="expected a Protobuf schema that the library can load") as caught:
+        codec_of(_record("int32 newer = 1;"))
+    assert caught.value.reason == "bad schema"
+
+
+def test_readers_of_two_messages_share_their_types() -> None:
+    """Of a schema that is compiled once."""
+    text = 'syntax = "proto3"; message A { B b = 1; } message B { A a = 1; }'
+    for name, body in (("A", b'{"b":{"a":{}}}'), ("B", b'{"a":{"b":{}}}')):
+        schema = Schema("protobuf", text, (), name)
+        codec = codec_of(schema)
+        assert codec.read(Payload(codec.write(body)), schema) == body
+
+
 def test_own_types_with_well_known_names_are_plain_messages() -> None:
     """Only the real ones have JSON forms of their own."""
     schema = Schema(
@@ -156,7 +208,6 @@ def test_own_types_with_well_known_names_are_plain_messages() -> None:
         " message Timestamp { int32 x = 1; }",
     )
     assert codec_of(schema).read(Payload(b"\x0a\x02\x08\x01"), schema) == b'{"at":{"x":1}}'
-    assert TIMESTAMP_FILE.name == "google/protobuf/timestamp.proto"
 
 
 @pytest.mark.parametrize(
@@ -393,3 +444,23 @@ def test_the_description_has_definitions_of_recursive_messages() -> None:
     for wrong in all_wrong:
         assert not validator.is_valid({**record, **wrong})
     assert orjson.loads(codec_of(schema).completed(orjson.dumps(record))) == record
+
+
+def test_the_description_has_the_forms_of_well_known_types() -> None:
+    """A closed enum has only its symbols; a type of the first message is not repeated in `$defs`."""
+    schema = Schema(
+        "protobuf",
+        'syntax = "proto2"; import "google/protobuf/timestamp.proto"; import "google/protobuf/wrappers.proto";'
+        " enum E { A = 0; } message R { optional google.protobuf.Timestamp at = 1; required E e = 2;"
+        " optional google.protobuf.UInt32Value limit = 3; map<string, bool> flags = 4; }",
+    )
+    described = codec_of(schema).described()
+    assert described["properties"] == {
+        "at": {"type": "string", "format": "date-time"},
+        "e": {"enum": ["A"]},
+        "limit": {"type": "integer", "minimum": 0, "maximum": 2**32 - 1},
+        "flags": {"type": "object", "additionalProperties": {"type": "boolean"}},
+        "@unknown": {"type": "string", "contentEncoding": "base64"},
+    }
+    assert described["required"] == ["e", "flags"]
+    assert "$defs" not in described

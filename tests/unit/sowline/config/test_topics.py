@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
+from sowline.codecs.schema import Schema
 from sowline.config.topics import FanoutDefinition, TopicDefinition, Topics, load_topics, parse_topics
 from sowline.errors import SowlineError
 from sowline.model.limits import Limits
 from sowline.model.select import parse_select
+from tests.docs.pages import blocks_of
+from tests.typed_orders import AVRO_SCHEMA, PROTOBUF_SCHEMA, typed
 
 
 def define(**given: Any) -> TopicDefinition:
@@ -220,6 +223,66 @@ def test_the_digest_of_a_fanout_says_what_its_readers_hold() -> None:
     selected = digest(options="select=[-/,+/id]")
     assert selected == digest(options="oof, select=[ +/id, -/ ]")
     assert len({digest(), selected, digest(filter="/x = 2"), digest(topic="b")}) == 4
+
+
+def typed_fanout(topic: dict[str, Any], **given: Any) -> FanoutDefinition:
+    """Return a fanout of a topic, as a file with both has it."""
+    fanout = {"name": "f", "topic": topic["name"], **given}
+    (read,) = parse_topics(yaml.safe_dump({"topics": [topic], "fanouts": [fanout]})).fanouts
+    return read
+
+
+def test_a_fanout_of_topics_md(tmp_path: Path) -> None:
+    """The example is one that loads, with a schema in a file beside it."""
+    (block,) = (one for one in blocks_of("docs/topics.md") if "test_a_fanout" in one.elsewhere)
+    tmp_path.joinpath("late.avsc").write_text(AVRO_SCHEMA)
+    file = tmp_path / "topics.yaml"
+    file.write_text(f"topics: [{{name: orders, key: /id}}]\n{block.text}")
+    (fanout,) = load_topics(file).fanouts
+    assert fanout.schema_of(load_topics(file).named("orders")) == Schema("avro", AVRO_SCHEMA)
+
+
+def test_a_fanout_may_have_a_message_type() -> None:
+    """With the schema of its topic, or one of its own; its subject has a default."""
+    topic = typed("avro")
+    source = TopicDefinition.model_validate(topic)
+    plain, same = typed_fanout(topic), typed_fanout(topic, **{"as": "avro"})
+    assert (plain.message_type, plain.pinned(source), plain.schema_of(source)) == ("json", None, None)
+    assert (same.pinned(source), same.schema_of(source)) == (source.reader_schema, source.reader)
+    assert (same.framing, same.registry_subject) == ("confluent", "fanout.f-value")
+    own = {"as": "protobuf", "schema": {"text": PROTOBUF_SCHEMA, "subject": "p"}, "framing": "none"}
+    other = typed_fanout(topic, **own)
+    assert other.schema_of(source) == Schema("protobuf", PROTOBUF_SCHEMA)
+    assert (
+        other.registry_subject,
+        typed_fanout(topic, **{"as": "avro", "subject": "s"}).registry_subject,
+    ) == (
+        "p",
+        "s",
+    )
+    assert len({plain.digest, same.digest, other.digest}) == 3
+
+
+@pytest.mark.parametrize(
+    ("type", "given", "message"),
+    [
+        ("avro", {"framing": "none"}, "expected as: with a message type with schemas, got json and framing"),
+        ("avro", {"schema": {"text": "x"}, "subject": "s"}, "got json and schema, subject"),
+        ("avro", {"as": "protobuf"}, "'f' is written as protobuf and has no schema, but topic 'orders' has"),
+        ("avro", {"as": "avro", "schema": {"text": "x"}}, "fanouts.0.schema: expected the schema"),
+        ("avro", {"as": "xml"}, "fanouts.0.as"),
+        (
+            "avro",
+            {"as": "avro", "subject": "s", "schema": {"text": AVRO_SCHEMA, "subject": "t"}},
+            "expected one subject",
+        ),
+    ],
+)
+def test_a_fanout_has_a_schema_that_fits(type: str, given: dict[str, Any], message: str) -> None:
+    """What can be known from the file is refused with a sentence."""
+    with pytest.raises(SowlineError) as error:
+        typed_fanout(typed(type), **given)
+    assert message in error.value.message
 
 
 @pytest.mark.parametrize(

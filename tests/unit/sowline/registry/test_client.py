@@ -100,13 +100,13 @@ def test_resolve(server: Answering, registry: Registry) -> None:
         {"subject": "a", "version": 3},
     ]
     server.give("GET /schemas/ids/7/versions", subjects)
-    assert registry.resolve(7) == Resolved(Schema(AVRO, '"string"'), "a", 3)
+    assert registry.resolve(7) == Resolved(Schema(AVRO, '"string"'), "a", 3, 7)
 
 
 def test_without_subject(server: Answering, registry: Registry) -> None:
     """A registry that has no call for the subjects of an id leaves them empty."""
     server.give("GET /schemas/ids/7", {"schema": "{}", "schemaType": "JSON"})
-    assert registry.resolve(7) == Resolved(Schema(JSON_SCHEMA, "{}"), "", None)
+    assert registry.resolve(7) == Resolved(Schema(JSON_SCHEMA, "{}"), "", None, 7)
 
 
 def test_references(server: Answering, registry: Registry) -> None:
@@ -252,8 +252,8 @@ def test_subjects(server: Answering, registry: Registry) -> None:
     server.give("GET /subjects/shop%2Fa/versions/1", one)
     server.give("GET /subjects/shop%2Fa/versions/latest", two)
     server.give("GET /subjects/shop%2Fa/versions", [2, 1])
-    assert registry.latest("shop/a") == Resolved(Schema(PROTOBUF, "2"), "shop/a", 2)
-    assert registry.version("shop/a", 1) == Resolved(Schema(PROTOBUF, "1"), "shop/a", 1)
+    assert registry.latest("shop/a") == Resolved(Schema(PROTOBUF, "2"), "shop/a", 2, 6)
+    assert registry.version("shop/a", 1) == Resolved(Schema(PROTOBUF, "1"), "shop/a", 1, 5)
     assert registry.versions("shop/a") == (1, 2)
 
 

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from sowline.config.topics import MessageType
 from sowline.errors import SowlineError
 from sowline.spark.registry import schema_from_registry
 
@@ -35,6 +36,16 @@ JSON = {
         "qty": {"oneOf": [{"type": "null", "title": "Not included"}, {"type": "integer"}]},
     },
 }
+PROTO = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+message Order {
+  string id = 1;
+  optional uint64 qty = 2;
+  google.protobuf.Timestamp placed = 3;
+}
+"""
 SUBJECTS = {
     "orders-value": {"subject": "orders-value", "version": 3, "id": 12, "schema": json.dumps(AVRO)},
     "shop/orders": {"subject": "x", "version": 1, "id": 13, "schemaType": "JSON", "schema": json.dumps(JSON)},
@@ -43,7 +54,7 @@ SUBJECTS = {
         "version": 1,
         "id": 14,
         "schemaType": "PROTOBUF",
-        "schema": 'syntax = "proto3";',
+        "schema": PROTO,
     },
     "text": {"subject": "text", "version": 1, "id": 15, "schema": '"string"'},
 }
@@ -97,6 +108,30 @@ def test_user(registry: str) -> None:
     ]
     with pytest.raises(SowlineError, match="404"):
         schema_from_registry(registry.replace("//", "//anna:other@"), "shop/orders")
+
+
+@pytest.mark.parametrize(
+    ("subject", "message_type", "expected"),
+    [
+        (
+            "orders-value",
+            "avro",
+            "struct<id:string,qty:int,lines:array<struct<sku:string>>,placed:timestamp>",
+        ),
+        ("proto", "protobuf", "struct<id:string,qty:decimal(20,0),placed:timestamp>"),
+    ],
+)
+def test_canonical(registry: str, subject: str, message_type: MessageType, expected: str) -> None:
+    """Of a topic with a message type, the types are those of its canonical JSON."""
+    found = schema_from_registry(registry, subject, message_type=message_type)
+    assert found.simpleString() == expected
+
+
+def test_another_message_type(registry: str) -> None:
+    """The schema must be of the topic's message type."""
+    with pytest.raises(SowlineError, match="expected a schema of avro for proto, got one of protobuf") as bad:
+        schema_from_registry(registry, "proto", message_type="avro")
+    assert bad.value.reason == "bad configuration"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,97 @@
+"""The values of a fanout that is written in a message type with schemas: made from JSON, and read back."""
+
+from typing import NamedTuple, Self
+
+from fanout.message import OutputMessage
+from sowline.codecs.codec import codec_of
+from sowline.codecs.framing import Framing, frame, read_frame
+from sowline.codecs.schema import AVRO, Schema
+from sowline.config.topics import FanoutDefinition, TopicDefinition
+from sowline.config.typed_message import TypedDelta
+from sowline.errors import SowlineError
+from sowline.registry.client import Registry
+
+
+class TypedValues(NamedTuple):
+    """Converts between JSON and the messages of one schema; `schema_id` is None without a frame.
+
+    The `registry`, if there is one, is asked for the schemas of messages that were written earlier.
+    """
+
+    schema: Schema
+    framing: Framing
+    schema_id: int | None
+    registry: Registry | None
+
+    @classmethod
+    def of(cls, fanout: FanoutDefinition, source: TopicDefinition, registry: Registry | None) -> Self | None:
+        """Return what makes the values of a fanout; None for JSON.
+
+        The schema's id is the one in the definition. Otherwise the registry is asked for it, and the schema is
+        registered if it is not there. Raise RegistryAway if there is no answer, `not registered` if the registry
+        refuses the schema, and `bad configuration` if there is neither an id nor a registry.
+        """
+        pinned, schema = fanout.pinned(source), fanout.schema_of(source)
+        if pinned is None or schema is None:
+            return None
+        schema_id = pinned.id
+        if fanout.framing == "none":
+            schema_id = None
+        elif schema_id is None:
+            schema_id = _id_in(registry, fanout, schema)
+        return cls(schema, fanout.framing, schema_id, registry)
+
+    def whole(self, body: bytes) -> bytes:
+        """Return the message of a record; raise `bad message` if the schema has no such record."""
+        return self._framed(codec_of(self.schema).write(body))
+
+    def delta(self, body: bytes) -> TypedDelta | None:
+        """Return the message of a delta; None if no message can show that nothing changes."""
+        data, fields = codec_of(self.schema).write_delta(body)
+        # Without paths, an Avro message is read as one that changes each field
+        # (test_a_delta_of_nothing_is_a_whole_record).
+        if self.schema.type == AVRO and not fields:
+            return None
+        return TypedDelta(self._framed(data), fields)
+
+    def _framed(self, data: bytes) -> bytes:
+        if self.schema_id is None:
+            return data
+        indexes, message = codec_of(self.schema).message_type
+        return frame(self.framing, self.schema.type, self.schema_id, data, indexes, message)
+
+    def read(self, message: OutputMessage) -> OutputMessage:
+        """Return a message that was written earlier, with its value as JSON.
+
+        Raise RegistryAway, or the reason why the value can't be read.
+        """
+        schema_id, payload = read_frame(self.framing, self.schema.type, message.value)
+        codec, writer = codec_of(self.schema), self._writer(schema_id)
+        if message.delta:
+            value = codec.read_delta(payload, writer, message.fields or None)
+        else:
+            value = codec.read(payload, writer)
+        return message._replace(value=value)
+
+    def _writer(self, schema_id: int | None) -> Schema:
+        if schema_id == self.schema_id:
+            return self.schema
+        found = None if self.registry is None or schema_id is None else self.registry.resolve(schema_id)
+        if found is None:
+            raise SowlineError(
+                "unknown schema",
+                f"expected values that were written with schema {self.schema_id}, got one with schema {schema_id},"
+                " which no registry knows: give the fanout another name",
+            )
+        return found.schema
+
+
+def _id_in(registry: Registry | None, fanout: FanoutDefinition, schema: Schema) -> int:
+    if registry is None:
+        raise SowlineError(
+            "bad configuration",
+            f"expected the id of the schema of fanout {fanout.name}, or a registry, got neither: add the id, set"
+            " SOWLINE_REGISTRY, or set framing: none",
+        )
+    found = registry.id_of(fanout.registry_subject, schema)
+    return registry.register(fanout.registry_subject, schema) if found is None else found

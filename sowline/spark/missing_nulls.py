@@ -1,0 +1,72 @@
+"""Adds the nulls that Spark leaves out of JSON, where an Avro schema wants them.
+
+A field that may be null but has no default must be there. The schemas that Spark itself makes have such fields.
+"""
+
+from typing import Any, Final
+
+import orjson
+
+from sowline.model.body import read_object
+
+_NULL: Final = {"type": "null"}
+
+
+class MissingNulls:
+    """The nulls of one Avro schema, of whose canonical JSON `described` is the JSON Schema."""
+
+    def __init__(self, described: dict[str, Any]) -> None:
+        self._whole = described
+        self._has_any = _has_null(described)
+
+    def added(self, body: bytes) -> bytes:
+        """Return a body with a null for each field that must be there, may be null, and is missing.
+
+        Raise `not json`, `not an object` or `too deep`.
+        """
+        if not self._has_any:
+            return body
+        document = read_object(body)
+        self._fill(document, self._whole)
+        return orjson.dumps(document)
+
+    def _fill(self, value: Any, schema: Any) -> None:
+        schema = self._itself(schema)
+        if isinstance(value, list):
+            for item in value:
+                self._fill(item, schema.get("items"))
+        elif isinstance(value, dict):
+            parts, others = schema.get("properties", {}), schema.get("additionalProperties")
+            for name in schema.get("required", ()):
+                if name not in value and _is_nullable(parts[name]) and "default" not in parts[name]:
+                    value[name] = None
+            for name, item in value.items():
+                self._fill(item, parts.get(name, others))
+
+    def _itself(self, schema: Any) -> dict[str, Any]:
+        """Return the schema that a reference or a choice beside null stands for; an empty one if there is none."""
+        while isinstance(schema, dict):
+            choices = [one for one in schema.get("anyOf", ()) if one != _NULL]
+            if "$ref" in schema:
+                schema = self._referred(schema["$ref"])
+            elif len(choices) == 1:
+                (schema,) = choices
+            else:
+                return schema
+        return {}
+
+    def _referred(self, reference: str) -> Any:
+        found: Any = self._whole
+        for step in reference.removeprefix("#").split("/")[1:]:
+            found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+        return found
+
+
+def _is_nullable(schema: dict[str, Any]) -> bool:
+    return schema.get("type") == "null" or _NULL in schema.get("anyOf", ())
+
+
+def _has_null(schema: Any) -> bool:
+    if isinstance(schema, list):
+        return any(map(_has_null, schema))
+    return isinstance(schema, dict) and (_is_nullable(schema) or any(map(_has_null, schema.values())))

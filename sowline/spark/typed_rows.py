@@ -1,0 +1,125 @@
+"""Commands whose bodies are messages of their topic's message type.
+
+The codecs are Python, so these rows pass through Python on the executors, which need Sowline with the library of the
+message type.
+"""
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sowline.codecs.schema import AVRO
+from sowline.config.topics import JSON, TopicDefinition, load_topics
+from sowline.config.typed_message import typed_delta, typed_message
+from sowline.errors import SowlineError
+from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
+from sowline.protocol.pipeline_row import HEADERS, HEADERS_TYPE, VALUE
+from sowline.spark.broker import Broker
+from sowline.spark.commands import header
+from sowline.spark.events import header_text
+from sowline.spark.missing_nulls import MissingNulls
+
+REASON: Final = "_reason"
+"""STRING: the reason why a row can't be a message of the topic; NULL if it can."""
+PROBLEM: Final = "_problem"
+"""STRING: the sentence about it."""
+
+_MESSAGE: Final = "_message"
+_MESSAGE_TYPE: Final = "value BINARY, fields STRING, reason STRING, problem STRING"
+
+
+class _Message(NamedTuple):
+    """What a row became: the value of the command, the paths of what a delta changes, or why it is refused."""
+
+    value: bytes | None
+    fields: str | None = None
+    reason: str | None = None
+    problem: str | None = None
+
+
+def typed_rows(rows: DataFrame, definition: TopicDefinition) -> DataFrame:
+    """Return commands with messages of the topic's type as their values, and with `REASON` and `PROBLEM`.
+
+    A `sow_delete` has no value: its Kafka key names the record. The value of a row that is refused stays its JSON.
+    """
+    command = header_text("sow.command") if HEADERS in rows.columns else F.lit(None).cast("string")
+    headers = F.col(HEADERS) if HEADERS in rows.columns else F.array().cast(HEADERS_TYPE)
+    message_of = F.udf(_Messages(definition).of, _MESSAGE_TYPE)
+    typed = rows.withColumn(_MESSAGE, message_of(F.col(VALUE), command))
+    fields = F.col(f"{_MESSAGE}.fields")
+    more = F.when(fields.isNotNull(), F.array(header("sow.fields", fields)))
+    return typed.select(
+        F.col(f"{_MESSAGE}.value").alias(VALUE),
+        F.concat(headers, F.coalesce(more, F.array().cast(HEADERS_TYPE))).alias(HEADERS),
+        F.col(f"{_MESSAGE}.reason").alias(REASON),
+        F.col(f"{_MESSAGE}.problem").alias(PROBLEM),
+        *(F.col(name) for name in rows.columns if name not in (VALUE, HEADERS)),
+    )
+
+
+class _Messages:
+    """Makes the messages of a topic; it is sent to the executors."""
+
+    def __init__(self, definition: TopicDefinition) -> None:
+        # A definition keeps what it has computed, and not all of that can be sent.
+        self._definition = TopicDefinition(
+            name=definition.name,
+            sow=False,
+            message_type=definition.message_type,
+            reader_schema=definition.reader_schema,
+            framing=definition.framing,
+        )
+        assert definition.codec is not None, "only message types with schemas have typed rows"
+        is_avro = definition.message_type == AVRO
+        self._nulls = MissingNulls(definition.codec.described()) if is_avro else None
+
+    def of(self, body: str | None, command: str | None) -> _Message:
+        """Return the message of a body."""
+        if command == SOW_DELETE or body is None:
+            return _Message(None)
+        text = body.encode()
+        try:
+            if command == DELTA_PUBLISH:
+                message, fields = typed_delta(self._definition, text)
+                return _Message(message, ",".join(fields) or None)
+            if command in (None, PUBLISH):
+                whole = text if self._nulls is None else self._nulls.added(text)
+                return _Message(typed_message(self._definition, whole))
+        except SowlineError as error:
+            if error.reason == "bad configuration":
+                raise
+            return _Message(text, None, error.reason, error.message)
+        return _Message(text)
+
+
+def typed_definition(broker: Broker, log: str, config: Path) -> TopicDefinition | None:
+    """Return the definition of the topic with this log in `topics.yaml`; None if its messages are JSON.
+
+    Raise `bad configuration` if they are not, and the file does not say what they are.
+    """
+    if not broker.has(f"{log}.schemas"):
+        return None
+    topics = load_topics(config).topics if config.exists() else ()
+    found = next((one for one in topics if one.log == log and one.message_type != JSON), None)
+    if found is None:
+        raise SowlineError(
+            "bad configuration",
+            f"expected a topic with the log {log} and a message_type in {config}, got none: messages of that log have"
+            " a schema; set SOWLINE_CONFIG to the topics.yaml that defines it",
+        )
+    check_writable(found)
+    return found
+
+
+def check_writable(definition: TopicDefinition) -> None:
+    """Raise `bad configuration` or `bad schema` if messages of a topic with a message type can't be written."""
+    pinned = definition.reader_schema
+    assert definition.codec is not None, "only message types with schemas have typed rows"
+    if pinned is not None and pinned.id is None and definition.framing != "none":
+        raise SowlineError(
+            "bad configuration",
+            f"expected the id of the reader_schema of topic {definition.name}, which messages have, got none: add its"
+            " id in the registry, or set framing: none",
+        )
