@@ -244,6 +244,7 @@ async def test_a_saved_copy_is_gone_on_from() -> None:
     [
         ("^orders", {}, "regex topic not supported"),
         ("orders", {"options": "no_sowkey"}, "invalid options"),
+        ("orders", {"options": "format=native"}, "invalid options"),
         ("orders", {"options": "nonsense"}, "invalid options"),
         ("orders", {"order_by": ","}, "invalid order by"),
         ("orders", {"bookmark": "orders:0@1"}, "invalid bookmark"),
