@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -27,7 +27,7 @@ from sowline.protocol.pipeline_row import (
     SinkColumn,
     SourceField,
 )
-from sowline.spark.broker import connected
+from sowline.spark.broker import Broker, connected
 from sowline.spark.canonical_body import canonical_body
 from sowline.spark.commands import Name, command_rows, dead_headers, header
 from sowline.spark.ordinals import Ordinals
@@ -115,17 +115,19 @@ def to_sow(
         raise SowlineError("bad frame", "expected a checkpoint for a stream, got none")
     with connected(frame.sparkSession, log.kafka, log.options) as broker:
         definition = typed_definition(broker, topic, read_settings().config)
+        if definition is not None:
+            log = replace(log, dead=definition.dead)
+        _check_topics(broker, log)
     if definition is not None:
-        log = replace(log, dead=definition.dead)
         if body is None:
             body = canonical_body(frame, definition)
         commands = command_rows(frame, key, command, body, expiration, correlation, key_header=key_header)
         rows = _with_dead_letters(typed_rows(commands, definition))
     if not frame.isStreaming:
-        write(rows, log)
+        _write(rows, log)
         return None
     assert checkpoint is not None, "it was checked"
-    return start(rows, log, checkpoint, once=once)
+    return _started(rows, log, checkpoint, once=once)
 
 
 def _with_dead_letters(rows: DataFrame) -> DataFrame:
@@ -144,8 +146,13 @@ def _with_dead_letters(rows: DataFrame) -> DataFrame:
 def start(rows: DataFrame, log: Log, checkpoint: str, *, once: bool = False) -> StreamingQuery:
     """Start writing a stream of `key`, `value`, `headers` and `_source`, and return the running query."""
     _check(rows, log)
+    with connected(rows.sparkSession, log.kafka, log.options) as broker:
+        _check_topics(broker, log)
+    return _started(rows, log, checkpoint, once=once)
+
+
+def _started(rows: DataFrame, log: Log, checkpoint: str, *, once: bool) -> StreamingQuery:
     assert log.publisher is not None, "a stream has one"
-    _check_topics(rows.sparkSession, log)
     ordinals = Ordinals(rows.sparkSession, checkpoint)
 
     # Spark refuses to sort a stream, but not the batches that it is made of.
@@ -159,10 +166,8 @@ def start(rows: DataFrame, log: Log, checkpoint: str, *, once: bool = False) -> 
     return writer.queryName(log.publisher).start()
 
 
-def write(rows: DataFrame, log: Log) -> None:
+def _write(rows: DataFrame, log: Log) -> None:
     """Write a batch of `key`, `value`, `headers` and `_source`; its files are numbered in the order of their URLs."""
-    _check(rows, log)
-    _check_topics(rows.sparkSession, log)
     files = [] if log.publisher is None else _files(rows)
     _save(kafka_records(rows, log, {file: number for number, file in enumerate(files)}), log)
 
@@ -188,11 +193,10 @@ def _check(rows: DataFrame, log: Log) -> None:
         )
 
 
-def _check_topics(spark: SparkSession, log: Log) -> None:
+def _check_topics(broker: Broker, log: Log) -> None:
     """Check that the topics exist. Spark would wait a minute for them, and then report another error."""
-    with connected(spark, log.kafka, log.options) as broker:
-        for name in filter(None, (log.topic, log.dead)):
-            broker.partitions(name)
+    for name in filter(None, (log.topic, log.dead)):
+        broker.partitions(name)
 
 
 def _save(records: DataFrame, log: Log) -> None:

@@ -30,7 +30,7 @@ _MESSAGE: Final = "_message"
 _MESSAGE_TYPE: Final = "value BINARY, fields STRING, reason STRING, problem STRING"
 
 
-class _Message(NamedTuple):
+class RowMessage(NamedTuple):
     """What a row became: the value of the command, the paths of what a delta changes, or why it is refused."""
 
     value: bytes | None
@@ -46,7 +46,7 @@ def typed_rows(rows: DataFrame, definition: TopicDefinition) -> DataFrame:
     """
     command = header_text("sow.command") if HEADERS in rows.columns else F.lit(None).cast("string")
     headers = F.col(HEADERS) if HEADERS in rows.columns else F.array().cast(HEADERS_TYPE)
-    message_of = F.udf(_Messages(definition).of, _MESSAGE_TYPE)
+    message_of = F.udf(RowMessages(definition).of, _MESSAGE_TYPE)
     typed = rows.withColumn(_MESSAGE, message_of(F.col(VALUE), command))
     fields = F.col(f"{_MESSAGE}.fields")
     more = F.when(fields.isNotNull(), F.array(header("sow.fields", fields)))
@@ -59,7 +59,7 @@ def typed_rows(rows: DataFrame, definition: TopicDefinition) -> DataFrame:
     )
 
 
-class _Messages:
+class RowMessages:
     """Makes the messages of a topic; it is sent to the executors."""
 
     def __init__(self, definition: TopicDefinition) -> None:
@@ -75,23 +75,23 @@ class _Messages:
         is_avro = definition.message_type == AVRO
         self._nulls = MissingNulls(definition.codec.described()) if is_avro else None
 
-    def of(self, body: str | None, command: str | None) -> _Message:
+    def of(self, body: str | None, command: str | None) -> RowMessage:
         """Return the message of a body."""
         if command == SOW_DELETE or body is None:
-            return _Message(None)
+            return RowMessage(None)
         text = body.encode()
         try:
             if command == DELTA_PUBLISH:
                 message, fields = typed_delta(self._definition, text)
-                return _Message(message, ",".join(fields) or None)
+                return RowMessage(message, ",".join(fields) or None)
             if command in (None, PUBLISH):
                 whole = text if self._nulls is None else self._nulls.added(text)
-                return _Message(typed_message(self._definition, whole))
+                return RowMessage(typed_message(self._definition, whole))
         except SowlineError as error:
             if error.reason == "bad configuration":
                 raise
-            return _Message(text, None, error.reason, error.message)
-        return _Message(text)
+            return RowMessage(text, None, error.reason, error.message)
+        return RowMessage(text)
 
 
 def typed_definition(broker: Broker, log: str, config: Path) -> TopicDefinition | None:

@@ -85,7 +85,7 @@ def test_cache_of_the_gallery(kafka: str, tmp_path: Path) -> None:
 def test_own_job(spark: SparkSession, kafka: str, prefix: str, tmp_path: Path) -> None:
     """The job on the page about Spark writes the records of a Kafka topic."""
     page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text().split("## Writing: to_sow")[1]
-    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
     raw, topic = create_topic(kafka, f"{prefix}raw", 1), create_topic(kafka, f"{prefix}orders")
     producer = Producer({"bootstrap.servers": kafka})
     for body in ('{"id":"a","qty":1}', '{"id":"a","gone":true}'):
