@@ -160,8 +160,8 @@ def _start_empty(kafka: KafkaConfig, emitter: Emitter, plan: Plan) -> Checkpoint
     if plan.state_reset is not None:
         checkpoint = StateReset.begun(checkpoint, extent.log_id, start).checkpoint
     limits = PartitionReader(kafka, definition, offline.partition).limits_at(start, extent.log_end)
-    # All records are stored under the reader schema of now. A `define` in the log that replaced an earlier one by
-    # another changes nothing, since it names the one that it replaced (test_a_define_that_names_another_schema_does_not_count).
+    # All records are stored under the newest reader schema. A `define` of the log that led there changes nothing,
+    # since it names the schema that it replaced (test_a_define_that_names_another_schema_does_not_count).
     schema = definition.limits.schema
     checkpoint = replace(
         checkpoint,

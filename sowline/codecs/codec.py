@@ -5,7 +5,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol
 
-from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, Payload, Schema, SchemaType
+from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, MessagePayload, Schema, SchemaType
 from sowline.errors import SowlineError
 
 CODECS_MAX: Final = 1000
@@ -40,10 +40,10 @@ class Codec(Protocol):
     def message_type(self) -> MessageType:
         """The Protobuf type of a record, for frames; of other message types, `NO_MESSAGE_TYPE`."""
 
-    def read(self, payload: Payload, writer: Schema) -> bytes:
+    def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the canonical JSON of a whole record."""
 
-    def read_delta(self, payload: Payload, writer: Schema, fields: Sequence[str] | None) -> bytes:
+    def read_delta(self, payload: MessagePayload, writer: Schema, fields: Sequence[str] | None) -> bytes:
         """Return the canonical JSON of the fields that a delta changes.
 
         `fields` are their paths, like `/legs`, or `/customer/name`; None if the message itself shows what it changes.

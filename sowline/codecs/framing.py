@@ -2,7 +2,7 @@
 
 from typing import Final, Literal, NamedTuple
 
-from sowline.codecs.schema import PROTOBUF, Payload, SchemaType
+from sowline.codecs.schema import PROTOBUF, MessagePayload, SchemaType
 from sowline.errors import SowlineError
 
 Framing = Literal["confluent", "apicurio", "none"]
@@ -21,13 +21,13 @@ class Frame(NamedTuple):
     """What a message's bytes say: the schema's id (None without a frame), and the message itself."""
 
     schema_id: int | None
-    payload: Payload
+    payload: MessagePayload
 
 
 def read_frame(framing: Framing, type: SchemaType, value: bytes) -> Frame:
     """Take the frame off a message; raise `bad message` if it has no such frame."""
     if framing == "none":
-        return Frame(None, Payload(value))
+        return Frame(None, MessagePayload(value))
     size = 1 + _ID_BYTES[framing]
     if len(value) < size or value[0] != _MAGIC:
         raise SowlineError(
@@ -37,12 +37,12 @@ def read_frame(framing: Framing, type: SchemaType, value: bytes) -> Frame:
         )
     schema_id = int.from_bytes(value[1:size], "big")
     if type != PROTOBUF:
-        return Frame(schema_id, Payload(value[size:]))
+        return Frame(schema_id, MessagePayload(value[size:]))
     if framing == "apicurio":
         name, at = _read_name(value, size)
-        return Frame(schema_id, Payload(value[at:], message=name))
+        return Frame(schema_id, MessagePayload(value[at:], message=name))
     indexes, at = _read_indexes(value, size)
-    return Frame(schema_id, Payload(value[at:], indexes))
+    return Frame(schema_id, MessagePayload(value[at:], indexes))
 
 
 def frame(

@@ -17,7 +17,7 @@ import msgspec
 import orjson
 
 from sowline.codecs.codec import NO_MESSAGE_TYPE
-from sowline.codecs.schema import Payload, Schema
+from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 from sowline.model.body import read_object
 from sowline.model.merge import DEPTH_MAX
@@ -33,7 +33,7 @@ _SCHEMA_DEPTH_MAX: Final = 200
 _WHY_STEPS_MAX: Final = 32
 _SHOWN_CHARS_MAX: Final = 200
 
-_IN_PLACE: Final = frozenset(
+_SAME_VALUE: Final = frozenset(
     {
         "$ref",
         "$dynamicRef",
@@ -120,12 +120,12 @@ class JsonSchemaCodec:
         self._parts: dict[str, jsonschema_rs.Validator] = {}
         self._depth_max = _depth_max([self._document, *texts.values()])
 
-    def read(self, payload: Payload, writer: Schema) -> bytes:
+    def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the payload; raise `bad message` if it is not an object that the reader schema describes."""
         self._check(payload.data)
         return payload.data
 
-    def read_delta(self, payload: Payload, writer: Schema, fields: Sequence[str] | None) -> bytes:
+    def read_delta(self, payload: MessagePayload, writer: Schema, fields: Sequence[str] | None) -> bytes:
         """Return the payload, or only its fields at the paths; a path that it does not have gives nothing.
 
         A delta is not whole, so the schema is not asked: `completed` is, about what it makes of a record.
@@ -297,11 +297,11 @@ def _depth_max(documents: list[dict[str, Any]]) -> int:
 
     At each level, validation may call itself once for every keyword that applies to the same value.
     """
-    in_place = 0
+    same_value = 0
     for node in _nodes(documents):
         if isinstance(node, dict):
-            in_place += sum(_count(node[keyword]) for keyword in _IN_PLACE & node.keys())
-    return max(_DEPTH_MIN, min(NESTING_MAX, _STACK_STEPS_MAX // max(1, in_place)))
+            same_value += sum(_count(node[keyword]) for keyword in _SAME_VALUE & node.keys())
+    return max(_DEPTH_MIN, min(NESTING_MAX, _STACK_STEPS_MAX // max(1, same_value)))
 
 
 def _count(value: Any) -> int:

@@ -36,7 +36,7 @@ class Schema:
 
 
 @dataclass(frozen=True)
-class Payload:
+class MessagePayload:
     """A message without its frame, and what the frame says about its Protobuf type.
 
     Confluent's has `indexes`, the path to a message of the schema. Apicurio's has the name of the `message` without

@@ -1,4 +1,4 @@
-"""Validators for the schemas in `topics.yaml`: texts, or files beside it."""
+"""Validators for the schemas in `topics.yaml`: texts, or files next to it."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final

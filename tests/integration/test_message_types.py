@@ -392,7 +392,7 @@ def test_a_registry_is_needed_once_for_each_schema(topics: TypedTopics, registry
 
 
 def test_a_reader_schema_that_can_not_read_the_records_is_refused(changing: Typed) -> None:
-    """The partitions stop with a sentence, and continue under the schema of before."""
+    """The partitions stop with a sentence, and continue under the previous schema."""
     changing.send(ORDER, 1, id=1, qty=5)
     assert changing.records() == [{"id": 1, "qty": 5, "state": "open"}]
     changing.materializer.stop()

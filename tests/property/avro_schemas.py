@@ -85,7 +85,7 @@ LOGICAL: list[tuple[Json, st.SearchStrategy[Any]]] = [
     ({"type": "long", "logicalType": "local-timestamp-nanos"}, _NANO_YEARS.map(_nanos)),
     (
         {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
-        st.decimals(-9999999, 9999999, places=2).map(lambda number: f"{number:f}"),
+        st.integers(-9999999 * 100, 9999999 * 100).map(lambda number: f"{Decimal(number).scaleb(-2):f}"),
     ),
     (
         {"type": "bytes", "logicalType": "decimal", "precision": 30},
@@ -235,7 +235,7 @@ def _fixed(schema: Json) -> st.SearchStrategy[Any]:
         case "duration":
             return _DURATIONS
         case "decimal":
-            return st.decimals(Decimal(-9999), Decimal(9999), places=4).map(lambda number: f"{number:f}")
+            return st.integers(-99990000, 99990000).map(lambda number: f"{Decimal(number).scaleb(-4):f}")
     return st.binary(min_size=schema["size"], max_size=schema["size"]).map(_base64)
 
 

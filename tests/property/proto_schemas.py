@@ -164,9 +164,9 @@ def changed_files(draw: st.DrawFn, earlier: ProtoFile) -> ProtoFile:
     }
     for name in draw(st.lists(st.sampled_from(sorted(messages)), max_size=2)):
         if messages[name]:
-            place = draw(st.integers(0, len(messages[name]) - 1))
+            index = draw(st.integers(0, len(messages[name]) - 1))
             fields = list(messages[name])
-            fields[place] = draw(_changed_field(earlier.syntax, fields[place]))
+            fields[index] = draw(_changed_field(earlier.syntax, fields[index]))
             messages[name] = tuple(fields)
     return replace(earlier, messages=messages, symbols=draw(st.integers(1, len(SYMBOLS))))
 

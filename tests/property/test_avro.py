@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sowline.codecs.avro import AvroCodec
-from sowline.codecs.schema import Payload, Schema
+from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 from tests.property.avro_schemas import later_versions, records_of, schema_of, schemas
 
@@ -41,7 +41,7 @@ def test_a_written_record_reads_as_its_canonical_json(data: st.DataObject) -> No
     codec = AvroCodec(schema)
     canonical = codec.completed(body)
     message = codec.write(body)
-    assert codec.read(Payload(message), schema) == canonical
+    assert codec.read(MessagePayload(message), schema) == canonical
     assert codec.write(canonical) == message
     assert codec.completed(canonical) == canonical
     assert codec.upgraded(canonical) == canonical
@@ -78,7 +78,7 @@ def test_any_bytes_are_a_record_or_refused(data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(message)))
         message[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
     hostile = data.draw(st.just(bytes(message)) | st.binary(max_size=20))
-    body = _unless_refused(lambda: codec.read(Payload(hostile), schema), "bad message")
+    body = _unless_refused(lambda: codec.read(MessagePayload(hostile), schema), "bad message")
     assert body is None or codec.completed(body) == body
 
 
@@ -99,8 +99,8 @@ def test_a_later_schema_reads_what_it_upgrades(data: st.DataObject) -> None:
     earlier_codec, later_codec = AvroCodec(earlier), AvroCodec(later)
     assume(_unless_refused(lambda: _checked(later_codec, earlier), "incompatible schema"))
     message = earlier_codec.write(orjson.dumps(data.draw(records_of(earlier_raw))))
-    body = later_codec.read(Payload(message), earlier)
-    assert later_codec.upgraded(earlier_codec.read(Payload(message), earlier)) == body
+    body = later_codec.read(MessagePayload(message), earlier)
+    assert later_codec.upgraded(earlier_codec.read(MessagePayload(message), earlier)) == body
     assert later_codec.completed(body) == body
 
 
@@ -112,7 +112,7 @@ def test_a_delta_with_paths_reads_as_it_was_written(data: st.DataObject) -> None
     whole = orjson.loads(codec.completed(orjson.dumps(data.draw(records_of(raw)))))
     delta = {name: value for name, value in whole.items() if data.draw(st.booleans())}
     message, paths = codec.write_delta(orjson.dumps(delta))
-    read = orjson.loads(codec.read_delta(Payload(message), schema_of(raw), paths))
+    read = orjson.loads(codec.read_delta(MessagePayload(message), schema_of(raw), paths))
     assert read == delta
 
 
@@ -127,8 +127,10 @@ def test_a_delta_schema_reads_the_fields_that_are_not_null(data: st.DataObject) 
     sparse = raw | {"fields": [field | {"type": ["null", field["type"]]} for field in fields]}
     values = data.draw(records_of(sparse))
     message = AvroCodec(schema_of(sparse)).write(orjson.dumps(values))
-    whole = orjson.loads(AvroCodec(schema_of(sparse)).read(Payload(message), schema_of(sparse)))
-    read = orjson.loads(AvroCodec(schema_of(raw)).read_delta(Payload(message), schema_of(sparse), None))
+    whole = orjson.loads(AvroCodec(schema_of(sparse)).read(MessagePayload(message), schema_of(sparse)))
+    read = orjson.loads(
+        AvroCodec(schema_of(raw)).read_delta(MessagePayload(message), schema_of(sparse), None)
+    )
     assert read.keys() == {name for name, value in whole.items() if value is not None}
     assert all(
         read[name] == whole[name]

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.codecs.json_schema import JsonSchemaCodec
-from sowline.codecs.schema import JSON_SCHEMA, Payload, Schema
+from sowline.codecs.schema import JSON_SCHEMA, MessagePayload, Schema
 from sowline.errors import SowlineError
 
 NAMES = st.sampled_from(["a", "b", "c/d", "é", "$ref"])
@@ -71,7 +71,7 @@ def codec_for(document: Any) -> JsonSchemaCodec:
 def is_valid(codec: JsonSchemaCodec, body: bytes) -> bool:
     """Return whether a codec takes a body; every way in has to agree, and to keep the bytes."""
     ways: tuple[Callable[[], bytes], ...] = (
-        lambda: codec.read(Payload(body), Schema(JSON_SCHEMA, "{}")),
+        lambda: codec.read(MessagePayload(body), Schema(JSON_SCHEMA, "{}")),
         lambda: codec.write(body),
         lambda: codec.completed(body),
     )
@@ -137,7 +137,7 @@ def test_any_bytes(body: bytes) -> None:
     is_valid(codec, body)
     for fields in (None, ("/a/a",)):
         try:
-            codec.read_delta(Payload(body), Schema(JSON_SCHEMA, "{}"), fields)
+            codec.read_delta(MessagePayload(body), Schema(JSON_SCHEMA, "{}"), fields)
         except SowlineError as error:
             assert error.reason == "bad message"  # noqa: PT017
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sowline.codecs.codec import codec_of
 from sowline.codecs.protobuf import ProtobufCodec
-from sowline.codecs.schema import Payload, Schema
+from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 from sowline.model.merge import merge
 from tests.property.proto_schemas import (
@@ -37,8 +37,8 @@ def test_what_is_written_is_read(data: st.DataObject) -> None:
     for record in data.draw(st.lists(records(file), min_size=1, max_size=5)):
         body = orjson.dumps(canonical(file, record))
         written = codec.write(orjson.dumps(record))
-        assert codec.read(Payload(written), file.schema) == body
-        assert codec.read(Payload(written, (0,)), file.schema) == body
+        assert codec.read(MessagePayload(written), file.schema) == body
+        assert codec.read(MessagePayload(written, (0,)), file.schema) == body
         assert codec.write(body) == written
         assert codec.completed(orjson.dumps(record)) == codec.completed(body) == codec.upgraded(body) == body
         jsonschema.validate(orjson.loads(body), described, jsonschema.Draft202012Validator)
@@ -53,8 +53,8 @@ def test_unknown_fields_are_kept(data: st.DataObject) -> None:
     new_codec.check_reads(older.schema)
     for record in data.draw(st.lists(records(newer), min_size=1, max_size=5)):
         body = orjson.dumps(canonical(newer, record))
-        seen = old_codec.read(Payload(new_codec.write(body)), newer.schema)
-        written = Payload(old_codec.write(seen))
+        seen = old_codec.read(MessagePayload(new_codec.write(body)), newer.schema)
+        written = MessagePayload(old_codec.write(seen))
         assert old_codec.read(written, older.schema) == old_codec.completed(seen) == seen
         assert new_codec.read(written, older.schema) == new_codec.upgraded(seen) == body
         delta = old_codec.read_delta(written, older.schema, None)
@@ -77,7 +77,7 @@ def test_what_passes_the_check_is_upgraded(data: st.DataObject) -> None:
     event("passes")
     for record in data.draw(st.lists(records(earlier), min_size=1, max_size=5)):
         body = orjson.dumps(canonical(earlier, record))
-        read = new_codec.read(Payload(old_codec.write(body)), earlier.schema)
+        read = new_codec.read(MessagePayload(old_codec.write(body)), earlier.schema)
         # Bytes of fields that the later schema lacks are unknown fields; their JSON is dropped.
         assert new_codec.upgraded(body) == orjson.dumps(_known(orjson.loads(read)))
         assert new_codec.upgraded(read) == read
@@ -101,9 +101,9 @@ def test_deltas_change_what_they_name(data: st.DataObject) -> None:
         delta = data.draw(records(file, is_delta=True))
         written, paths = codec.write_delta(orjson.dumps(delta))
         for fields, change in ((paths, delta), (None, seen_present(file, delta))):
-            read = codec.read_delta(Payload(written), file.schema, fields)
+            read = codec.read_delta(MessagePayload(written), file.schema, fields)
             _check_merged(codec, file, before, change, read)
-        assert codec.write_delta(codec.read_delta(Payload(written), file.schema, paths))[0] == written
+        assert codec.write_delta(codec.read_delta(MessagePayload(written), file.schema, paths))[0] == written
 
 
 def _check_merged(codec: ProtobufCodec, file: ProtoFile, before: Record, change: Record, read: bytes) -> None:
@@ -180,13 +180,13 @@ hostile_bytes = st.lists(_well_formed | _garbage, max_size=6).map(b"".join) | st
 def test_any_bytes_are_read_or_refused(schema: Schema, data: bytes) -> None:
     """What is read is canonical: writing it loses nothing. All else is a bad message."""
     codec = codec_of(schema)
-    payload = Payload(data)
+    payload = MessagePayload(data)
     _read_or_refused(lambda: codec.read_delta(payload, schema, None))
     paths = ["/again/again", "/again/@unknown/22", "/text", "/one", "/@unknown"]
     _read_or_refused(lambda: codec.read_delta(payload, schema, paths))
     body = _read_or_refused(lambda: codec.read(payload, schema))
     if body is not None:
-        assert codec.read(Payload(codec.write(body)), schema) == codec.completed(body) == body
+        assert codec.read(MessagePayload(codec.write(body)), schema) == codec.completed(body) == body
         assert codec.upgraded(body) == body
 
 
@@ -245,6 +245,6 @@ def test_any_json_is_written_or_refused(body: bytes) -> None:
     completed = _read_or_refused(lambda: codec.completed(body))
     assert (written is None) == (completed is None)
     if written is not None:
-        assert codec.read(Payload(written), OPEN) == completed
+        assert codec.read(MessagePayload(written), OPEN) == completed
     _read_or_refused(lambda: codec.write_delta(body)[0])
     _read_or_refused(lambda: codec.upgraded(body))

@@ -10,14 +10,14 @@ from sowline.codecs.avro.defaults import Defaults
 from sowline.codecs.avro.delta import delta_type, fields_at, kept, paths_of
 from sowline.codecs.avro.description import described
 from sowline.codecs.avro.encoding import Encoder
-from sowline.codecs.avro.misfit import Misfit
+from sowline.codecs.avro.misfit import SchemaMisfit
 from sowline.codecs.avro.normal_form import Normalizer, Rules
 from sowline.codecs.avro.resolution import check_resolves, resolved
 from sowline.codecs.avro.steps import Convert, run
 from sowline.codecs.avro.types import AvroType, AvroTypes, load_types
 from sowline.codecs.avro.wire import WireReader, records_below
 from sowline.codecs.codec import NO_MESSAGE_TYPE
-from sowline.codecs.schema import Payload, Schema
+from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 from sowline.model.body import read_object
 from sowline.model.nesting import check_nesting
@@ -47,11 +47,11 @@ class AvroCodec:
         self._reader = keep(partial(self._compiled, self._root))
         self._delta_reader = keep(partial(self._compiled, delta_type(self._root)))
 
-    def read(self, payload: Payload, writer: Schema) -> bytes:
+    def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the canonical JSON of a whole record."""
         return _json_of(self._reader(writer)(payload.data))
 
-    def read_delta(self, payload: Payload, writer: Schema, fields: Sequence[str] | None) -> bytes:
+    def read_delta(self, payload: MessagePayload, writer: Schema, fields: Sequence[str] | None) -> bytes:
         """Return the canonical JSON of the fields that a delta changes.
 
         Without `fields`, the writer schema is a delta schema: it may lack fields of the reader, in records at any
@@ -143,7 +143,7 @@ def _refuse(reason: str, message: str, data: bytes) -> NoReturn:
 def _read(wire: WireReader, convert: Convert, data: bytes) -> _Json:
     try:
         document: _Json = run(convert, wire.read(data))
-    except Misfit as misfit:
+    except SchemaMisfit as misfit:
         raise misfit.error() from None
     return document
 
@@ -169,5 +169,5 @@ def _errors(reason: str = "") -> Iterator[None]:
     """Raise what does not fit as a SowlineError."""
     try:
         yield
-    except Misfit as misfit:
+    except SchemaMisfit as misfit:
         raise misfit.error(reason) from None

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from sowline.codecs.avro.leaves import formatter, parser
-from sowline.codecs.avro.misfit import Misfit, excerpt
+from sowline.codecs.avro.misfit import SchemaMisfit, excerpt
 from sowline.codecs.avro.types import AvroField, AvroType
 
 DEFAULT_VALUES_MAX: Final = 10_000
@@ -29,7 +29,7 @@ class Defaults:
         self._known: dict[AvroField, Any] = {}
 
     def of(self, field: AvroField) -> Any:
-        """Return the canonical JSON of a field's default; raise Misfit with reason `bad schema` if it is wrong."""
+        """Return the canonical JSON of a field's default; raise SchemaMisfit, as `bad schema`, if it is wrong."""
         if field not in self._known:
             self._known[field] = _Expansion().default(field)
         return self._known[field]
@@ -49,7 +49,7 @@ class _Expansion:
     def default(self, field: AvroField) -> Any:
         try:
             return self._value(field.type, field.default)
-        except Misfit as misfit:
+        except SchemaMisfit as misfit:
             misfit.reason = "bad schema"
             misfit.steps.append(field.name)
             raise
@@ -57,7 +57,7 @@ class _Expansion:
     def _count(self) -> None:
         self._values += 1
         if self._values > DEFAULT_VALUES_MAX or self._depth > _DEPTH_MAX:
-            raise Misfit(
+            raise SchemaMisfit(
                 f"a default of at most {DEFAULT_VALUES_MAX} values and {_DEPTH_MAX} levels",
                 "more",
                 "bad schema",
@@ -91,17 +91,17 @@ class _Expansion:
             elif field.has_default:
                 done[field.name] = self._value(field.type, field.default)
             else:
-                raise Misfit(f"a default with the field {field.name}", "none")
+                raise SchemaMisfit(f"a default with the field {field.name}", "none")
         return done
 
     def _branch(self, union: AvroType, raw: Any) -> Any:
         for branch in union.branches:
             try:
                 return self._value(branch, raw)
-            except Misfit as misfit:
+            except SchemaMisfit as misfit:
                 if misfit.reason == "bad schema":
                     raise
-        raise Misfit(f"a default of {union}", excerpt(raw))
+        raise SchemaMisfit(f"a default of {union}", excerpt(raw))
 
     def zero(self, part: AvroType) -> Any:
         self._count()
@@ -127,7 +127,7 @@ class _Expansion:
 
 def _checked(raw: Any, kind: type) -> Any:
     if type(raw) is not kind:
-        raise Misfit("an array" if kind is list else "an object", excerpt(raw))
+        raise SchemaMisfit("an array" if kind is list else "an object", excerpt(raw))
     return raw
 
 
@@ -137,9 +137,9 @@ def _leaf_default(leaf: AvroType, raw: Any) -> Any:
         try:
             base: Any = raw.encode("latin-1")
         except (AttributeError, UnicodeEncodeError):
-            raise Misfit("a text of characters that stand for bytes", excerpt(raw)) from None
+            raise SchemaMisfit("a text of characters that stand for bytes", excerpt(raw)) from None
         if leaf.kind == "fixed" and len(base) != leaf.size:
-            raise Misfit(f"{leaf.size} bytes", f"{len(base)} bytes")
+            raise SchemaMisfit(f"{leaf.size} bytes", f"{len(base)} bytes")
     else:
         base = parser(plain)(raw)
     format_base = formatter(leaf)

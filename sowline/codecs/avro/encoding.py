@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sowline.codecs.avro.leaves import parser
-from sowline.codecs.avro.misfit import Misfit, excerpt
+from sowline.codecs.avro.misfit import SchemaMisfit, excerpt
 from sowline.codecs.avro.types import AvroType
 
 _FLOAT: Final = struct.Struct("<f").pack
@@ -24,7 +24,7 @@ class Encoder:
         self._leaves: dict[AvroType | None, _Encode] = {None: bytes}
 
     def bytes_of(self, document: dict[str, Any]) -> bytes:
-        """Return the bytes of canonical JSON; raise Misfit if a union's branch is not that of its value."""
+        """Return the bytes of canonical JSON; raise SchemaMisfit if a union's branch is not that of its value."""
         out = bytearray()
         # A stack of what remains: a type and its value, or bytes that are ready.
         rest: list[tuple[AvroType | None, Any]] = [(self._root, document)]
@@ -69,7 +69,7 @@ def _fields(record: AvroType, value: Any) -> list[tuple[AvroType | None, Any]]:
     except KeyError:
         fields = []
     if len(fields) != len(value) or len(fields) != len(record.fields):
-        raise Misfit(f"the fields of {record}", excerpt(value))
+        raise SchemaMisfit(f"the fields of {record}", excerpt(value))
     return fields
 
 
@@ -86,7 +86,7 @@ def _begun_block(part: AvroType, value: Any, rest: list[tuple[AvroType | None, A
 
 def _check_kind(value: Any, kind: type) -> None:
     if type(value) is not kind:
-        raise Misfit("an array" if kind is list else "an object", excerpt(value))
+        raise SchemaMisfit("an array" if kind is list else "an object", excerpt(value))
 
 
 def _leaf_encoder(leaf: AvroType) -> _Encode:

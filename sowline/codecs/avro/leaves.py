@@ -14,7 +14,7 @@ from uuid import UUID
 import numpy as np
 import orjson
 
-from sowline.codecs.avro.misfit import Misfit, excerpt
+from sowline.codecs.avro.misfit import SchemaMisfit, excerpt
 from sowline.codecs.avro.types import AvroType
 
 Convert = Callable[[Any], Any]
@@ -40,13 +40,13 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def formatter(leaf: AvroType) -> Convert | None:
     """Return the function from a base value to canonical JSON; None if they are the same.
 
-    The base value of an enum is its symbol. The function raises Misfit if the base value has no such form.
+    The base value of an enum is its symbol. The function raises SchemaMisfit if the base value has no such form.
     """
     return _pair(leaf)[0]
 
 
 def parser(leaf: AvroType) -> Convert:
-    """Return the function from JSON to a base value. It raises Misfit if the JSON is not one of this type."""
+    """Return the function from JSON to a base value. It raises SchemaMisfit if the JSON is not one of this type."""
     return _pair(leaf)[1]
 
 
@@ -83,26 +83,26 @@ def _plain_pair(leaf: AvroType) -> tuple[Convert | None, Convert]:
 
 def _null(value: Any) -> None:
     if value is not None:
-        raise Misfit("null", excerpt(value))
+        raise SchemaMisfit("null", excerpt(value))
 
 
 def _boolean(value: Any) -> bool:
     if value is True or value is False:
         return bool(value)
-    raise Misfit("a boolean", excerpt(value))
+    raise SchemaMisfit("a boolean", excerpt(value))
 
 
 def check_int(value: Any) -> int:
-    """Return an integer of 32 bits, or raise Misfit."""
+    """Return an integer of 32 bits, or raise SchemaMisfit."""
     if type(value) is int and INT_MIN <= value <= INT_MAX:
         return value
-    raise Misfit("an integer of 32 bits", excerpt(value))
+    raise SchemaMisfit("an integer of 32 bits", excerpt(value))
 
 
 def _long(value: Any) -> int:
     if type(value) is int and LONG_MIN <= value <= LONG_MAX:
         return value
-    raise Misfit("an integer of 64 bits", excerpt(value))
+    raise SchemaMisfit("an integer of 64 bits", excerpt(value))
 
 
 def double_json(value: float) -> Any:
@@ -128,7 +128,7 @@ def _double(value: Any) -> float:
         return float(value)
     if type(value) is str and value in NON_FINITE:
         return NON_FINITE[value]
-    raise Misfit("a number, or NaN, Infinity or -Infinity as text", excerpt(value))
+    raise SchemaMisfit("a number, or NaN, Infinity or -Infinity as text", excerpt(value))
 
 
 def _float(value: Any) -> float:
@@ -136,17 +136,17 @@ def _float(value: Any) -> float:
 
 
 def round_to_float(number: float) -> float:
-    """Return the nearest 32-bit float, or raise Misfit if there is none."""
+    """Return the nearest 32-bit float, or raise SchemaMisfit if there is none."""
     try:
         return float(_FLOAT.unpack(_FLOAT.pack(number))[0])
     except OverflowError:
-        raise Misfit("a number in the range of a 32-bit float", excerpt(number)) from None
+        raise SchemaMisfit("a number in the range of a 32-bit float", excerpt(number)) from None
 
 
 def _text(value: Any) -> str:
     if type(value) is str:
         return value
-    raise Misfit("text", excerpt(value))
+    raise SchemaMisfit("text", excerpt(value))
 
 
 def _base64(value: bytes) -> str:
@@ -156,15 +156,15 @@ def _base64(value: bytes) -> str:
 def _bytes(value: Any) -> bytes:
     try:
         return a2b_base64(_text(value), strict_mode=True)
-    except (Base64Error, ValueError, Misfit):
-        raise Misfit("bytes as base64 text", excerpt(value)) from None
+    except (Base64Error, ValueError, SchemaMisfit):
+        raise SchemaMisfit("bytes as base64 text", excerpt(value)) from None
 
 
 def _fixed_parser(size: int) -> Convert:
     def parse(value: Any) -> bytes:
         data = _bytes(value)
         if len(data) != size:
-            raise Misfit(f"{size} bytes as base64 text", f"{len(data)} bytes")
+            raise SchemaMisfit(f"{size} bytes as base64 text", f"{len(data)} bytes")
         return data
 
     return parse
@@ -176,7 +176,7 @@ def _symbol_parser(symbols: tuple[str, ...]) -> Convert:
     def parse(value: Any) -> str:
         if type(value) is str and value in known:
             return value
-        raise Misfit(f"one of {', '.join(symbols[:20])}", excerpt(value))
+        raise SchemaMisfit(f"one of {', '.join(symbols[:20])}", excerpt(value))
 
     return parse
 
@@ -203,7 +203,7 @@ def _decimal_pair(leaf: AvroType) -> tuple[Convert, Convert]:
     def text(data: bytes) -> str:
         unscaled = int.from_bytes(data, "big", signed=True)
         if not -limit < unscaled < limit:
-            raise Misfit(expected, f"{len(data)} bytes")
+            raise SchemaMisfit(expected, f"{len(data)} bytes")
         digits = str(abs(unscaled)).zfill(scale + 1)
         sign = "-" if unscaled < 0 else ""
         return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else sign + digits
@@ -211,16 +211,16 @@ def _decimal_pair(leaf: AvroType) -> tuple[Convert, Convert]:
     def parse(value: Any) -> bytes:
         match = _DECIMAL.fullmatch(value) if type(value) is str and len(value) <= leaf.precision + 3 else None
         if match is None or len(match[3] or "") > scale:
-            raise Misfit(expected, excerpt(value))
+            raise SchemaMisfit(expected, excerpt(value))
         unscaled = int(match[2] + (match[3] or "").ljust(scale, "0"))
         if unscaled >= limit:
-            raise Misfit(expected, excerpt(value))
+            raise SchemaMisfit(expected, excerpt(value))
         if match[1]:
             unscaled = -unscaled
         try:
             return unscaled.to_bytes(_width(unscaled) if size is None else size, "big", signed=True)
         except OverflowError:
-            raise Misfit(f"a decimal in {size} bytes", excerpt(value)) from None
+            raise SchemaMisfit(f"a decimal in {size} bytes", excerpt(value)) from None
 
     return text, parse
 
@@ -234,7 +234,7 @@ def _uuid_text(value: Any) -> str:
     text = value.lower() if type(value) is str else ""
     if _UUID.fullmatch(text):
         return str(text)
-    raise Misfit("a UUID as text", excerpt(value))
+    raise SchemaMisfit("a UUID as text", excerpt(value))
 
 
 def _uuid_of_bytes(data: bytes) -> str:
@@ -255,7 +255,7 @@ def _duration_bytes(value: Any) -> bytes:
             return _DURATION.pack(*(value[part] for part in _DURATION_PARTS))
     except (TypeError, AttributeError, struct.error):
         pass
-    raise Misfit(
+    raise SchemaMisfit(
         "an object with months, days and milliseconds, integers of 32 bits from 0 on", excerpt(value)
     ) from None
 
@@ -263,7 +263,7 @@ def _duration_bytes(value: Any) -> bytes:
 def _date_text(days: int) -> str:
     if 1 <= days + _DAY_0 <= _LAST_DAY:
         return date.fromordinal(days + _DAY_0).isoformat()
-    raise Misfit("a date in the years 1 to 9999", f"{days} days since 1970")
+    raise SchemaMisfit("a date in the years 1 to 9999", f"{days} days since 1970")
 
 
 def _days(value: Any) -> int:
@@ -272,7 +272,7 @@ def _days(value: Any) -> int:
             return date.fromisoformat(value).toordinal() - _DAY_0
         except ValueError:
             pass
-    raise Misfit("a date like 2026-11-26", excerpt(value))
+    raise SchemaMisfit("a date like 2026-11-26", excerpt(value))
 
 
 def _clock_text(units: int, digits: int) -> str:
@@ -303,12 +303,12 @@ def _time_pair(digits: int) -> tuple[Convert, Convert]:
     def text(units: int) -> str:
         if 0 <= units < day:
             return _clock_text(units, digits)
-        raise Misfit("a time of one day", f"{units} units since midnight")
+        raise SchemaMisfit("a time of one day", f"{units} units since midnight")
 
     def parse(value: Any) -> int:
         units = _clock_units(value, digits) if type(value) is str else None
         if units is None:
-            raise Misfit(expected, excerpt(value))
+            raise SchemaMisfit(expected, excerpt(value))
         return units
 
     return text, parse
@@ -322,7 +322,7 @@ def _timestamp_pair(digits: int, zone: str) -> tuple[Convert, Convert]:
         days, rest = divmod(units, day)
         if 1 <= days + _DAY_0 <= _LAST_DAY:
             return f"{date.fromordinal(days + _DAY_0).isoformat()}T{_clock_text(rest, digits)}{zone}"
-        raise Misfit("a timestamp in the years 1 to 9999", f"{units} units since 1970")
+        raise SchemaMisfit("a timestamp in the years 1 to 9999", f"{units} units since 1970")
 
     def parse(value: Any) -> int:
         if type(value) is str and value.endswith(zone):
@@ -332,6 +332,6 @@ def _timestamp_pair(digits: int, zone: str) -> tuple[Convert, Convert]:
                 since: int = _days(day_text) * day + units
                 if LONG_MIN <= since <= LONG_MAX:
                     return since
-        raise Misfit(expected, excerpt(value))
+        raise SchemaMisfit(expected, excerpt(value))
 
     return text, parse

@@ -9,7 +9,7 @@ PATH_TEXT_MAX: Final = 300
 """The number of characters of a path in a message: keys of maps can be long."""
 
 
-class Misfit(Exception):
+class SchemaMisfit(Exception):
     """A value, or a part of a schema, is not what was expected. Each caller adds its step to the path."""
 
     def __init__(self, expected: str, got: str, reason: str = "bad message") -> None:

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 from sowline.codecs.avro.defaults import Defaults
 from sowline.codecs.avro.leaves import Convert as Parse
 from sowline.codecs.avro.leaves import formatter, parser
-from sowline.codecs.avro.misfit import Misfit, excerpt
-from sowline.codecs.avro.steps import Cell, Convert, Later, Part, array_of, map_of
+from sowline.codecs.avro.misfit import SchemaMisfit, excerpt
+from sowline.codecs.avro.steps import Cell, Convert, Later, ValueConverter, array_of, map_of
 from sowline.codecs.avro.types import AvroField, AvroType
 
 Missing = Literal["refuse", "leave", "fill"]
@@ -34,7 +34,7 @@ class _Leaf:
     def fit(self, value: Any) -> int:
         try:
             done = self.canonical(value)
-        except Misfit:
+        except SchemaMisfit:
             return _NO
         return _IS_CANONICAL if type(done) is type(value) and done == value else _FITS
 
@@ -86,12 +86,12 @@ class Normalizer:
             self._queue.append(record)
         return self._cells[record]
 
-    def _part(self, part: AvroType) -> Part:
+    def _part(self, part: AvroType) -> ValueConverter:
         match part.kind:
             case "reference":
-                return Part(self._cell(part.itself), is_late=True)
+                return ValueConverter(self._cell(part.itself), is_late=True)
             case "record":
-                return Part(self._record(part))
+                return ValueConverter(self._record(part))
             case "array":
                 return _checked(list, "an array", array_of(self._part(part.of)))
             case "map":
@@ -99,7 +99,7 @@ class Normalizer:
             case "union":
                 return self._union(part)
         canonical = self._leaf(part).canonical
-        return Part(lambda value, later: canonical(value))
+        return ValueConverter(lambda value, later: canonical(value))
 
     def _leaf(self, leaf: AvroType) -> _Leaf:
         if leaf not in self._leaves:
@@ -108,7 +108,7 @@ class Normalizer:
 
     # unions
 
-    def _union(self, union: AvroType) -> Part:
+    def _union(self, union: AvroType) -> ValueConverter:
         parts = [self._part(branch) for branch in union.branches]
         converts = [part.convert for part in parts]
         is_late = any(part.is_late for part in parts)
@@ -120,16 +120,16 @@ class Normalizer:
             chosen = converts[self.branch(union, value)]
             return value if chosen is None else chosen(value, later)
 
-        return Part(convert, is_late)
+        return ValueConverter(convert, is_late)
 
     def branch(self, union: AvroType, value: Any) -> int:
-        """Return the number of the branch that a value is of; raise Misfit if it fits none."""
+        """Return the number of the branch that a value is of; raise SchemaMisfit if it fits none."""
         if union.is_optional:
             return union.null_index if value is None else 1 - union.null_index
         fits = [self._fit(branch, value, FIT_DEPTH) for branch in union.branches]
         best = max(fits)
         if best == _NO:
-            raise Misfit(str(union), excerpt(value))
+            raise SchemaMisfit(str(union), excerpt(value))
         return fits.index(best)
 
     def _fit(self, part: AvroType, value: Any, depth: int) -> int:
@@ -184,7 +184,7 @@ class Normalizer:
 
         def convert(value: Any, later: Later) -> dict[str, Any]:
             if type(value) is not dict:
-                raise Misfit("an object", excerpt(value))
+                raise SchemaMisfit("an object", excerpt(value))
             done: dict[str, Any] = {}
             for field, part in plan:
                 source: str | None = field.name
@@ -211,7 +211,7 @@ class Normalizer:
         elif self._rules.missing == "fill":
             done[field.name] = self._defaults.zero(field.type)
         elif self._rules.missing == "refuse":
-            misfit = Misfit(f"{field.type}: a field without a default", "none", "incomplete record")
+            misfit = SchemaMisfit(f"{field.type}: a field without a default", "none", "incomplete record")
             misfit.steps.append(field.name)
             raise misfit
 
@@ -219,24 +219,24 @@ class Normalizer:
 def _converted(convert: Convert, value: Any, later: Later, name: str) -> Any:
     try:
         return convert(value, later)
-    except Misfit as misfit:
+    except SchemaMisfit as misfit:
         misfit.steps.append(name)
         raise
 
 
-def _unknown_field(value: dict[str, Any], names: frozenset[str]) -> Misfit:
+def _unknown_field(value: dict[str, Any], names: frozenset[str]) -> SchemaMisfit:
     unknown = next(name for name in value if name not in names)
-    misfit = Misfit("a field of the schema", repr(unknown[:60]))
+    misfit = SchemaMisfit("a field of the schema", repr(unknown[:60]))
     misfit.steps.append(unknown)
     return misfit
 
 
-def _checked(kind: type, expected: str, part: Part) -> Part:
+def _checked(kind: type, expected: str, part: ValueConverter) -> ValueConverter:
     convert = part.convert
 
     def check(value: Any, later: Later) -> Any:
         if type(value) is not kind:
-            raise Misfit(expected, excerpt(value))
+            raise SchemaMisfit(expected, excerpt(value))
         return value if convert is None else convert(value, later)
 
-    return Part(check, part.is_late)
+    return ValueConverter(check, part.is_late)

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from sowline.codecs.avro.defaults import Defaults
 from sowline.codecs.avro.leaves import check_int, float_json, formatter, round_to_float
-from sowline.codecs.avro.misfit import Misfit
-from sowline.codecs.avro.steps import Cell, Convert, Later, Part, array_of, map_of
+from sowline.codecs.avro.misfit import SchemaMisfit
+from sowline.codecs.avro.steps import Cell, Convert, Later, ValueConverter, array_of, map_of
 from sowline.codecs.avro.types import AvroField, AvroType
 from sowline.model.path import Step
 
@@ -34,14 +34,14 @@ _TEXTS: Final = ("string", "bytes")
 def resolved(writer: AvroType, reader: AvroType, defaults: Defaults) -> Convert:
     """Return the function from a plain value of the writer's record to canonical JSON of the reader's.
 
-    Raise Misfit with the reason `incompatible schema` if no record of the writer can be read. The function raises it
-    for a value that can't be read, like a null where the reader has no null.
+    Raise SchemaMisfit with the reason `incompatible schema` if no record of the writer can be read. The function
+    raises it for a value that can't be read, like a null where the reader has no null.
     """
     return _Resolver(defaults, is_strict=False).run(writer, reader)
 
 
 def check_resolves(writer: AvroType, reader: AvroType, defaults: Defaults) -> None:
-    """Raise Misfit with the reason `incompatible schema` unless each record of the writer can be read.
+    """Raise SchemaMisfit with the reason `incompatible schema` unless each record of the writer can be read.
 
     It must also be possible from canonical JSON: text stays text, bytes stay bytes, and logical types the same.
     """
@@ -79,7 +79,7 @@ class _Resolver:
         path = tuple(self._at)
         try:
             return self._record(writer, reader).convert
-        except Misfit as misfit:
+        except SchemaMisfit as misfit:
             if self._is_strict or not path:
                 misfit.steps.extend(reversed(path))
                 raise
@@ -87,7 +87,7 @@ class _Resolver:
 
     # one pair of types
 
-    def _part(self, writer: AvroType, reader: AvroType) -> Part:
+    def _part(self, writer: AvroType, reader: AvroType) -> ValueConverter:
         if writer.kind == "union":
             return self._from_union(writer, reader)
         if reader.kind == "union":
@@ -98,7 +98,7 @@ class _Resolver:
             case "record", "record":
                 self._check_names(written, read)
                 if is_late:
-                    return Part(self._cell(written, read), is_late=True)
+                    return ValueConverter(self._cell(written, read), is_late=True)
                 return self._record(written, read)
             case "array", "array":
                 return array_of(self._part(written.of, read.of))
@@ -106,37 +106,37 @@ class _Resolver:
                 return map_of(self._part(written.of, read.of))
             case "enum", "enum":
                 self._check_names(written, read)
-                return Part(self._enum(written, read))
+                return ValueConverter(self._enum(written, read))
             case (kind, other) if kind == other or (kind, other) in _PROMOTED:
-                return Part(_lifted(self._leaf(written, read)))
+                return ValueConverter(_lifted(self._leaf(written, read)))
         raise _incompatible(written, read)
 
-    def _from_union(self, writer: AvroType, reader: AvroType) -> Part:
-        parts: list[Part] = []
-        refusal: Misfit | None = None
+    def _from_union(self, writer: AvroType, reader: AvroType) -> ValueConverter:
+        parts: list[ValueConverter] = []
+        refusal: SchemaMisfit | None = None
         for branch in writer.branches:
             try:
                 parts.append(self._part(branch, reader))
-            except Misfit as misfit:
+            except SchemaMisfit as misfit:
                 if self._is_strict:
                     raise
                 refusal = misfit
-                parts.append(Part(_Refusal(misfit)))
+                parts.append(ValueConverter(_Refusal(misfit)))
         if refusal and all(isinstance(part.convert, _Refusal) for part in parts):
             raise refusal
         is_late = any(part.is_late for part in parts)
         null = writer.null_index
         if writer.is_optional:
-            return Part(_optional(parts[null].convert, parts[1 - null].convert), is_late)
-        return Part(_tagged([part.convert for part in parts], null), is_late)
+            return ValueConverter(_optional(parts[null].convert, parts[1 - null].convert), is_late)
+        return ValueConverter(_tagged([part.convert for part in parts], null), is_late)
 
-    def _to_union(self, writer: AvroType, reader: AvroType) -> Part:
+    def _to_union(self, writer: AvroType, reader: AvroType) -> ValueConverter:
         branches = sorted(reader.branches, key=lambda branch: _distance(writer.itself, branch.itself))
-        refusals: list[Misfit] = []
+        refusals: list[SchemaMisfit] = []
         for branch in branches:
             try:
                 return self._part(writer, branch)
-            except Misfit as misfit:
+            except SchemaMisfit as misfit:
                 refusals.append(misfit)
         # A record that has changed says more than that it is none of the branches.
         raise next((misfit for misfit in refusals if misfit.steps), _incompatible(writer, reader))
@@ -152,7 +152,7 @@ class _Resolver:
         if writer.kind == reader.kind == "fixed":
             self._check_names(writer, reader)
             if writer.size != reader.size:
-                raise Misfit(f"{reader.size} bytes", f"{writer.size} bytes", "incompatible schema")
+                raise SchemaMisfit(f"{reader.size} bytes", f"{writer.size} bytes", "incompatible schema")
         self._check_logical(writer, reader)
         if self._is_strict and writer.kind != reader.kind and reader.kind in _TEXTS:
             raise _incompatible(writer, reader)
@@ -176,7 +176,7 @@ class _Resolver:
 
         def convert(number: Any, later: Later) -> str:
             if not 0 <= number < len(symbols):
-                raise Misfit(f"the number of a symbol, from 0 to {len(symbols) - 1}", str(number))
+                raise SchemaMisfit(f"the number of a symbol, from 0 to {len(symbols) - 1}", str(number))
             symbol: str | None = symbols[number]
             if symbol is None:
                 raise _unknown_symbol(reader, writer.symbols[number])
@@ -186,7 +186,7 @@ class _Resolver:
 
     # records
 
-    def _record(self, writer: AvroType, reader: AvroType) -> Part:
+    def _record(self, writer: AvroType, reader: AvroType) -> ValueConverter:
         sources = _sources(writer, reader)
         plan: list[tuple[str, Any, Convert | None, bool]] = []
         for field in reader.fields:
@@ -197,15 +197,15 @@ class _Resolver:
             elif not reader.is_delta:
                 plan.append((field.name, None, self._default(field), False))
         if reader.is_delta:
-            return Part(_delta_reader(plan))
+            return ValueConverter(_delta_reader(plan))
         as_it_is = [(field.name, field.name, None, False) for field in writer.fields]
-        return Part(None if plan == as_it_is else _record_reader(plan))
+        return ValueConverter(None if plan == as_it_is else _record_reader(plan))
 
-    def _field(self, source: AvroField, field: AvroField) -> Part:
+    def _field(self, source: AvroField, field: AvroField) -> ValueConverter:
         self._at.append(field.name)
         try:
             return self._part(source.type, field.type)
-        except Misfit as misfit:
+        except SchemaMisfit as misfit:
             misfit.steps.append(field.name)
             raise
         finally:
@@ -213,7 +213,7 @@ class _Resolver:
 
     def _default(self, field: AvroField) -> Convert:
         if not field.has_default:
-            misfit = Misfit(
+            misfit = SchemaMisfit(
                 "a field of the writer schema, or a default", "neither", reason="incompatible schema"
             )
             misfit.steps.append(field.name)
@@ -248,7 +248,7 @@ def _record_reader(plan: list[tuple[str, Any, Convert | None, bool]]) -> Convert
                     later.append((done, name, convert, part))
                 else:
                     done[name] = convert(part, later)
-        except Misfit as misfit:
+        except SchemaMisfit as misfit:
             misfit.steps.append(name)
             raise
         return done
@@ -272,7 +272,7 @@ def _delta_reader(plan: list[tuple[str, Any, Convert | None, bool]]) -> Convert:
                     later.append((done, name, convert, part))
                 else:
                     done[name] = convert(part, later)
-        except Misfit as misfit:
+        except SchemaMisfit as misfit:
             misfit.steps.append(name)
             raise
         return done
@@ -309,11 +309,11 @@ def _tagged(branches: list[Convert | None], null: int) -> Convert:
 class _Refusal:
     """A converter that refuses each value, for the reason found when it was compiled."""
 
-    def __init__(self, misfit: Misfit) -> None:
+    def __init__(self, misfit: SchemaMisfit) -> None:
         self._misfit = misfit
 
     def __call__(self, value: Any, later: Later) -> Any:
-        misfit = Misfit(self._misfit.expected, self._misfit.got, self._misfit.reason)
+        misfit = SchemaMisfit(self._misfit.expected, self._misfit.got, self._misfit.reason)
         misfit.steps.extend(self._misfit.steps)
         raise misfit
 
@@ -333,13 +333,13 @@ def _unqualified(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _incompatible(writer: AvroType, reader: AvroType) -> Misfit:
-    return Misfit(str(reader), str(writer), "incompatible schema")
+def _incompatible(writer: AvroType, reader: AvroType) -> SchemaMisfit:
+    return SchemaMisfit(str(reader), str(writer), "incompatible schema")
 
 
-def _unknown_symbol(reader: AvroType, symbol: str) -> Misfit:
+def _unknown_symbol(reader: AvroType, symbol: str) -> SchemaMisfit:
     known = ", ".join(reader.symbols[:20])
-    return Misfit(f"one of {known}, or a default symbol", repr(symbol), "incompatible schema")
+    return SchemaMisfit(f"one of {known}, or a default symbol", repr(symbol), "incompatible schema")
 
 
 def _lifted(convert: _Leaf | None) -> Convert | None:
@@ -386,4 +386,4 @@ def _decoded(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise Misfit("text in UTF-8", repr(data[:60])) from None
+        raise SchemaMisfit("text in UTF-8", repr(data[:60])) from None

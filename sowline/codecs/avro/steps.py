@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sowline.codecs.avro.misfit import Misfit
+from sowline.codecs.avro.misfit import SchemaMisfit
 from sowline.model.path import Step
 
 Later = list[tuple[Any, Any, "Convert", Any]]
@@ -13,7 +13,7 @@ Convert = Callable[[Any, Later], Any]
 """A converter. It may put a part of its value into `Later` instead of converting it."""
 
 
-class Part:
+class ValueConverter:
     """The converter of a part of a value. None as `convert` means that the value stays as it is.
 
     A part that `is_late` can hold a record of any depth: its container puts it into `Later`. So the depth of Python's
@@ -41,14 +41,14 @@ class Cell:
 
 
 def run(convert: Convert, value: Any) -> Any:
-    """Return the converted value; raise Misfit with the whole path."""
+    """Return the converted value; raise SchemaMisfit with the whole path."""
     later: Later = []
     done = convert(value, later)
     while later:
         container, key, convert_part, part = later.pop()
         try:
             container[key] = convert_part(part, later)
-        except Misfit as misfit:
+        except SchemaMisfit as misfit:
             misfit.steps.append(key)
             misfit.steps.extend(_path_to(container, done))
             raise
@@ -73,11 +73,11 @@ def _path_to(sought: Any, root: Any) -> list[Step]:
     return steps
 
 
-def array_of(item: Part) -> Part:
+def array_of(item: ValueConverter) -> ValueConverter:
     """Return the converter of arrays."""
     convert = item.convert
     if convert is None:
-        return Part(None)
+        return ValueConverter(None)
     if item.is_late:
 
         def put_off(values: list[Any], later: Later) -> list[Any]:
@@ -85,26 +85,26 @@ def array_of(item: Part) -> Part:
             later.extend((done, number, convert, value) for number, value in enumerate(values))
             return done
 
-        return Part(put_off)
+        return ValueConverter(put_off)
 
     def each(values: list[Any], later: Later) -> list[Any]:
         done: list[Any] = []
         try:
             for value in values:
                 done.append(convert(value, later))
-        except Misfit as misfit:
+        except SchemaMisfit as misfit:
             misfit.steps.append(len(done))
             raise
         return done
 
-    return Part(each)
+    return ValueConverter(each)
 
 
-def map_of(item: Part) -> Part:
+def map_of(item: ValueConverter) -> ValueConverter:
     """Return the converter of maps. It sorts their keys."""
     convert = item.convert
     if convert is None:
-        return Part(lambda values, later: dict(sorted(values.items())))
+        return ValueConverter(lambda values, later: dict(sorted(values.items())))
     if item.is_late:
 
         def put_off(values: dict[str, Any], later: Later) -> dict[str, Any]:
@@ -112,16 +112,16 @@ def map_of(item: Part) -> Part:
             later.extend((done, key, convert, value) for key, value in values.items())
             return done
 
-        return Part(put_off)
+        return ValueConverter(put_off)
 
     def each(values: dict[str, Any], later: Later) -> dict[str, Any]:
         done = dict(sorted(values.items()))
         for key, value in done.items():
             try:
                 done[key] = convert(value, later)
-            except Misfit as misfit:
+            except SchemaMisfit as misfit:
                 misfit.steps.append(key)
                 raise
         return done
 
-    return Part(each)
+    return ValueConverter(each)

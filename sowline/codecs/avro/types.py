@@ -6,7 +6,7 @@ from typing import Any, Final
 import orjson
 from fastavro.schema import parse_schema
 
-from sowline.codecs.avro.misfit import Misfit
+from sowline.codecs.avro.misfit import SchemaMisfit
 from sowline.codecs.schema import Schema
 from sowline.errors import SowlineError
 from sowline.model.body import why_not_json
@@ -135,7 +135,7 @@ def _load(text: str, what: str, parsed_names: dict[str, Any], named: dict[str, A
     try:
         # fastavro refuses some valid defaults, like 0 for `{"type": "double"}`. `Defaults` checks them.
         return _Builder(named).type_of(parse_schema(raw, parsed_names, _ignore_default_error=True))
-    except Misfit as misfit:
+    except SchemaMisfit as misfit:
         raise misfit.error("bad schema") from None
     except (MemoryError, RecursionError):
         raise
@@ -204,7 +204,7 @@ class _Builder:
         branches = tuple(self.type_of(branch) for branch in parsed)
         kinds = [branch.itself.name or branch.kind for branch in branches]
         if not kinds or len(set(kinds)) < len(kinds) or "union" in kinds:
-            raise Misfit("a union of different types", ", ".join(kinds) or "an empty one")
+            raise SchemaMisfit("a union of different types", ", ".join(kinds) or "an empty one")
         return AvroType("union", branches=branches)
 
     def _fields(self, parsed: list[Any]) -> tuple[AvroField, ...]:
@@ -212,7 +212,7 @@ class _Builder:
         for raw in parsed:
             name = raw["name"]
             if name in fields:
-                raise Misfit("different names of fields", f"{name!r} twice")
+                raise SchemaMisfit("different names of fields", f"{name!r} twice")
             fields[name] = AvroField(
                 name,
                 self.type_of(raw["type"]),
@@ -226,7 +226,7 @@ class _Builder:
 
 def _size(size: Any) -> int:
     if type(size) is not int or not 0 <= size <= FIXED_BYTES_MAX:
-        raise Misfit(f"a size from 0 to {FIXED_BYTES_MAX} bytes", repr(size))
+        raise SchemaMisfit(f"a size from 0 to {FIXED_BYTES_MAX} bytes", repr(size))
     return size
 
 
@@ -251,5 +251,5 @@ def _add_decimal(made: AvroType, parsed: dict[str, Any]) -> None:
     if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
         return
     if precision > PRECISION_MAX:
-        raise Misfit(f"a decimal of at most {PRECISION_MAX} digits", f"precision {precision}")
+        raise SchemaMisfit(f"a decimal of at most {PRECISION_MAX} digits", f"precision {precision}")
     made.logical, made.precision, made.scale = "decimal", precision, scale

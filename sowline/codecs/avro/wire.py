@@ -13,7 +13,7 @@ from typing import Any, Final
 from fastavro import schemaless_reader
 from fastavro.schema import parse_schema
 
-from sowline.codecs.avro.misfit import Misfit
+from sowline.codecs.avro.misfit import SchemaMisfit
 from sowline.codecs.avro.types import AvroType, AvroTypes
 from sowline.model.nesting import NESTING_MAX
 
@@ -37,7 +37,7 @@ class WireReader:
         self._is_checked_first = not _is_bounded(types.root)
 
     def read(self, data: bytes) -> dict[str, Any]:
-        """Return the plain value of a record; raise Misfit if the bytes are not exactly one record."""
+        """Return the plain value of a record; raise SchemaMisfit if the bytes are not exactly one record."""
         if self._is_checked_first:
             check_bytes(self._root, data)
         stream = BytesIO(data)
@@ -47,11 +47,11 @@ class WireReader:
             raise
         # fastavro reports bytes that are no record by whatever exception its first wrong step raises.
         except Exception as error:
-            raise Misfit(
+            raise SchemaMisfit(
                 f"an Avro record in {len(data)} bytes", f"{type(error).__name__}: {str(error)[:100]}"
             ) from None
         if stream.tell() != len(data):
-            raise Misfit(
+            raise SchemaMisfit(
                 f"an Avro record in {len(data)} bytes", f"{len(data) - stream.tell()} bytes after the record"
             )
         return value
@@ -207,7 +207,7 @@ class _Block:
 
 
 def check_bytes(root: AvroType, data: bytes) -> None:
-    """Raise Misfit if bytes do not begin with a record, nest too deep or have too many values without bytes.
+    """Raise SchemaMisfit if bytes do not begin with a record, nest too deep or have too many values without bytes.
 
     It takes a time that grows with the bytes only, and no stack.
     """
@@ -235,7 +235,7 @@ class _Check:
     def _spend(self, values: int) -> None:
         self._steps -= values
         if self._steps < 0:
-            raise Misfit(f"at most {BYTE_STEPS} values for each byte", "more")
+            raise SchemaMisfit(f"at most {BYTE_STEPS} values for each byte", "more")
 
     def _value(self, part: AvroType, depth: int) -> None:
         part = part.itself
@@ -283,17 +283,17 @@ class _Check:
 
     def _check_depth(self, depth: int) -> None:
         if depth > NESTING_MAX:
-            raise Misfit(f"at most {NESTING_MAX} levels of records, arrays and maps", "more")
+            raise SchemaMisfit(f"at most {NESTING_MAX} levels of records, arrays and maps", "more")
 
     def _index(self, end: int) -> int:
         index = self._long()
         if not 0 <= index < end:
-            raise Misfit(f"a number from 0 to {end - 1} of a symbol or a branch", str(index))
+            raise SchemaMisfit(f"a number from 0 to {end - 1} of a symbol or a branch", str(index))
         return index
 
     def _skip(self, size: int) -> None:
         if not 0 <= size <= len(self._data) - self._at:
-            raise Misfit("the rest of an Avro record", f"a value of {size} bytes at byte {self._at}")
+            raise SchemaMisfit("the rest of an Avro record", f"a value of {size} bytes at byte {self._at}")
         self._at += size
 
     def _long(self) -> int:
@@ -303,4 +303,4 @@ class _Check:
             if byte < 128:
                 self._at += count + 1
                 return (number >> 1) ^ -(number & 1)
-        raise Misfit(f"an integer of at most {_VARINT_BYTES} bytes", f"none at byte {self._at}")
+        raise SchemaMisfit(f"an integer of at most {_VARINT_BYTES} bytes", f"none at byte {self._at}")

@@ -22,7 +22,7 @@ from sowline.codecs.protobuf.fields import (
 )
 from sowline.codecs.protobuf.reading import ProtobufReaders, Tree
 from sowline.codecs.protobuf.writing import ProtobufWriter, ProtobufWriters
-from sowline.codecs.schema import Payload, Schema
+from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 
 WRITERS_MAX: Final = 1000
@@ -69,7 +69,7 @@ class ProtobufCodec:
         indexes.insert(0, list(message.file.message_types_by_name).index(message.name))
         return MessageType(tuple(indexes), self._message.full_name.removeprefix(f"{message.file.package}."))
 
-    def read(self, payload: Payload, writer: Schema) -> bytes:
+    def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the canonical JSON of a whole record."""
         message = self._parsed(payload, writer)
         missing = self._missing(message)
@@ -77,7 +77,7 @@ class ProtobufCodec:
             raise SowlineError("bad message", missing)
         return _dumped(self._reader.object_of(message))
 
-    def read_delta(self, payload: Payload, writer: Schema, fields: Sequence[str] | None) -> bytes:
+    def read_delta(self, payload: MessagePayload, writer: Schema, fields: Sequence[str] | None) -> bytes:
         """Return the canonical JSON of the fields at the paths, null for absent ones; or of those that are present.
 
         A whole nested message in `fields` replaces the old one. Otherwise messages merge field by field. All members
@@ -126,7 +126,7 @@ class ProtobufCodec:
         check_same_wire(message, self._message)
         check_same_form(message, self._message)
 
-    def _parsed(self, payload: Payload, writer: Schema) -> Any:
+    def _parsed(self, payload: MessagePayload, writer: Schema) -> Any:
         refusal = self._refusal(writer, payload.indexes, payload.message)
         if refusal is not None:
             raise SowlineError(*refusal)

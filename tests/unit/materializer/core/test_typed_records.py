@@ -245,10 +245,10 @@ def test_sow_fields_is_for_message_types_with_schemas() -> None:
 @pytest.mark.parametrize("stage", ["enrichment", "preprocessing"])
 def test_computed_fields_are_in_the_schema(stage: str) -> None:
     """A record that the schema does not describe could not be written in its type."""
-    core = TypedCore(WITH_STATE, **{stage: ["CONCAT('s', /qty) AS /state"]})
+    core = TypedCore(WITH_STATE, partitions=1, **{stage: ["CONCAT('s', /qty) AS /state"]})
     core.write(message(1, id=1, qty=5))
     assert core.bodies == [{"id": 1, "qty": 5, "state": "s5"}]
-    core = TypedCore(WITH_STATE, **{stage: ["/qty AS /state"]})
+    core = TypedCore(WITH_STATE, partitions=1, **{stage: ["/qty AS /state"]})
     assert refusal(core.write(message(1, id=1, qty=5)))[0] == "bad message"
     refused = TypedCore(ORDER, enrichment=["/qty * 2 AS /twice"]).write(message(1, id=1, qty=5))
     assert refusal(refused)[0] == "bad message"

@@ -12,10 +12,10 @@ import pytest
 
 from sowline.codecs.avro import AvroCodec
 from sowline.codecs.avro.encoding import Encoder
-from sowline.codecs.avro.misfit import Misfit
+from sowline.codecs.avro.misfit import SchemaMisfit
 from sowline.codecs.avro.types import load_types
 from sowline.codecs.codec import codec_of
-from sowline.codecs.schema import AVRO, Payload, Schema
+from sowline.codecs.schema import AVRO, MessagePayload, Schema
 from sowline.errors import SowlineError
 from tests.property.avro_schemas import fixed, logical, record, schema_of
 
@@ -35,7 +35,7 @@ def written(raw: Json, value: Json) -> bytes:
 def read(raw: Json, data: bytes, reader: Any = None) -> Any:
     """Return the parsed canonical JSON of bytes, under their own schema or a reader schema."""
     codec = AvroCodec(schema_of(reader or raw))
-    return orjson.loads(codec.read(Payload(data), schema_of(raw)))
+    return orjson.loads(codec.read(MessagePayload(data), schema_of(raw)))
 
 
 def test_the_codec_of_avro_is_found() -> None:
@@ -99,8 +99,8 @@ def test_a_value_has_one_canonical_form(kind: Any, value: Any, canonical: str) -
     data = written(raw, {"a": value})
     codec = AvroCodec(schema_of(raw))
     body = f'{{"a":{canonical}}}'.encode()
-    assert codec.read(Payload(data), schema_of(raw)) == body
-    assert codec.read(Payload(codec.write(body)), schema_of(raw)) == body
+    assert codec.read(MessagePayload(data), schema_of(raw)) == body
+    assert codec.read(MessagePayload(codec.write(body)), schema_of(raw)) == body
 
 
 def test_the_branch_on_the_wire_decides() -> None:
@@ -122,7 +122,7 @@ def test_a_duration() -> None:
     body = b'{"a":{"months":1,"days":2,"milliseconds":4294967295}}'
     data = b"\1\0\0\0\2\0\0\0\xff\xff\xff\xff"
     codec = AvroCodec(schema_of(raw))
-    assert codec.read(Payload(data), schema_of(raw)) == body
+    assert codec.read(MessagePayload(data), schema_of(raw)) == body
     assert codec.write(body) == data
     for wrong in ('{"months":1}', "5", '{"months":1,"days":2,"milliseconds":-1}'):
         with pytest.raises(SowlineError, match="/a: expected an object with months, days and milliseconds"):
@@ -252,10 +252,10 @@ def test_defaults_are_in_canonical_form(kind: Any, default: Any, canonical: Any)
     reader = record({"name": "a", "type": kind, "default": default})
     codec = AvroCodec(schema_of(reader))
     body = orjson.dumps({"a": canonical})
-    assert codec.read(Payload(b""), schema_of(record())) == body
+    assert codec.read(MessagePayload(b""), schema_of(record())) == body
     assert codec.completed(b"{}") == body
     assert codec.upgraded(b"{}") == body
-    assert codec.read(Payload(codec.write(b"{}")), schema_of(reader)) == body
+    assert codec.read(MessagePayload(codec.write(b"{}")), schema_of(reader)) == body
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_records_that_differ_far_below_are_one_for_a_union() -> None:
     for value, fits in (("1", True), ('{"y":1}', False)):
         body = ('{"a":' + '{"x":' * 5 + value + "}" * 6).encode()
         if fits:
-            assert codec.read(Payload(codec.write(body)), schema_of(raw)) == body
+            assert codec.read(MessagePayload(codec.write(body)), schema_of(raw)) == body
         else:
             with pytest.raises(SowlineError, match="/a/x/x/x/x/x: expected an integer of 32 bits"):
                 codec.write(body)
@@ -360,7 +360,7 @@ def test_the_encoder_checks_the_branch(value: Any) -> None:
     """A wrong branch is noticed: no field may be left out of the bytes."""
     raw = record(("a", record(("x", "int"), ("y", "int"), name="Inner")))
     encoder = Encoder(load_types(schema_of(raw)).root, lambda union, value: 0)
-    with pytest.raises(Misfit):
+    with pytest.raises(SchemaMisfit):
         encoder.bytes_of({"a": value})
 
 
@@ -449,9 +449,9 @@ def test_references_are_read_first() -> None:
     order = schema_of(record(("legs", {"type": "array", "items": "ns.Leg"})), side, leg)
     body = b'{"legs":[{"side":"SELL","next":{"side":"BUY","next":null}}]}'
     codec = AvroCodec(order)
-    assert codec.read(Payload(codec.write(body)), order) == body
+    assert codec.read(MessagePayload(codec.write(body)), order) == body
     alone = schema_of("ns.Leg", side, leg)
-    assert AvroCodec(alone).read(Payload(b"\2\0"), alone) == b'{"side":"SELL","next":null}'
+    assert AvroCodec(alone).read(MessagePayload(b"\2\0"), alone) == b'{"side":"SELL","next":null}'
 
 
 def test_a_chain_of_records_takes_no_stack() -> None:
@@ -461,12 +461,12 @@ def test_a_chain_of_records_takes_no_stack() -> None:
         (f"R{n}", json.dumps(record(("a", f"R{n - 1}"), name=f"R{n}"))) for n in range(1, 1200)
     ]
     top = schema_of("R400", *chain[:401])
-    body = AvroCodec(top).read(Payload(b"\2"), top)
+    body = AvroCodec(top).read(MessagePayload(b"\2"), top)
     assert body == b'{"a":' * 400 + b'{"a":1}' + b"}" * 400
     assert AvroCodec(top).write(body) == b"\2"
     long_chain = schema_of("R1199", *chain)
     with pytest.raises(SowlineError) as caught:
-        AvroCodec(long_chain).read(Payload(b"\2"), long_chain)
+        AvroCodec(long_chain).read(MessagePayload(b"\2"), long_chain)
     assert caught.value.reason == "bad message"
 
 

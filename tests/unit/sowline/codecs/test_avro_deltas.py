@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sowline.codecs.avro import AvroCodec
-from sowline.codecs.schema import Payload
+from sowline.codecs.schema import MessagePayload
 from sowline.errors import SowlineError
 from tests.property.avro_schemas import fixed, logical, record, schema_of
 
@@ -40,7 +40,7 @@ FULL = (
 def test_paths_choose_the_fields(paths: list[str], kept: bytes) -> None:
     """Only these fields are in the delta, inside the objects that they are in."""
     codec = AvroCodec(schema_of(ORDER))
-    assert codec.read_delta(Payload(codec.write(FULL)), schema_of(ORDER), paths) == kept
+    assert codec.read_delta(MessagePayload(codec.write(FULL)), schema_of(ORDER), paths) == kept
 
 
 @pytest.mark.parametrize("path", ["/none", "/customer/none", "/legs[0]", "/legs/qty", "/id/x", "/agent/none"])
@@ -48,14 +48,14 @@ def test_a_path_without_a_field_is_refused(path: str) -> None:
     """The reader schema has no such field, or it is inside an array, which a delta replaces as a whole."""
     codec = AvroCodec(schema_of(ORDER))
     with pytest.raises(SowlineError) as caught:
-        codec.read_delta(Payload(codec.write(FULL)), schema_of(ORDER), [path])
+        codec.read_delta(MessagePayload(codec.write(FULL)), schema_of(ORDER), [path])
     assert caught.value.reason == "bad header"
 
 
 def test_a_path_that_does_not_parse_is_refused() -> None:
     """The header is at fault, not a path of a command."""
     with pytest.raises(SowlineError) as caught:
-        AvroCodec(schema_of(ORDER)).read_delta(Payload(b""), schema_of(ORDER), ["id"])
+        AvroCodec(schema_of(ORDER)).read_delta(MessagePayload(b""), schema_of(ORDER), ["id"])
     assert caught.value.reason == "bad header"
 
 
@@ -79,7 +79,7 @@ def test_a_delta_comes_back_by_its_paths(delta: str, paths: tuple[str, ...]) -> 
     codec = AvroCodec(schema_of(ORDER))
     data, named = codec.write_delta(delta.encode())
     assert named == paths
-    assert codec.read_delta(Payload(data), schema_of(ORDER), named) == delta.encode()
+    assert codec.read_delta(MessagePayload(data), schema_of(ORDER), named) == delta.encode()
 
 
 def test_a_delta_of_an_empty_object_changes_nothing() -> None:
@@ -87,7 +87,7 @@ def test_a_delta_of_an_empty_object_changes_nothing() -> None:
     codec = AvroCodec(schema_of(ORDER))
     assert codec.write_delta(b'{"customer":{}}')[1] == ()
     data, paths = codec.write_delta(b'{"tags":{}}')
-    assert codec.read_delta(Payload(data), schema_of(ORDER), paths) == b'{"tags":{}}'
+    assert codec.read_delta(MessagePayload(data), schema_of(ORDER), paths) == b'{"tags":{}}'
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_missing_field_of_any_type_is_filled(kind: Any) -> None:
     codec = AvroCodec(schema_of(raw))
     data, paths = codec.write_delta(b'{"id":5}')
     assert paths == ("/id",)
-    body = codec.read(Payload(data), schema_of(raw))
+    body = codec.read(MessagePayload(data), schema_of(raw))
     assert codec.completed(body) == body
 
 
@@ -151,7 +151,7 @@ def test_a_delta_schema_names_what_it_can_change() -> None:
             b'{"customer":{"city":"c"},"legs":[{"qty":1}]}',
         ),
     ]:
-        assert codec.read_delta(Payload(write(body)), schema_of(delta), None) == read
+        assert codec.read_delta(MessagePayload(write(body)), schema_of(delta), None) == read
 
 
 def test_a_delta_schema_is_resolved_like_any_other() -> None:
@@ -159,9 +159,9 @@ def test_a_delta_schema_is_resolved_like_any_other() -> None:
     reader = schema_of(record(("id", "long"), {"name": "px", "type": "double", "aliases": ["price"]}))
     codec = AvroCodec(reader)
     delta = record(("price", ["null", "int"]))
-    assert codec.read_delta(Payload(b"\2\4"), schema_of(delta), None) == b'{"px":2.0}'
+    assert codec.read_delta(MessagePayload(b"\2\4"), schema_of(delta), None) == b'{"px":2.0}'
     with pytest.raises(SowlineError) as caught:
-        codec.read_delta(Payload(b"\2x"), schema_of(record(("id", "string"))), None)
+        codec.read_delta(MessagePayload(b"\2x"), schema_of(record(("id", "string"))), None)
     assert caught.value.reason == "incompatible schema"
 
 
@@ -171,9 +171,12 @@ def test_the_records_of_a_delta_schema_have_names_of_their_own() -> None:
     delta = record(("customer", customer), ("agent", ["null", "CustomerChange"]), name="OrderChange")
     codec = AvroCodec(schema_of(ORDER))
     body = b'{"customer":{"city":"c"},"agent":{"city":"d"}}'
-    assert codec.read_delta(Payload(AvroCodec(schema_of(delta)).write(body)), schema_of(delta), None) == body
+    assert (
+        codec.read_delta(MessagePayload(AvroCodec(schema_of(delta)).write(body)), schema_of(delta), None)
+        == body
+    )
     with pytest.raises(SowlineError, match="expected record Order, got record OrderChange"):
-        codec.read(Payload(b""), schema_of(delta))
+        codec.read(MessagePayload(b""), schema_of(delta))
 
 
 def test_a_null_inside_an_array_stays() -> None:
@@ -182,7 +185,8 @@ def test_a_null_inside_an_array_stays() -> None:
     raw = record(("items", {"type": "array", "items": item}))
     data = AvroCodec(schema_of(raw)).write(b'{"items":[{"x":null}]}')
     assert (
-        AvroCodec(schema_of(raw)).read_delta(Payload(data), schema_of(raw), None) == b'{"items":[{"x":null}]}'
+        AvroCodec(schema_of(raw)).read_delta(MessagePayload(data), schema_of(raw), None)
+        == b'{"items":[{"x":null}]}'
     )
 
 
@@ -191,4 +195,4 @@ def test_a_delta_schema_of_a_record_that_contains_itself() -> None:
     raw = record(("next", ["null", "Order"]), ("v", ["null", "int"]))
     codec = AvroCodec(schema_of(raw))
     data = codec.write(b'{"next":{"next":{"next":null,"v":2},"v":null},"v":null}')
-    assert codec.read_delta(Payload(data), schema_of(raw), None) == b'{"next":{"next":{"v":2}}}'
+    assert codec.read_delta(MessagePayload(data), schema_of(raw), None) == b'{"next":{"next":{"v":2}}}'

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sowline.codecs.avro import AvroCodec
-from sowline.codecs.schema import Payload
+from sowline.codecs.schema import MessagePayload
 from sowline.errors import SowlineError
 from tests.property.avro_schemas import fixed, logical, record, schema_of
 
@@ -109,7 +109,7 @@ def test_a_later_schema_reads_and_upgrades(earlier: Any, later: Any, old: str, n
     codec = AvroCodec(schema_of(later))
     codec.check_reads(schema_of(earlier))
     data = AvroCodec(schema_of(earlier)).write(old.encode())
-    assert codec.read(Payload(data), schema_of(earlier)) == new.encode()
+    assert codec.read(MessagePayload(data), schema_of(earlier)) == new.encode()
     assert codec.upgraded(old.encode()) == new.encode()
 
 
@@ -198,9 +198,9 @@ def test_a_value_may_be_what_can_not_be_read(writer: Any, reader: Any, good: str
     """By Avro's rules a branch or a symbol counts only when a message has it."""
     codec = AvroCodec(schema_of(reader))
     write = AvroCodec(schema_of(writer)).write
-    assert codec.read(Payload(write(good.encode())), schema_of(writer)) == good.encode()
+    assert codec.read(MessagePayload(write(good.encode())), schema_of(writer)) == good.encode()
     with pytest.raises(SowlineError) as caught:
-        codec.read(Payload(write(bad.encode())), schema_of(writer))
+        codec.read(MessagePayload(write(bad.encode())), schema_of(writer))
     assert caught.value.reason == "incompatible schema"
 
 
@@ -215,23 +215,26 @@ def test_a_value_may_be_what_can_not_be_read(writer: Any, reader: Any, good: str
 def test_a_writer_schema_that_can_never_be_read_is_refused(writer: Any, reader: Any) -> None:
     """Each message is refused, whatever its bytes."""
     with pytest.raises(SowlineError) as caught:
-        AvroCodec(schema_of(reader)).read(Payload(b""), schema_of(writer))
+        AvroCodec(schema_of(reader)).read(MessagePayload(b""), schema_of(writer))
     assert caught.value.reason == "incompatible schema"
 
 
 def test_text_and_bytes_are_promoted_when_read() -> None:
     """The specification has it, though JSON of an earlier reader schema can't follow."""
     text, data = record(("a", "string")), record(("a", "bytes"))
-    assert AvroCodec(schema_of(data)).read(Payload(b"\2A"), schema_of(text)) == b'{"a":"QQ=="}'
-    assert AvroCodec(schema_of(text)).read(Payload(b"\2A"), schema_of(data)) == b'{"a":"A"}'
+    assert AvroCodec(schema_of(data)).read(MessagePayload(b"\2A"), schema_of(text)) == b'{"a":"QQ=="}'
+    assert AvroCodec(schema_of(text)).read(MessagePayload(b"\2A"), schema_of(data)) == b'{"a":"A"}'
     with pytest.raises(SowlineError, match="/a: expected text in UTF-8"):
-        AvroCodec(schema_of(text)).read(Payload(b"\2\xff"), schema_of(data))
+        AvroCodec(schema_of(text)).read(MessagePayload(b"\2\xff"), schema_of(data))
 
 
 def test_the_branch_of_the_same_kind_comes_first() -> None:
     """An int is an int where the reader has one, though double comes first and could hold it."""
     reader = record(("a", ["double", "long", "int"]))
-    assert AvroCodec(schema_of(reader)).read(Payload(b"\2"), schema_of(record(("a", "int")))) == b'{"a":1}'
+    assert (
+        AvroCodec(schema_of(reader)).read(MessagePayload(b"\2"), schema_of(record(("a", "int"))))
+        == b'{"a":1}'
+    )
 
 
 def test_upgraded_leaves_missing_what_has_no_default() -> None:

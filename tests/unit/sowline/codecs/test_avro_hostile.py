@@ -10,7 +10,7 @@ import pytest
 
 from sowline.codecs.avro import AvroCodec
 from sowline.codecs.avro.encoding import varint
-from sowline.codecs.schema import AVRO, Payload, Schema
+from sowline.codecs.schema import AVRO, MessagePayload, Schema
 from sowline.errors import SowlineError
 from sowline.model.nesting import NESTING_MAX
 
@@ -30,7 +30,7 @@ def _schema(kind: Any) -> Schema:
 
 
 def _read(kind: Any, data: bytes) -> bytes:
-    return AvroCodec(_schema(kind)).read(Payload(data), _schema(kind))
+    return AvroCodec(_schema(kind)).read(MessagePayload(data), _schema(kind))
 
 
 EMPTY = {"type": "record", "name": "Empty", "fields": []}
@@ -81,7 +81,7 @@ def test_records_nest_as_deep_as_json_may() -> None:
         assert call(body) == body
     assert codec.write(body) == deepest
     assert codec.write_delta(body) == (deepest, ("/next" * NESTING_MAX,))
-    assert codec.read_delta(Payload(deepest), _schema(NODE), ["/next" * NESTING_MAX]) == body
+    assert codec.read_delta(MessagePayload(deepest), _schema(NODE), ["/next" * NESTING_MAX]) == body
     with pytest.raises(SowlineError, match="at most 500 levels"):
         _read(NODE, b"\2" + deepest)
     too_deep = b'{"next":' + body + b"}"
@@ -99,13 +99,13 @@ def test_the_callers_stack_does_not_matter() -> None:
     """A deep record reads the same where little of Python's stack is left."""
     deepest = b"\2" * (NESTING_MAX - 1) + b"\0"
     codec = AvroCodec(_schema(NODE))
-    body = codec.read(Payload(deepest), _schema(NODE))
+    body = codec.read(MessagePayload(deepest), _schema(NODE))
     used = 0
     frame: Any = sys._getframe()
     while frame is not None:
         used, frame = used + 1, frame.f_back
     left = sys.getrecursionlimit() - used - 60
-    assert _at_depth(left, lambda: codec.read(Payload(deepest), _schema(NODE))) == body
+    assert _at_depth(left, lambda: codec.read(MessagePayload(deepest), _schema(NODE))) == body
     assert _at_depth(left, lambda: codec.completed(body)) == body
     assert _at_depth(left, lambda: codec.write(body)) == deepest
 
@@ -148,7 +148,7 @@ def test_records_without_bytes_that_double_at_each_level_are_refused() -> None:
         texts.append((f"R{level}", json.dumps({"type": "record", "name": f"R{level}", "fields": fields})))
     schema = Schema(AVRO, '"R59"', tuple(texts))
     with pytest.raises(SowlineError, match="expected at most 10 values for each byte"):
-        AvroCodec(schema).read(Payload(b""), schema)
+        AvroCodec(schema).read(MessagePayload(b""), schema)
 
 
 def test_a_union_of_records_takes_no_exponential_time() -> None:

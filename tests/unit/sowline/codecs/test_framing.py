@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.codecs.framing import INDEXES_MAX, Frame, Framing, frame, read_frame
-from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, Payload, SchemaType
+from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, MessagePayload, SchemaType
 from sowline.errors import SowlineError
 
 FRAMINGS = st.sampled_from(get_args(Framing))
@@ -28,7 +28,7 @@ CONFLUENT = {
 def test_confluent(type: SchemaType) -> None:
     """A byte 0 and four bytes of id, then the message."""
     value = bytes.fromhex("0000000102") + b"abc"
-    assert read_frame("confluent", type, value) == Frame(258, Payload(b"abc"))
+    assert read_frame("confluent", type, value) == Frame(258, MessagePayload(b"abc"))
     assert frame("confluent", type, 258, b"abc") == value
 
 
@@ -36,30 +36,30 @@ def test_confluent(type: SchemaType) -> None:
 def test_confluent_protobuf(indexes: tuple[int, ...]) -> None:
     """The path to the message type comes between id and message."""
     value = bytes.fromhex(CONFLUENT[indexes]) + b"abc"
-    assert read_frame("confluent", PROTOBUF, value) == Frame(258, Payload(b"abc", indexes))
+    assert read_frame("confluent", PROTOBUF, value) == Frame(258, MessagePayload(b"abc", indexes))
     assert frame("confluent", PROTOBUF, 258, b"abc", indexes) == value
 
 
 def test_the_first_message_at_length() -> None:
     """The first message type may also come as a list of one."""
     value = bytes.fromhex("00000001020200") + b"abc"
-    assert read_frame("confluent", PROTOBUF, value) == Frame(258, Payload(b"abc", (0,)))
+    assert read_frame("confluent", PROTOBUF, value) == Frame(258, MessagePayload(b"abc", (0,)))
 
 
 def test_apicurio() -> None:
     """The id takes eight bytes; before a Protobuf message comes the name of its type, as Apicurio's `Ref`."""
     head = bytes.fromhex("000000000000000102")
-    assert read_frame("apicurio", AVRO, head + b"abc") == Frame(258, Payload(b"abc"))
+    assert read_frame("apicurio", AVRO, head + b"abc") == Frame(258, MessagePayload(b"abc"))
     assert frame("apicurio", AVRO, 258, b"abc") == head + b"abc"
     named = head + bytes.fromhex("070a05") + b"Order" + b"abc"
-    assert read_frame("apicurio", PROTOBUF, named) == Frame(258, Payload(b"abc", message="Order"))
+    assert read_frame("apicurio", PROTOBUF, named) == Frame(258, MessagePayload(b"abc", message="Order"))
     assert frame("apicurio", PROTOBUF, 258, b"abc", message="Order") == named
-    assert read_frame("apicurio", PROTOBUF, head + b"\0abc") == Frame(258, Payload(b"abc"))
+    assert read_frame("apicurio", PROTOBUF, head + b"\0abc") == Frame(258, MessagePayload(b"abc"))
 
 
 def test_without_frame() -> None:
     """The whole value is the message."""
-    assert read_frame("none", PROTOBUF, b"\0abc") == Frame(None, Payload(b"\0abc"))
+    assert read_frame("none", PROTOBUF, b"\0abc") == Frame(None, MessagePayload(b"\0abc"))
     assert frame("none", PROTOBUF, 258, b"\0abc") == b"\0abc"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from sowline.codecs.codec import codec_of
 from sowline.codecs.json_schema import JsonSchemaCodec
-from sowline.codecs.schema import JSON_SCHEMA, Payload, Schema
+from sowline.codecs.schema import JSON_SCHEMA, MessagePayload, Schema
 from sowline.errors import SowlineError
 from sowline.model.nesting import NESTING_MAX
 
@@ -50,7 +50,7 @@ def schema(document: Any, **references: Any) -> Schema:
 
 def read(codec: JsonSchemaCodec, body: bytes) -> bytes:
     """Read a payload whose writer schema does not matter."""
-    return codec.read(Payload(body), schema({}))
+    return codec.read(MessagePayload(body), schema({}))
 
 
 ORDERS = JsonSchemaCodec(schema(ORDER))
@@ -64,7 +64,7 @@ def test_bytes_stay() -> None:
     assert ORDERS.completed(body) == body
     assert ORDERS.upgraded(body) == body
     assert ORDERS.write_delta(body) == (body, ())
-    assert ORDERS.read_delta(Payload(body), schema({}), None) == body
+    assert ORDERS.read_delta(MessagePayload(body), schema({}), None) == body
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_formats_are_not_asserted() -> None:
 
 def test_delta_fields() -> None:
     """A delta may name the fields that it changes: these are all that counts of it."""
-    body = Payload(b'{"b": {"c": 1.0, "d": {"e": [1 ]}}, "a": 2, "g": 3}')
+    body = MessagePayload(b'{"b": {"c": 1.0, "d": {"e": [1 ]}}, "a": 2, "g": 3}')
 
     def of(*fields: str) -> bytes:
         return ORDERS.read_delta(body, schema({}), fields)
@@ -236,7 +236,7 @@ def test_drafts() -> None:
         JsonSchemaCodec(schema({"properties": {"a": bound}}))
 
 
-def test_beside_a_reference() -> None:
+def test_next_to_a_reference() -> None:
     """Up to draft 7, nothing else counts in a schema with `$ref`."""
     line = {"$ref": "#/$defs/line", "required": ["color"]}
     document = {"properties": {"line": line}, "$defs": {"line": LINE}}

@@ -9,7 +9,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from sowline.codecs.codec import Codec, codec_of
-from sowline.codecs.schema import Payload, Schema
+from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 
 ORDER = """
@@ -58,7 +58,7 @@ def codec() -> Codec:
 
 
 def _read(codec: Codec, data: bytes, schema: Schema = SCHEMA) -> object:
-    return orjson.loads(codec.read(Payload(data), schema))
+    return orjson.loads(codec.read(MessagePayload(data), schema))
 
 
 def _time(seconds: int = 0, nanos: int = 0) -> bytes:
@@ -80,7 +80,7 @@ def _again(codec: Codec, **members: object) -> object:
 
 def test_fields_without_presence_are_always_there(codec: Codec) -> None:
     """An empty message is a record of defaults."""
-    assert codec.read(Payload(b""), SCHEMA) == codec.completed(b"{}")
+    assert codec.read(MessagePayload(b""), SCHEMA) == codec.completed(b"{}")
     assert _read(codec, b"") == DEFAULTS
 
 
@@ -267,7 +267,7 @@ def test_json_that_is_no_object_is_refused(codec: Codec, body: bytes) -> None:
 def test_bytes_that_have_no_json_are_refused(codec: Codec, data: bytes, message: str) -> None:
     """Broken bytes, and values that a JSON form can't have."""
     with pytest.raises(SowlineError) as caught:
-        codec.read(Payload(data), SCHEMA)
+        codec.read(MessagePayload(data), SCHEMA)
     assert caught.value.reason == "bad message"
     assert message in caught.value.message
 
@@ -285,16 +285,16 @@ def _nested(levels: int, tag: bytes = b"\xca\x01") -> bytes:
 
 def test_messages_nest_100_levels(codec: Codec) -> None:
     """The limit is the same for bytes and JSON, for known and unknown fields; nothing depends on the stack."""
-    body = codec.read(Payload(_nested(100)), SCHEMA)
+    body = codec.read(MessagePayload(_nested(100)), SCHEMA)
     assert (
-        codec.read(Payload(codec.write(body)), SCHEMA)
+        codec.read(MessagePayload(codec.write(body)), SCHEMA)
         == codec.completed(body)
         == codec.upgraded(body)
         == body
     )
     for data in (_nested(101), _nested(10_000), b"\xd3\x01" * 101 + b"\xd4\x01" * 101):
         with pytest.raises(SowlineError, match=r"expected the bytes of a shop\.Order"):
-            codec.read(Payload(data), SCHEMA)
+            codec.read(MessagePayload(data), SCHEMA)
     with pytest.raises(SowlineError, match="expected at most 100 levels of messages"):
         codec.write(b'{"parent":' * 101 + b"{}" + b"}" * 101)
     groups = orjson.dumps({"@unknown": {"26": "0wHUAQ=="}})
@@ -317,12 +317,12 @@ def test_depth_does_not_depend_on_the_caller(codec: Codec) -> None:
     bodies = []
 
     def deep(levels: int) -> bytes:
-        return deep(levels - 1) if levels else codec.completed(codec.read(Payload(data), SCHEMA))
+        return deep(levels - 1) if levels else codec.completed(codec.read(MessagePayload(data), SCHEMA))
 
     thread = threading.Thread(target=lambda: bodies.append(deep(950)))
     thread.start()
     thread.join()
-    assert bodies == [codec.read(Payload(data), SCHEMA)]
+    assert bodies == [codec.read(MessagePayload(data), SCHEMA)]
 
 
 def test_the_number_of_fields_is_limited() -> None:
@@ -330,9 +330,9 @@ def test_the_number_of_fields_is_limited() -> None:
     fields = " ".join(f"int32 f{number} = {number};" for number in range(2, 1000))
     schema = Schema("protobuf", f'syntax = "proto3"; message A {{ repeated A a = 1; {fields} }}')
     codec = codec_of(schema)
-    assert codec.read(Payload(b"\x0a\x00" * 990), schema)
+    assert codec.read(MessagePayload(b"\x0a\x00" * 990), schema)
     with pytest.raises(SowlineError, match="expected at most 1000000 fields") as caught:
-        codec.read(Payload(b"\x0a\x00" * 1000), schema)
+        codec.read(MessagePayload(b"\x0a\x00" * 1000), schema)
     assert caught.value.reason == "bad message"
 
 
@@ -355,17 +355,17 @@ def test_unknown_fields_are_kept_where_they_are(codec: Codec) -> None:
 def test_negative_zero_is_not_the_default(codec: Codec) -> None:
     """It has bytes of its own."""
     written = codec.write(b'{"price":-0.0,"rate":-0.0}')
-    assert codec.read(Payload(written), SCHEMA).startswith(b'{"id":0,"price":-0.0,"rate":-0.0,')
+    assert codec.read(MessagePayload(written), SCHEMA).startswith(b'{"id":0,"price":-0.0,"rate":-0.0,')
 
 
 def test_proto2_fields_have_presence() -> None:
     """What is set is there, groups are objects, and extensions are unknown fields."""
     codec = codec_of(PROTO2)
     data = b"\x08\x00\x12\x00\x33\x08\x01\x34\xa0\x06\x07"
-    assert codec.read(Payload(data), PROTO2) == (
+    assert codec.read(MessagePayload(data), PROTO2) == (
         b'{"id":0,"text":"","texts":[],"named":{},"g":{"x":1},"@unknown":{"100":"oAYH"}}'
     )
-    assert codec.write(codec.read(Payload(data), PROTO2)) == data
+    assert codec.write(codec.read(MessagePayload(data), PROTO2)) == data
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_proto2_texts_are_utf_8(data: bytes) -> None:
     """Protobuf does not check them, so we do."""
     codec = codec_of(PROTO2)
     with pytest.raises(SowlineError, match="UTF-8") as caught:
-        codec.read(Payload(b"\x08\x01" + data), PROTO2)
+        codec.read(MessagePayload(b"\x08\x01" + data), PROTO2)
     assert caught.value.reason == "bad message"
 
 
@@ -384,9 +384,9 @@ def test_required_fields_are_required() -> None:
     codec = codec_of(PROTO2)
     for data in (b"", b"\x08\x01\x2a\x00"):
         with pytest.raises(SowlineError, match="expected the required fields of P, got none in") as caught:
-            codec.read(Payload(data), PROTO2)
+            codec.read(MessagePayload(data), PROTO2)
         assert caught.value.reason == "bad message"
-        assert codec.read_delta(Payload(data), PROTO2, None)
+        assert codec.read_delta(MessagePayload(data), PROTO2, None)
     with pytest.raises(SowlineError, match="/inner/id") as caught:
         codec.write(b'{"id":1,"inner":{}}')
     assert caught.value.reason == "bad message"

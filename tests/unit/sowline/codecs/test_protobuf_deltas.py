@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from sowline.codecs.codec import Codec, codec_of
-from sowline.codecs.schema import Payload, Schema
+from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 from sowline.model.merge import merge
 
@@ -25,7 +25,7 @@ def codec() -> Codec:
 
 
 def _delta(codec: Codec, body: bytes, fields: list[str] | None) -> bytes:
-    return codec.read_delta(Payload(codec.write_delta(body)[0]), SCHEMA, fields)
+    return codec.read_delta(MessagePayload(codec.write_delta(body)[0]), SCHEMA, fields)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_without_paths_presence_decides(codec: Codec, body: bytes, delta: bytes)
 def test_paths_name_what_changes(codec: Codec, body: bytes, fields: list[str], delta: bytes) -> None:
     """Exactly these fields: with their defaults, and null for what is absent."""
     message = codec.write(body)
-    assert codec.read_delta(Payload(message), SCHEMA, fields) == delta
+    assert codec.read_delta(MessagePayload(message), SCHEMA, fields) == delta
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_paths_name_what_changes(codec: Codec, body: bytes, fields: list[str], d
 def test_paths_must_lead_to_fields(codec: Codec, path: str) -> None:
     """Not into lists, maps and scalars."""
     with pytest.raises(SowlineError, match="expected") as caught:
-        codec.read_delta(Payload(b""), SCHEMA, [path])
+        codec.read_delta(MessagePayload(b""), SCHEMA, [path])
     assert caught.value.reason == "bad message"
 
 
@@ -129,7 +129,7 @@ def test_a_delta_is_written_with_its_paths(codec: Codec, body: bytes, paths: tup
     """The paths are those of the scalars, lists and maps, down through messages."""
     data, written = codec.write_delta(body)
     assert written == paths
-    again = codec.read_delta(Payload(data), SCHEMA, written)
+    again = codec.read_delta(MessagePayload(data), SCHEMA, written)
     assert set(codec.write_delta(again)[1]) >= set(paths) - {"/nothing"}
 
 
@@ -177,7 +177,7 @@ def test_a_delta_replaces_the_unknown_fields_that_it_has(
     path = {b"%b": "", b'{"leg":%b}': "/leg"}.get(level, "/leg/next") + "/@unknown"
     paths = None if fields is None else [path + field for field in fields]
     before = codec.completed(level % b'{"@unknown":{"99":"mAYB","100":"oAYB"}}')
-    read = codec.read_delta(Payload(codec.write(level % (b'{"@unknown":%b}' % delta))), SCHEMA, paths)
+    read = codec.read_delta(MessagePayload(codec.write(level % (b'{"@unknown":%b}' % delta))), SCHEMA, paths)
     expected = level % (b'{"@unknown":%b}' % after if after else b"{}")
     assert codec.completed(merge(before, read)) == codec.completed(expected)
 

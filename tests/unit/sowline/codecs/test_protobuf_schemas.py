@@ -13,7 +13,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from sowline.codecs.codec import codec_of
 from sowline.codecs.protobuf import compiled
 from sowline.codecs.protobuf.compiled import CompilerAway
-from sowline.codecs.schema import Payload, Schema
+from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 
 MONEY = 'syntax = "proto3"; package money; message Amount { int64 units = 1; }'
@@ -95,7 +95,7 @@ def test_extensions_are_not_fields() -> None:
         'import "google/protobuf/descriptor.proto"; extend google.protobuf.FieldOptions { string unit = 50000; }'
         ' message R { int32 qty = 1 [(unit) = "kg"]; }'
     )
-    assert codec_of(schema).read(Payload(b"\x08\x02"), schema) == b'{"qty":2}'
+    assert codec_of(schema).read(MessagePayload(b"\x08\x02"), schema) == b'{"qty":2}'
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_long_chains_of_types_need_no_stack(last: str) -> None:
     messages = "".join(f"message M{number} {{ M{number + 1} a = 1; }} " for number in range(count))
     schema = _schema(f"{messages} message M{count} {{ {last} }}")
     codec = codec_of(schema)
-    assert codec.read(Payload(b"\x0a\x00"), schema) == b'{"a":{}}'
+    assert codec.read(MessagePayload(b"\x0a\x00"), schema) == b'{"a":{}}'
     assert len(codec.described()["$defs"]) == count
     codec.check_reads(schema)
 
@@ -190,9 +190,9 @@ def test_a_compiler_that_can_not_start_says_nothing_about_a_writer_schema(
     codec, writer = codec_of(_record("int32 a = 1;")), _record("int32 a = 1; int32 started = 2;")
     monkeypatch.setattr(sys, "executable", "/missing/python")
     with pytest.raises(CompilerAway, match="No such file"):
-        codec.read(Payload(b"\x08\x01"), writer)
+        codec.read(MessagePayload(b"\x08\x01"), writer)
     monkeypatch.undo()
-    assert codec.read(Payload(b"\x08\x01"), writer) == b'{"a":1}'
+    assert codec.read(MessagePayload(b"\x08\x01"), writer) == b'{"a":1}'
 
 
 def test_what_only_the_compiler_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_readers_of_two_messages_share_their_types() -> None:
     for name, body in (("A", b'{"b":{"a":{}}}'), ("B", b'{"a":{"b":{}}}')):
         schema = Schema("protobuf", text, (), name)
         codec = codec_of(schema)
-        assert codec.read(Payload(codec.write(body)), schema) == body
+        assert codec.read(MessagePayload(codec.write(body)), schema) == body
 
 
 def test_own_types_with_well_known_names_are_plain_messages() -> None:
@@ -220,7 +220,7 @@ def test_own_types_with_well_known_names_are_plain_messages() -> None:
         'syntax = "proto3"; package google.protobuf; message R { Timestamp at = 1; }'
         " message Timestamp { int32 x = 1; }",
     )
-    assert codec_of(schema).read(Payload(b"\x0a\x02\x08\x01"), schema) == b'{"at":{"x":1}}'
+    assert codec_of(schema).read(MessagePayload(b"\x0a\x02\x08\x01"), schema) == b'{"at":{"x":1}}'
 
 
 @pytest.mark.parametrize(
@@ -237,13 +237,13 @@ def test_own_types_with_well_known_names_are_plain_messages() -> None:
 def test_indexes_name_the_message(reader: str, indexes: tuple[int, ...] | None) -> None:
     """They count the messages of a file, then those nested in them; the entries of maps count, too."""
     codec = codec_of(Schema("protobuf", ORDER, REFERENCES, reader))
-    assert codec.read(Payload(b"", indexes), Schema("protobuf", ORDER, REFERENCES)).startswith(b"{")
+    assert codec.read(MessagePayload(b"", indexes), Schema("protobuf", ORDER, REFERENCES)).startswith(b"{")
 
 
 def test_a_writer_schema_names_its_message_without_indexes() -> None:
     """As a topic without a frame has it."""
     schema = Schema("protobuf", ORDER, REFERENCES, "shop.Other")
-    assert codec_of(schema).read(Payload(b"\x08\x01"), schema) == b'{"id":1}'
+    assert codec_of(schema).read(MessagePayload(b"\x08\x01"), schema) == b'{"id":1}'
 
 
 @pytest.mark.parametrize("indexes", [(2,), (-1,), (0, 5), (1, 0)])
@@ -251,7 +251,7 @@ def test_indexes_without_a_message_are_refused(indexes: tuple[int, ...]) -> None
     """The message is bad, not the schema."""
     schema = Schema("protobuf", ORDER, REFERENCES)
     with pytest.raises(SowlineError, match="expected message indexes of the writer schema") as caught:
-        codec_of(schema).read(Payload(b"", indexes), schema)
+        codec_of(schema).read(MessagePayload(b"", indexes), schema)
     assert caught.value.reason == "bad message"
 
 
@@ -259,14 +259,14 @@ def test_messages_of_another_name_are_refused() -> None:
     """The reader has one message."""
     schema = Schema("protobuf", ORDER, REFERENCES)
     with pytest.raises(SowlineError, match=r"expected a message shop\.Order, got shop\.Other") as caught:
-        codec_of(schema).read(Payload(b"", (1,)), schema)
+        codec_of(schema).read(MessagePayload(b"", (1,)), schema)
     assert caught.value.reason == "incompatible schema"
 
 
 def test_a_bad_writer_schema_is_refused() -> None:
     """By the reason of its own."""
     with pytest.raises(SowlineError) as caught:
-        codec_of(_record("int32 a = 1;")).read(Payload(b""), _record("int32 a = 0;"))
+        codec_of(_record("int32 a = 1;")).read(MessagePayload(b""), _record("int32 a = 0;"))
     assert caught.value.reason == "bad schema"
 
 
@@ -306,7 +306,7 @@ INNER = " message I { int32 a = 1; } message J { string a = 1; }"
 )
 def test_compatible_writers_are_read(writer: Schema, reader: Schema, data: bytes, read: bytes) -> None:
     """As Protobuf's rules for updating a message type have it."""
-    assert codec_of(reader).read(Payload(data), writer) == read
+    assert codec_of(reader).read(MessagePayload(data), writer) == read
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_compatible_writers_are_read(writer: Schema, reader: Schema, data: bytes
 def test_incompatible_writers_are_refused(writer: Schema, reader: Schema, message: str) -> None:
     """By the path of the field; also as an earlier reader schema."""
     codec = codec_of(reader)
-    for refused in (lambda: codec.read(Payload(b""), writer), lambda: codec.check_reads(writer)):
+    for refused in (lambda: codec.read(MessagePayload(b""), writer), lambda: codec.check_reads(writer)):
         with pytest.raises(SowlineError) as caught:
             refused()
         assert caught.value.reason == "incompatible schema"

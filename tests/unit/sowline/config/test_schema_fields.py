@@ -28,7 +28,7 @@ def test_a_schema_is_text() -> None:
     assert TopicDefinition(name="orders", key=("/id",)).limits.schema is None
 
 
-def test_a_schema_is_in_files_beside_the_topics(tmp_path: Path) -> None:
+def test_a_schema_is_in_files_next_to_the_topics(tmp_path: Path) -> None:
     """Files are found from the directory of `topics.yaml`, also those that a schema refers to."""
     (tmp_path / "schemas").mkdir()
     (tmp_path / "schemas" / "order.proto").write_text(
