@@ -21,6 +21,7 @@ from materializer.store.rocksdb import is_in_use
 from materializer.worker.assignment import StartPhase
 from materializer.worker.counts import WorkerStatistics
 from materializer.worker.worker import Worker, group_of
+from sowline.codecs.codec import CompilerAway
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.kafka.admin import Cluster, ensure_topics
@@ -68,7 +69,7 @@ class Materializer:
                 self._wait_for_store(error.path, str(error))
             except NoDescriptors as error:
                 self._wait_for_descriptors(str(error))
-            except (NotWritten, Fenced, StoreDamaged, KafkaException) as error:
+            except (NotWritten, Fenced, StoreDamaged, KafkaException, CompilerAway) as error:
                 if not self._stop.is_set():
                     log.error("restarting from committed state", why=str(error))
                     self._stop.wait(PAUSE_SECONDS)

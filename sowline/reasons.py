@@ -596,6 +596,13 @@ REASONS = (
         "Open a new connection.",
     ),
     Reason(
+        "schema compiler away",
+        "expected the compiler of Protobuf schemas to run, got exit status -9; check memory, disk space and the"
+        " installation",
+        "The compiler of `.proto` files can't run, or does not end. A materializer starts again until it can.",
+        "Give the machine memory and disk space, or repair the installation of `sowline[protobuf]`.",
+    ),
+    Reason(
         "schema missing",
         "expected schema 7 in orders.schemas [0]: the owner of the partition has not applied the messages that name"
         " it. Try again once it has",

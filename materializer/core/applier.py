@@ -18,6 +18,7 @@ from materializer.core.forwards import Forwards
 from materializer.core.record import Record
 from materializer.core.step import REPEAT, Accelerator, Records, Step
 from materializer.core.writer import RecordWriter, Writer, first_position
+from sowline.codecs.codec import CompilerAway
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.command_key import keyed_body
 from sowline.config.topics import TopicDefinition
@@ -94,6 +95,9 @@ class Applier:
             # (test_what_can_not_be_applied_is_a_dead_letter).
             try:
                 self._apply_one(record, read_command(record.headers))
+            # Whether a compiler runs is not in the log: a replay would decide otherwise. The worker starts again.
+            except CompilerAway:
+                raise
             except SowlineError as error:
                 state.add_dead_letter(record, error)
             # A forward or a `define` changes the checkpoint without a change event. If it were not reported

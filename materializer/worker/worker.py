@@ -113,7 +113,8 @@ class Worker:
     def run(self) -> None:
         """Apply the log until the service stops.
 
-        Raise `NotWritten`, `Fenced`, `StoreDamaged`, `StoreInUse` or `DiskFull`: start again with a new worker.
+        Raise `NotWritten`, `Fenced`, `StoreDamaged`, `StoreInUse`, `DiskFull` or `CompilerAway`: start again with a
+        new worker.
         """
         wait_seconds = POLL_SECONDS
         try:

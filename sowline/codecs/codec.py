@@ -18,6 +18,13 @@ _MODULES: Final = {
 }
 
 
+class CompilerAway(SowlineError):
+    """The compiler of schemas can't run, or does not end. That says nothing about a schema or a message: retry."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("schema compiler away", message)
+
+
 class MessageType(NamedTuple):
     """A Protobuf message in its schema: the path of indexes to it, and its name without the package."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sowline.codecs.codec import Codec, codec_of
+from sowline.codecs.codec import Codec, CompilerAway, codec_of
 from sowline.codecs.framing import Framing, read_frame
 from sowline.codecs.resolutions import Resolutions
 from sowline.codecs.schema import Schema, SchemaType
@@ -51,6 +51,8 @@ class TypedBodies:
         schema_id, payload = read_frame(self._framing, self._type, value)
         try:
             body = self.codec(reader).read(payload, self._writer(schema_id, reader))
+        except CompilerAway:
+            raise
         except SowlineError as error:
             raise self._naming(schema_id, error) from error
         return ReadBody(body, schema_id)
@@ -60,6 +62,8 @@ class TypedBodies:
         schema_id, payload = read_frame(self._framing, self._type, value)
         try:
             body = self.codec(reader).read_delta(payload, self._writer(schema_id, reader), fields)
+        except CompilerAway:
+            raise
         except SowlineError as error:
             raise self._naming(schema_id, error) from error
         return ReadBody(body, schema_id)

@@ -8,9 +8,9 @@ import orjson
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 
-from sowline.codecs.codec import MessageType
+from sowline.codecs.codec import CompilerAway, MessageType
 from sowline.codecs.protobuf.compatibility import check_same_form, check_same_wire
-from sowline.codecs.protobuf.compiled import CompilerAway, compile_schema, message_class
+from sowline.codecs.protobuf.compiled import compile_schema, message_class
 from sowline.codecs.protobuf.delta_paths import field_tree
 from sowline.codecs.protobuf.description import describe
 from sowline.codecs.protobuf.fields import (

@@ -7,16 +7,18 @@ from base64 import b64decode
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+# Only the subprocess uses it. If it is missing, this raises the error that names the extra to install.
+import grpc_tools  # noqa: F401
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 
+from sowline.codecs.codec import CompilerAway
 from sowline.codecs.protobuf.fields import messages_below
 from sowline.codecs.schema import Schema
 from sowline.errors import SowlineError
@@ -33,16 +35,6 @@ _MAIN: Final = "sowline-schema.proto"
 _BUNDLED: Final = "google/protobuf/"
 _NAME = re.compile(r"[\w.+@-]+(/[\w.+@-]+)*", re.ASCII)
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+=*\s*")
-
-# The subprocess needs it. If it is missing, this raises the error that names the extra to install.
-import_module("grpc_tools")
-
-
-class CompilerAway(SowlineError):
-    """The compiler of schemas can't run, or does not end. It says nothing about the schema. Retry later."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("schema compiler away", message)
 
 
 class ProtobufSchema:

@@ -12,7 +12,7 @@ from materializer.core.checkpoint import Checkpoint
 from materializer.core.step import Step
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
-from sowline.codecs.codec import codec_of
+from sowline.codecs.codec import CompilerAway, codec_of
 from sowline.codecs.framing import frame
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_key, reader_key
 from sowline.codecs.schema import Schema
@@ -289,3 +289,15 @@ def test_a_define_that_names_another_schema_does_not_count() -> None:
     step = core.write(define_value(was, now), command="define")
     assert (step.dead, list(step.outcomes.values())) == ([], ["noop"])
     assert core.checkpoint.limits == limits
+
+
+def test_a_compiler_that_is_away_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dead letter would depend on the machine, and a replay would not make it."""
+
+    def away(*_: object) -> bytes:
+        raise CompilerAway("expected the compiler of Protobuf schemas to run, got exit status -9")
+
+    core = TypedCore(PROTO)
+    monkeypatch.setattr(type(codec_of(PROTO)), "read", away)
+    with pytest.raises(CompilerAway):
+        core.write(message(6, id=1, qty=5))

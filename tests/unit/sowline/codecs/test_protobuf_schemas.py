@@ -10,9 +10,8 @@ import orjson
 import pytest
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
-from sowline.codecs.codec import codec_of
+from sowline.codecs.codec import CompilerAway, codec_of
 from sowline.codecs.protobuf import compiled
-from sowline.codecs.protobuf.compiled import CompilerAway
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 
