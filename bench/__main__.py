@@ -17,6 +17,7 @@ BENCHMARKS = (
     "matching",
     "deltas",
     "history",
+    "message_types",
     "gateway",
     "connections",
     "keyed",
