@@ -13,7 +13,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.definition import ROWS, Pipeline, Source, TransformStep
-from ingest.messages import SourceMessages
 from ingest.sources import (
     OPERATION,
     SourceRows,
@@ -47,6 +46,7 @@ from sowline.spark.canonical_body import canonical_body
 from sowline.spark.commands import command_rows, dead_headers
 from sowline.spark.registry import latest_schema
 from sowline.spark.schema import schema_of
+from sowline.spark.source_messages import SourceMessages
 from sowline.spark.typed_rows import PROBLEM, REASON, typed_rows
 
 CHECK_FAILED = "check failed"

@@ -12,10 +12,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest.messages import READ_ROW, SourceMessages
 from sowline.protocol.pipeline_row import HEADERS_TYPE, SOURCE, SourceField
 from sowline.spark.schema import schema_of
 from sowline.spark.source import source_of_file, source_of_kafka
+from sowline.spark.source_messages import READ_ROW, SourceMessages
 
 FILE_BYTES_PER_BATCH = 32 * 1024 * 1024
 """Bytes of files in one micro-batch, by default."""

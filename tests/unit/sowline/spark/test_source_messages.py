@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ingest.messages import ReadRow, SourceMessages
 from sowline.codecs.codec import codec_of
 from sowline.codecs.framing import frame
 from sowline.codecs.schema import AVRO, Schema
+from sowline.spark.source_messages import ReadRow, SourceMessages
 from tests.spark.registry_server import RegistryServer, registry_server
 
 
