@@ -10,6 +10,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import fastavro
@@ -100,8 +101,8 @@ def run(records: int, runs: int) -> str:
     decoding: dict[str, list[float]] = {name: [] for name in loads}
     for _ in range(runs):
         for name, load in loads.items():
-            applying[name].append(_micros(len(orders), lambda load=load: _apply(load)))
-            decoding[name].append(_micros(len(orders), lambda load=load: _decode(load)))
+            applying[name].append(_micros(len(orders), partial(_apply, load)))
+            decoding[name].append(_micros(len(orders), partial(_decode, load)))
             print(f"{name}: {applying[name][-1]:.1f} µs to apply, {decoding[name][-1]:.2f} bare", flush=True)
     base = statistics.median(applying["JSON"])
     rows = []

@@ -26,6 +26,7 @@ class TypedBodies:
     def __init__(self, type: SchemaType, framing: Framing, resolutions: Resolutions) -> None:
         self._type = type
         self._framing = framing
+        self._codecs: dict[str, Codec] = {}
         self.resolutions = resolutions
 
     def unresolved(self, values: Iterable[bytes | None]) -> list[int]:
@@ -78,7 +79,10 @@ class TypedBodies:
 
     def codec(self, reader: str) -> Codec:
         """Return the codec with this reader schema."""
-        return codec_of(self._reader(reader))
+        codec = self._codecs.get(reader)
+        if codec is None:
+            codec = self._codecs[reader] = codec_of(self._reader(reader))
+        return codec
 
     def upgraded(self, body: bytes, reader: str) -> bytes:
         """Return a stored body under this reader schema, whichever it was stored under."""
