@@ -19,7 +19,8 @@ from tests import tools
 from tests.brokers import kafka_broker
 
 TESTS = Path(__file__).parent
-# Directories below tests/, in the order they run: quick ones first. Each gives its tests a marker of its name.
+# Directories below tests/, in the order they run: quick ones first. The last has many modules, none of them long, so
+# that several processes end at about the same time. Each gives its tests a marker of its name.
 SUITES = {
     "unit": "no process but this one",
     "property": "random input against a perfect model",
@@ -27,9 +28,9 @@ SUITES = {
     "simulation": "whole services over simulated time and Kafka",
     "chart": "the Helm chart; needs helm and kubeconform",
     "spark": "needs Spark and a real Kafka",
-    "integration": "needs a real Kafka",
     "clients": "clients in other languages; needs a real Kafka",
     "browser": "needs Chromium",
+    "integration": "needs a real Kafka",
 }
 
 REPORTER = "gw0"
