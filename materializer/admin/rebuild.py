@@ -81,7 +81,12 @@ def rebuild(
             f"expected changes in {definition.changes}, found none. There is nothing to end: delete the "
             "materializers' data directories, and start them",
         )
-    require_forwards(definition, plans[0].extent.log_id, lambda number: _log_of(plans, number))
+    require_forwards(
+        definition,
+        plans[0].extent.log_id,
+        lambda number: _log_of(plans, number),
+        lambda number: PartitionReader(kafka, definition, number).bodies(),
+    )
     emitter = Emitter(kafka, [definition], lambda: False)
     try:
         checkpoints = {plan.offline.partition: _start_empty(kafka, emitter, plan) for plan in plans}

@@ -8,11 +8,12 @@ from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record
 from materializer.core.step import DeadLetter, Records, Step
 from sowline.codecs.typed_bodies import TypedBodies
+from sowline.config.command_key import read_body
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.position import Position, position_of
 from sowline.protocol.change import Change
-from sowline.protocol.command import DELTA_PUBLISH, Command, LogRecord
+from sowline.protocol.command import Command, LogRecord
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
@@ -181,11 +182,7 @@ class BatchState:
                     "expected no sow.fields: the body of a JSON topic names what a delta changes",
                 )
             return record
-        value = record.value or b""
-        if command.command == DELTA_PUBLISH:
-            body, self.schema_id = bodies.read_delta(value, reader, command.fields)
-        else:
-            body, self.schema_id = bodies.read(value, reader)
+        body, self.schema_id = read_body(bodies, record.value or b"", reader, command)
         return LogRecord(record.offset, record.time, record.key, body, record.headers)
 
     def upgraded(self, body: bytes) -> bytes:

@@ -2,11 +2,12 @@
 
 import msgspec
 
+from sowline.codecs.typed_bodies import ReadBody, TypedBodies
 from sowline.config.topics import TopicDefinition
 from sowline.filter import Metadata
 from sowline.model.body import read_object
 from sowline.model.key import partition_of
-from sowline.protocol.command import Command, LogRecord
+from sowline.protocol.command import DELTA_PUBLISH, Command, LogRecord
 from sowline.protocol.key_rule import AppendedOf, Document
 
 
@@ -28,6 +29,13 @@ def keyed_body(
         body = preprocessed(definition, body, document, command.correlation)
     text = definition.key_rule.published(document, record, command, appended_of)
     return KeyedBody(text, body, document)
+
+
+def read_body(bodies: TypedBodies, value: bytes, reader: str, command: Command) -> ReadBody:
+    """Return what a command's message means under a reader schema: a delta, or a whole record."""
+    if command.command == DELTA_PUBLISH:
+        return bodies.read_delta(value, reader, command.fields)
+    return bodies.read(value, reader)
 
 
 def named_key(

@@ -7,6 +7,10 @@ import pytest
 from materializer.admin.forwarded import require_forwards
 from materializer.admin.rebuild import EndsLoader
 from materializer.store.memory import MemoryStore
+from sowline.codecs.codec import codec_of
+from sowline.codecs.resolutions import Resolutions
+from sowline.codecs.schema import Schema
+from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
@@ -41,7 +45,13 @@ def check(definition: TopicDefinition, *logs: Log) -> None:
         [LogRecord(offset, 0, None, value, headers) for offset, (value, headers) in enumerate(log)]
         for log in logs
     ]
-    require_forwards(definition, "log", lambda number: records[number])
+    require_forwards(definition, "log", lambda number: records[number], lambda _: bodies_of(definition))
+
+
+def bodies_of(definition: TopicDefinition) -> TypedBodies | None:
+    """Return what reads the messages of a topic without frames."""
+    reader = definition.reader
+    return None if reader is None else TypedBodies(reader.type, definition.framing, Resolutions())
 
 
 def origin(offset: int) -> Headers:
@@ -94,7 +104,18 @@ def test_a_delete_by_the_kafka_key_is_looked_at_and_one_by_filter_is_not() -> No
     records = [LogRecord(0, 0, THERE.encode(), None, []), LogRecord(1, 0, None, copied, [])]
     copies = [LogRecord(0, 0, None, copied, origin(1))]
     with pytest.raises(SowlineError, match="offset 0"):
-        require_forwards(defined(), "log", lambda number: copies if number else records)
+        require_forwards(defined(), "log", lambda number: copies if number else records, lambda _: None)
+
+
+def test_messages_with_a_schema_are_read_under_it() -> None:
+    """Their bytes do not show by themselves where a record belongs."""
+    schema = 'syntax = "proto3"; message Order { string id = 1; string other = 2; }'
+    typed = {"message_type": "protobuf", "framing": "none", "reader_schema": {"text": schema}}
+    first, copied = (codec_of(Schema("protobuf", schema)).write(body(a, THERE)) for a in (HERE, THERE))
+    logs: list[Log] = [[(first, []), (copied, [])], [(copied, origin(1))]]
+    check(defined(**typed), *logs)
+    with pytest.raises(SowlineError, match=r"offset 0 of orders \[0\] belongs in partition 1"):
+        check(defined(key="/other", **typed), *logs)
 
 
 # what is to end
