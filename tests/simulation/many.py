@@ -33,13 +33,18 @@ def _begin(begun: "Synchronized[int]") -> None:
     gc.disable()
 
 
-def failures(seeds: Sequence[int], steps: int = STEPS, has_gateways: bool | None = None) -> list[str]:
+def failures(
+    seeds: Sequence[int],
+    steps: int = STEPS,
+    has_gateways: bool | None = None,
+    is_typed: bool | None = None,
+) -> list[str]:
     """Run seeds, one after the other, and return what the failed ones say."""
     found = []
     for number, seed in enumerate(seeds, 1):
-        outcome = simulate(seed, steps, has_gateways=has_gateways)
+        outcome = simulate(seed, steps, has_gateways=has_gateways, is_typed=is_typed)
         if outcome.error is not None:
-            given = " --gateways" if has_gateways else ""
+            given = (" --gateways" if has_gateways else "") + (" --typed" if is_typed else "")
             found.append(f"python -m tests.simulation {seed}{given}\n{outcome}")
         if number % RUNS_A_COLLECTION == 0:
             gc.collect()
