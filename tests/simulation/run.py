@@ -668,6 +668,8 @@ class Simulation:
             self._recover()
             if self.gateways is not None:
                 self.gateways.recover()
+            if self.typed is not None:
+                self.typed.deliver()
             for worker in self.workers:
                 worker.turn()
             for service in self.services:

@@ -294,9 +294,17 @@ class Typed:
         """Whether the reader schema of the definition is not yet that of all partitions."""
         return any(model.reader != self._world.topics.topics[0].reader for model in self._world.truth.typed_models)
 
+    def deliver(self) -> None:
+        """Let what the workers' producers have queued arrive: a `define` is appended without waiting for it."""
+        for worker in self._world.workers:
+            for producer in worker.producers:
+                producer.deliver()
+
     def step(self) -> None:
         """Do what is due."""
         world, chance = self._world, self._chance
+        if chance.random() < 0.2:
+            self.deliver()
         if self._has_strangers and chance.random() < 0.2:
             self._write_entry()
         if self._changes_at is not None and world.step >= self._changes_at and self._may_change():
