@@ -10,6 +10,7 @@ from multiprocessing.sharedctypes import Synchronized
 from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
 from tests.simulation.mutations import FAULTS_OF, FOUND_BY, mistaken
 from tests.simulation.run import STEPS, simulate
+from tests.simulation.schema_mutations import SCHEMA_MISTAKES
 
 RUNS_A_COLLECTION = 10
 """Runs between two garbage collections: what one leaves behind is little, and to look through all of it is dear."""
@@ -61,9 +62,8 @@ def finds(mistake: str, seeds: Sequence[int]) -> bool:
     with mistaken(mistake):
         for number, seed in enumerate(in_turn, 1):
             # Mistakes are made in Python.
-            error = simulate(
-                seed, STEPS, FAULTS_OF.get(mistake), ["python"], mistake in GATEWAY_MISTAKES
-            ).error
+            kind = mistake in GATEWAY_MISTAKES, mistake in SCHEMA_MISTAKES
+            error = simulate(seed, STEPS, FAULTS_OF.get(mistake), ["python"], *kind).error
             if isinstance(error, TypeError):
                 raise error
             if error is not None:

@@ -156,8 +156,8 @@ class Simulation:
         has_documents = not is_typed and self._chance("documents").random() < DOCUMENTS_SHARE
         is_supplied = not is_typed and self._chance("keys").random() < SUPPLIED_SHARE
         if is_typed is None:
-            is_typed = not has_documents and not is_supplied and self._chance("typed").random() < TYPED_SHARE
-        has_protobuf = self._chance("type").random() < PROTOBUF_SHARE
+            is_typed = not has_documents and not is_supplied and self._chance("message type").random() < TYPED_SHARE
+        has_protobuf = self._chance("protobuf").random() < PROTOBUF_SHARE
         self.typed = Typed(self, has_protobuf) if is_typed else None
         key = "{from: kafka_key}" if is_supplied else "/id"
         self._defined = (
@@ -300,6 +300,8 @@ class Simulation:
         if written.partition_id[0] == self.output:
             self.fanouts.reader.take(written)
         else:
+            if self.typed is not None and written.partition_id[0] == self.definition.schema_log:
+                self.typed.check_entry(written)
             self.truth.written(written)
 
     def _on_commit(self, path: Any, store: Any) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,8 +16,9 @@ from sowline.config.topics import TopicDefinition
 from sowline.model.key import partition_of
 from sowline.protocol.command import Headers
 from sowline.registry.client import RegistryAway, Resolved
-from tests.simulation.broker import Broker
-from tests.simulation.publishers import Publishers
+from tests.simulation.broker import Broker, Written
+from tests.simulation.publishers import KEYS, Publishers
+from tests.simulation.schema_truth import SchemaEntries
 from tests.simulation.truth import hold
 
 if TYPE_CHECKING:
@@ -157,6 +158,8 @@ class PlayedRegistry:
             self._away.append((begin, at))
         self.is_calm = False
         self.is_gone = False
+        self.answers: set[tuple[int, Schema | None]] = set()
+        """All that it has answered."""
 
     def resolve(self, id: int) -> Resolved | None:
         """Return the schema, None if the registry does not have it yet; raise RegistryAway."""
@@ -164,9 +167,9 @@ class PlayedRegistry:
         is_away = not self.is_calm and any(begin <= now < end for begin, end in self._away)
         if is_away or self.is_gone:
             raise RegistryAway("expected the registry to answer, it is away")
-        if id not in self._schemas or now < self._known_from[id]:
-            return None
-        return Resolved(self._schemas[id], "orders-value", id)
+        schema = self._schemas.get(id) if now >= self._known_from.get(id, 0) else None
+        self.answers.add((id, schema))
+        return None if schema is None else Resolved(schema, "orders-value", id)
 
     def close(self) -> None:
         """Nothing: the worker's client has no connections."""
@@ -189,9 +192,13 @@ class TypedPublishers(Publishers):
         self._writers = EVOLUTIONS[self._type].writers
 
     def touch(self, partition: int) -> None:
-        """Write a good command that belongs to a partition."""
+        """Write a good command that belongs to a partition, and a delta of each record."""
         key = self._key_in(partition)
         self._write(partition, None, self._message(USUAL_ID, {"id": key, "q": 7}), [])
+        headers: Headers = [("sow.command", b"delta_publish"), ("sow.fields", b"/id,/q")]
+        for key in KEYS:
+            if partition_of(key, self._definition.partitions) == partition:
+                self._write(partition, None, self._message(USUAL_ID, self._fields(key)), headers)
 
     def name_all(self) -> None:
         """Write a message of each schema to each partition."""
@@ -252,15 +259,16 @@ class TypedPublishers(Publishers):
         if "note" in known:
             known["remark"] = known["note"]
         codec = codec_of(writer)
-        names = codec.described()["properties"] if "properties" in codec.described() else _names(codec.described())
-        body = {name: value for name, value in known.items() if name in names}
+        body = {name: value for name, value in known.items() if name in _names(writer)}
         return frame("confluent", writer.type, schema_id, codec.write(orjson.dumps(body)))
 
 
-def _names(described: Mapping[str, Any]) -> Mapping[str, Any]:
-    reference = described["$ref"].rpartition("/")[2]
-    names: Mapping[str, Any] = described["$defs"][reference]["properties"]
-    return names
+@cache
+def _names(schema: Schema) -> frozenset[str]:
+    """Return the names of a record's fields."""
+    described = codec_of(schema).described()
+    record = described["$defs"]["Order"] if "$ref" in described else described
+    return frozenset(record["properties"])
 
 
 class Typed:
@@ -274,7 +282,7 @@ class Typed:
             world._chance("registry"), self.evolution.writers, lambda: world.loop.time() * 1000
         )
         self._has_strangers = chance.random() < 0.5
-        self._changes_at = chance.randint(20, 100) if chance.random() < 0.5 else None
+        self._changes_at = chance.randint(10, 80) if chance.random() < 0.5 else None
         self.leaves_at = chance.randint(10, 120) if chance.random() < 0.5 else None
         """The step from which on all schemas are named; once they are known, the registry is away for good."""
         self._has_named_all = False
@@ -333,7 +341,17 @@ class Typed:
             return
         schema = chance.choice((None, *self.evolution.writers.values()) if id in known else (None,))
         value = chance.choice((entry_value(Resolution(schema)), entry_value(Resolution(schema)), b"{not json"))
+        self.registry.answers.add((id, schema))
         world.broker.append((world.definition.schema_log, number), id_key(id), value, None)
+
+    def check_entry(self, written: Written) -> None:
+        """An entry has what the registry has answered, or the reader schema of a definition."""
+        entries = SchemaEntries()
+        entries.add(written.name, written.body)
+        readers = {self.evolution.reader, self.evolution.next_reader}
+        hold(readers >= set(entries.readers.values()), "a reader schema that no definition has:", written)
+        answers = {(id, entry.schema) for id, entry in entries.writers.items()}
+        hold(self.registry.answers >= answers, "an entry that the registry never answered:", written)
 
     def _name_all(self) -> None:
         if not self._has_named_all:
