@@ -321,6 +321,8 @@ class Typed:
             world.restart_with(self.yaml_of(self.evolution.next_reader))
         if self.leaves_at is not None and world.step >= self.leaves_at:
             self._name_all()
+            if self._has_strangers and chance.random() < 0.1:
+                self._write_missing()
             self.leave_if_known()
 
     def _may_change(self) -> bool:
@@ -343,6 +345,16 @@ class Typed:
         value = chance.choice((entry_value(Resolution(schema)), entry_value(Resolution(schema)), b"{not json"))
         self.registry.answers.add((id, schema))
         world.broker.append((world.definition.schema_log, number), id_key(id), value, None)
+
+    def _write_missing(self) -> None:
+        """An owner that was replaced has resolved everything, and writes it late: its successor has not read it."""
+        world = self._world
+        for number, model in enumerate(world.truth.typed_models):
+            for id in sorted({*IDS, DELTA_ID} - model.entries.writers.keys()):
+                schema = self.evolution.writers.get(id)
+                self.registry.answers.add((id, schema))
+                entry = entry_value(Resolution(schema))
+                world.broker.append((world.definition.schema_log, number), id_key(id), entry, None)
 
     def check_entry(self, written: Written) -> None:
         """An entry has what the registry has answered, or the reader schema of a definition."""
