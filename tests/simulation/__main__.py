@@ -23,7 +23,10 @@ def main() -> int:
         "--gateways", action="store_const", const=True, help="shards and gateways in every seed, not in some"
     )
     parser.add_argument(
-        "--typed", action="store_const", const=True, help="a message type with schemas in every seed, not in some"
+        "--typed",
+        action="store_const",
+        const=True,
+        help="a message type with schemas in every seed, not in some",
     )
     given = parser.parse_args()
     failed, began = 0, time.perf_counter()

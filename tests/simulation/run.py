@@ -156,7 +156,9 @@ class Simulation:
         has_documents = not is_typed and self._chance("documents").random() < DOCUMENTS_SHARE
         is_supplied = not is_typed and self._chance("keys").random() < SUPPLIED_SHARE
         if is_typed is None:
-            is_typed = not has_documents and not is_supplied and self._chance("message type").random() < TYPED_SHARE
+            is_typed = (
+                not has_documents and not is_supplied and self._chance("message type").random() < TYPED_SHARE
+            )
         has_protobuf = self._chance("protobuf").random() < PROTOBUF_SHARE
         self.typed = Typed(self, has_protobuf) if is_typed else None
         key = "{from: kafka_key}" if is_supplied else "/id"
@@ -196,7 +198,9 @@ class Simulation:
             self.services, self.subscribers = self.gateways.nodes, self.gateways.new_clients()
         self.fanouts = Fanouts(self)
         self.ring = self.chance.choice((3, 8, 1000))
-        publishers = DocumentPublishers if has_documents else Publishers if self.typed is None else TypedPublishers
+        publishers = (
+            DocumentPublishers if has_documents else Publishers if self.typed is None else TypedPublishers
+        )
         self.publishers = publishers(self._chance("publishers"), self.definition, self.broker)
         self.wakes: dict[str, int] = {}
         self.counts: dict[str, int] = {}

@@ -59,7 +59,11 @@ _Q: Field = {"name": "q", "type": "int", "default": 0, "aliases": ["quantity"]}
 _R: Field = {"name": "r", "type": "string", "default": "m"}
 _MORE: Field = {
     "name": "more",
-    "type": {"type": "record", "name": "More", "fields": [{"name": n, "type": "int", "default": 0} for n in "ab"]},
+    "type": {
+        "type": "record",
+        "name": "More",
+        "fields": [{"name": n, "type": "int", "default": 0} for n in "ab"],
+    },
     "default": {"a": 0, "b": 0},
 }
 _NOTE: Field = {"name": "note", "type": "string", "default": "-"}
@@ -113,7 +117,17 @@ EVOLUTIONS: Mapping[str, Evolution] = {
 IDS = (USUAL_ID, USUAL_ID, 2, 2, 2, 3, 3, 4, LAGGING_ID, LAGGING_ID, INCOMPATIBLE_ID, UNKNOWN_ID, STRANGE_ID)
 """What a message names, the frequent ones more than once."""
 
-FIELDS = ("/id,/q", "/id,/q", "/id,/r", "/id,/more", "/id,/more/a,/q", "/id,/note", "/id,/remark", "/q", "/id,/nope")
+FIELDS = (
+    "/id,/q",
+    "/id,/q",
+    "/id,/r",
+    "/id,/more",
+    "/id,/more/a,/q",
+    "/id,/note",
+    "/id,/remark",
+    "/q",
+    "/id,/nope",
+)
 
 
 class Later:
@@ -147,7 +161,9 @@ class PlayedRegistry:
         self._schemas = schemas
         self._now = now
         self._known_from = {
-            id: chance.uniform(1000, 40_000) if id == LAGGING_ID or (id != USUAL_ID and chance.random() < 0.3) else 0
+            id: chance.uniform(1000, 40_000)
+            if id == LAGGING_ID or (id != USUAL_ID and chance.random() < 0.3)
+            else 0
             for id in schemas
         }
         self._away: list[tuple[float, float]] = []
@@ -219,7 +235,11 @@ class TypedPublishers(Publishers):
         if kind < 0.68:
             headers: Headers = [("sow.command", b"delta_publish")]
             fields = chance.choice(FIELDS).encode()
-            return key, self._message(chance.choice(IDS), self._fields(id)), [*headers, ("sow.fields", fields)]
+            return (
+                key,
+                self._message(chance.choice(IDS), self._fields(id)),
+                [*headers, ("sow.fields", fields)],
+            )
         if kind < 0.74:
             return key, self._message(DELTA_ID, self._fields(id)), [("sow.command", b"delta_publish")]
         if kind < 0.78:
@@ -300,7 +320,9 @@ class Typed:
     @property
     def is_changing(self) -> bool:
         """Whether the reader schema of the definition is not yet that of all partitions."""
-        return any(model.reader != self._world.topics.topics[0].reader for model in self._world.truth.typed_models)
+        return any(
+            model.reader != self._world.topics.topics[0].reader for model in self._world.truth.typed_models
+        )
 
     def deliver(self) -> None:
         """Let what the workers' producers have queued arrive: a `define` is appended without waiting for it."""
@@ -342,7 +364,9 @@ class Typed:
         if id == USUAL_ID and id not in known:
             return
         schema = chance.choice((None, *self.evolution.writers.values()) if id in known else (None,))
-        value = chance.choice((entry_value(Resolution(schema)), entry_value(Resolution(schema)), b"{not json"))
+        value = chance.choice(
+            (entry_value(Resolution(schema)), entry_value(Resolution(schema)), b"{not json")
+        )
         self.registry.answers.add((id, schema))
         world.broker.append((world.definition.schema_log, number), id_key(id), value, None)
 
@@ -396,5 +420,7 @@ class Typed:
     def unrest(self) -> list[str]:
         """Return what is not applied yet, or not defined."""
         truth = self._world.truth
-        waiting = [f"[{n}] waits for a schema" for n in range(self._world.definition.partitions) if truth.is_held(n)]
+        waiting = [
+            f"[{n}] waits for a schema" for n in range(self._world.definition.partitions) if truth.is_held(n)
+        ]
         return waiting + (["the reader schema is not defined"] if self.is_changing else [])
