@@ -499,6 +499,8 @@ FOUND_BY: dict[str, int] = {
     "step lost at failover": 1,
     "step twice at failover": 1,
     "view comes back before its bookmark": 29,
+    "schema entries not read back": 22,
+    "delta merged into the old form": 2,
 }
 """The seed that found a mistake that few of them find: it is tried first. Once the services differ, another may."""
 

@@ -176,6 +176,8 @@ class PlayedRegistry:
         self.is_gone = False
         self.answers: set[tuple[int, Schema | None]] = set()
         """All that it has answered."""
+        self.on_answer: Callable[[int], None] = lambda id: None
+        """Called with an id just before a worker gets an answer about it."""
 
     def resolve(self, id: int) -> Resolved | None:
         """Return the schema, None if the registry does not have it yet; raise RegistryAway."""
@@ -190,10 +192,17 @@ class PlayedRegistry:
     def close(self) -> None:
         """Nothing: the worker's client has no connections."""
 
-    def submit(self, call: Callable[..., Any], *given: Any) -> Later:
+    def submit(self, call: Callable[..., Any], registry: Any, id: int) -> Later:
         """Ask now; the answer comes later."""
         due = self._now() + self._chance.choice((0, 10, 300, 5000))
-        return Later(lambda: self.is_calm or self._now() >= due, partial(call, *given))
+
+        def is_due() -> bool:
+            if not self.is_calm and self._now() < due:
+                return False
+            self.on_answer(id)
+            return True
+
+        return Later(is_due, partial(call, registry, id))
 
     def shutdown(self, **_: Any) -> None:
         """Nothing: there is no thread."""
@@ -301,6 +310,7 @@ class Typed:
         self.registry = PlayedRegistry(
             world._chance("registry"), self.evolution.writers, lambda: world.loop.time() * 1000
         )
+        self.registry.on_answer = self._on_answer
         self._has_strangers = chance.random() < 0.5
         self._changes_at = chance.randint(10, 80) if chance.random() < 0.5 else None
         self.leaves_at = chance.randint(10, 120) if chance.random() < 0.5 else None
@@ -336,7 +346,7 @@ class Typed:
         if chance.random() < 0.2:
             self.deliver()
         if self._has_strangers and chance.random() < 0.2:
-            self._write_entry()
+            self._write_entry(chance.choice(IDS))
         if self._changes_at is not None and world.step >= self._changes_at and self._may_change():
             self._changes_at = None
             world.trace("the definition has another reader schema")
@@ -355,30 +365,38 @@ class Typed:
             for number, model in enumerate(world.truth.typed_models)
         )
 
-    def _write_entry(self) -> None:
+    def _on_answer(self, id: int) -> None:
+        """An owner that was replaced may have got another answer, and be first to write it."""
+        world, chance = self._world, self._chance
+        if not self._has_strangers or world.broker.is_calm or id == USUAL_ID or chance.random() < 0.5:
+            return
+        for number, model in enumerate(world.truth.typed_models):
+            if id not in model.entries.writers:
+                self._write(number, id, None)
+
+    def _write_entry(self, id: int) -> None:
         """An owner that was replaced writes an entry late; it may be the first of its id."""
         world, chance = self._world, self._chance
         number = chance.randrange(world.definition.partitions)
-        id = chance.choice(IDS)
         known = world.truth.typed_models[number].entries.writers
         if id == USUAL_ID and id not in known:
             return
         schema = chance.choice((None, *self.evolution.writers.values()) if id in known else (None,))
-        value = chance.choice(
-            (entry_value(Resolution(schema)), entry_value(Resolution(schema)), b"{not json")
-        )
-        self.registry.answers.add((id, schema))
-        world.broker.append((world.definition.schema_log, number), id_key(id), value, None)
+        if chance.random() < 0.3:
+            world.broker.append((world.definition.schema_log, number), id_key(id), b"{not json", None)
+        self._write(number, id, schema)
 
     def _write_missing(self) -> None:
         """An owner that was replaced has resolved everything, and writes it late: its successor has not read it."""
-        world = self._world
-        for number, model in enumerate(world.truth.typed_models):
+        for number, model in enumerate(self._world.truth.typed_models):
             for id in sorted({*IDS, DELTA_ID} - model.entries.writers.keys()):
-                schema = self.evolution.writers.get(id)
-                self.registry.answers.add((id, schema))
-                entry = entry_value(Resolution(schema))
-                world.broker.append((world.definition.schema_log, number), id_key(id), entry, None)
+                self._write(number, id, self.evolution.writers.get(id))
+
+    def _write(self, number: int, id: int, schema: Schema | None) -> None:
+        """Write an entry as an owner would that got this answer."""
+        self.registry.answers.add((id, schema))
+        topic = self._world.definition.schema_log
+        self._world.broker.append((topic, number), id_key(id), entry_value(Resolution(schema)), None)
 
     def check_entry(self, written: Written) -> None:
         """An entry has what the registry has answered, or the reader schema of a definition."""
