@@ -28,7 +28,7 @@ from tests.simulation.fanouts import FILTER, Fanouts
 from tests.simulation.gateways import GATEWAY_FAULTS, SHARE, Gateways, Layout
 from tests.simulation.process import Process
 from tests.simulation.publishers import DocumentPublishers, Publishers
-from tests.simulation.schemas import PROTOBUF_SHARE, TYPED_SHARE, Typed, TypedPublishers
+from tests.simulation.schemas import PROTOBUF_SHARE, TYPED_SHARE, SchemaPlay, TypedPublishers
 from tests.simulation.services import QueryService, Worker
 from tests.simulation.subscriber import Served, Subscriber, Wish
 from tests.simulation.truth import Truth, Untrue, hold
@@ -160,7 +160,7 @@ class Simulation:
                 not has_documents and not is_supplied and self._chance("message type").random() < TYPED_SHARE
             )
         has_protobuf = self._chance("protobuf").random() < PROTOBUF_SHARE
-        self.typed = Typed(self, has_protobuf) if is_typed else None
+        self.typed = SchemaPlay(self, has_protobuf) if is_typed else None
         key = "{from: kafka_key}" if is_supplied else "/id"
         self._defined = (
             f"name: orders, key: {key}, partitions: {partitions}, expiration: enabled,"

@@ -300,7 +300,7 @@ def _names(schema: Schema) -> frozenset[str]:
     return frozenset(record["properties"])
 
 
-class Typed:
+class SchemaPlay:
     """What a topic with schemas adds to a simulation. It takes its luck from generators of its own."""
 
     def __init__(self, world: "Simulation", has_protobuf: bool) -> None:
