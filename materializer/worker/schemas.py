@@ -160,7 +160,7 @@ class Schemas:
             return True
         definition = self._owned.definitions[partition_id[0]]
         # A previous owner may write an entry after this one has read them. With the registry away, the messages would
-        # wait for an answer that is there already (simulation: seed 56 with --typed).
+        # wait for an answer that is there already (test_example_with_schemas).
         if (now := time.monotonic()) >= self._look_at.get(partition_id, 0.0):
             self._look_at[partition_id] = now + AGAIN_SECONDS
             PartitionReader(self._kafka, definition, partition_id[1]).read_schemas(bodies.resolutions)
