@@ -102,6 +102,7 @@ class Schemas:
         self._emitter = emitter
         self._questions = RegistryQuestions(registry)
         self._held: dict[PartitionId, list[LogRecord]] = {}
+        self._look_at: dict[PartitionId, float] = {}
 
     def opened(self, partition_id: PartitionId, held_reader: str | None) -> TypedBodies | None:
         """Return what reads the bodies of a partition that is being opened; None for JSON.
@@ -158,6 +159,12 @@ class Schemas:
         if bodies is None or not missing:
             return True
         definition = self._owned.definitions[partition_id[0]]
+        # A previous owner may write an entry after this one has read them. With the registry away, the messages would
+        # wait for an answer that is there already (test_example_with_schemas).
+        if (now := time.monotonic()) >= self._look_at.get(partition_id, 0.0):
+            self._look_at[partition_id] = now + AGAIN_SECONDS
+            PartitionReader(self._kafka, definition, partition_id[1]).read_schemas(bodies.resolutions)
+            missing = bodies.unresolved(record.value for record in records)
         found = {one: self._known(definition, one) or self._questions.answer(one) for one in missing}
         entries = {id_key(one): answer for one, answer in found.items() if answer is not None}
         if entries:
@@ -184,6 +191,7 @@ class Schemas:
     def forget(self, partition_id: PartitionId) -> None:
         """Drop what is held back of a partition that is taken from this worker; its next owner reads it again."""
         self._held.pop(partition_id, None)
+        self._look_at.pop(partition_id, None)
 
     def is_waiting(self, partition_id: PartitionId) -> bool:
         """Whether messages of the partition wait for a schema."""

@@ -22,15 +22,22 @@ def main() -> int:
     parser.add_argument(
         "--gateways", action="store_const", const=True, help="shards and gateways in every seed, not in some"
     )
+    parser.add_argument(
+        "--typed",
+        action="store_const",
+        const=True,
+        help="a message type with schemas in every seed, not in some",
+    )
     given = parser.parse_args()
     failed, began = 0, time.perf_counter()
     seeds = [*given.seed, *range(given.first, given.first + given.seeds)]
     if len(seeds) <= PORTION:
-        failed += _say(failures(seeds, given.steps, given.gateways))
+        failed += _say(failures(seeds, given.steps, given.gateways, given.typed))
     else:
         portions = [seeds[start : start + PORTION] for start in range(0, len(seeds), PORTION)]
         with pool() as processes:
-            runs = [processes.submit(failures, portion, given.steps, given.gateways) for portion in portions]
+            more = given.steps, given.gateways, given.typed
+            runs = [processes.submit(failures, portion, *more) for portion in portions]
             failed += sum(_say(run.result()) for run in as_completed(runs))
     seconds = time.perf_counter() - began
     print(f"{len(seeds)} seeds in {seconds:.1f} s, {failed} failed")

@@ -254,6 +254,11 @@ class Producer:
         if not self._broker.is_refusing and self._chance.random() < 0.2:
             self._send(partition_id)
 
+    def deliver(self) -> None:
+        """Send what is queued, as a producer does by itself after a while."""
+        while self._queues and not self._broker.is_refusing and not self._is_broken:
+            self._send(next(iter(self._queues)))
+
     def _send(self, partition_id: PartitionId) -> None:
         (key, value, headers), report = self._queues[partition_id].popleft()
         if not self._queues[partition_id]:

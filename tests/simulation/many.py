@@ -10,6 +10,7 @@ from multiprocessing.sharedctypes import Synchronized
 from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
 from tests.simulation.mutations import FAULTS_OF, FOUND_BY, mistaken
 from tests.simulation.run import STEPS, simulate
+from tests.simulation.schema_mutations import SCHEMA_MISTAKES
 
 RUNS_A_COLLECTION = 10
 """Runs between two garbage collections: what one leaves behind is little, and to look through all of it is dear."""
@@ -33,13 +34,18 @@ def _begin(begun: "Synchronized[int]") -> None:
     gc.disable()
 
 
-def failures(seeds: Sequence[int], steps: int = STEPS, has_gateways: bool | None = None) -> list[str]:
+def failures(
+    seeds: Sequence[int],
+    steps: int = STEPS,
+    has_gateways: bool | None = None,
+    is_typed: bool | None = None,
+) -> list[str]:
     """Run seeds, one after the other, and return what the failed ones say."""
     found = []
     for number, seed in enumerate(seeds, 1):
-        outcome = simulate(seed, steps, has_gateways=has_gateways)
+        outcome = simulate(seed, steps, has_gateways=has_gateways, is_typed=is_typed)
         if outcome.error is not None:
-            given = " --gateways" if has_gateways else ""
+            given = (" --gateways" if has_gateways else "") + (" --typed" if is_typed else "")
             found.append(f"python -m tests.simulation {seed}{given}\n{outcome}")
         if number % RUNS_A_COLLECTION == 0:
             gc.collect()
@@ -56,9 +62,8 @@ def finds(mistake: str, seeds: Sequence[int]) -> bool:
     with mistaken(mistake):
         for number, seed in enumerate(in_turn, 1):
             # Mistakes are made in Python.
-            error = simulate(
-                seed, STEPS, FAULTS_OF.get(mistake), ["python"], mistake in GATEWAY_MISTAKES
-            ).error
+            kind = mistake in GATEWAY_MISTAKES, mistake in SCHEMA_MISTAKES
+            error = simulate(seed, STEPS, FAULTS_OF.get(mistake), ["python"], *kind).error
             if isinstance(error, TypeError):
                 raise error
             if error is not None:

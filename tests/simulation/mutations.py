@@ -40,6 +40,7 @@ from sowline.protocol.change import Progress
 from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, Wholeness, verdict
 from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
 from tests.simulation.mistake import Mistake, mistakes_in
+from tests.simulation.schema_mutations import SCHEMA_MISTAKES
 
 _on_change = Subscription.on_change
 _after = Ring.after
@@ -472,7 +473,7 @@ def _gap_behind_a_snapshot_taken() -> list[Any]:
     ]
 
 
-MISTAKES: dict[str, Mistake] = mistakes_in(globals()) | GATEWAY_MISTAKES
+MISTAKES: dict[str, Mistake] = mistakes_in(globals()) | GATEWAY_MISTAKES | SCHEMA_MISTAKES
 """Each mistake, by what it is."""
 
 FOUND_BY: dict[str, int] = {
@@ -498,6 +499,8 @@ FOUND_BY: dict[str, int] = {
     "step lost at failover": 1,
     "step twice at failover": 1,
     "view comes back before its bookmark": 29,
+    "schema entries not read back": 22,
+    "delta merged into the old form": 2,
 }
 """The seed that found a mistake that few of them find: it is tried first. Once the services differ, another may."""
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import structlog
 
-from sowline.config.topics import parse_topics
+from sowline.config.topics import Topics, parse_topics
 from sowline.native import Core
 from sowline.runtime.native import native_core
 from tests.property.clock import ClockLoop, at_once
@@ -28,6 +28,7 @@ from tests.simulation.fanouts import FILTER, Fanouts
 from tests.simulation.gateways import GATEWAY_FAULTS, SHARE, Gateways, Layout
 from tests.simulation.process import Process
 from tests.simulation.publishers import DocumentPublishers, Publishers
+from tests.simulation.schemas import PROTOBUF_SHARE, TYPED_SHARE, SchemaPlay, TypedPublishers
 from tests.simulation.services import QueryService, Worker
 from tests.simulation.subscriber import Served, Subscriber, Wish
 from tests.simulation.truth import Truth, Untrue, hold
@@ -134,6 +135,7 @@ class Simulation:
         faults: frozenset[str] | None = None,
         cores: Sequence[Core] = CORES,
         has_gateways: bool | None = None,
+        is_typed: bool | None = None,
     ) -> None:
         self.seed = seed
         self._cores = cores
@@ -151,15 +153,21 @@ class Simulation:
         layout = Layout.of(self._chance("layout")) if has_gateways else None
         partitions = self.chance.choice((1, 1, 2, 3)) if layout is None else layout.partitions
         window = self.chance.choice(("5s", "7d"))
-        has_documents = self._chance("documents").random() < DOCUMENTS_SHARE
-        is_supplied = self._chance("keys").random() < SUPPLIED_SHARE
+        has_documents = not is_typed and self._chance("documents").random() < DOCUMENTS_SHARE
+        is_supplied = not is_typed and self._chance("keys").random() < SUPPLIED_SHARE
+        if is_typed is None:
+            is_typed = (
+                not has_documents and not is_supplied and self._chance("message type").random() < TYPED_SHARE
+            )
+        has_protobuf = self._chance("protobuf").random() < PROTOBUF_SHARE
+        self.typed = SchemaPlay(self, has_protobuf) if is_typed else None
         key = "{from: kafka_key}" if is_supplied else "/id"
-        self.topics = parse_topics(
-            f"topics: [{{name: orders, key: {key}, partitions: {partitions}, expiration: enabled,"
+        self._defined = (
+            f"name: orders, key: {key}, partitions: {partitions}, expiration: enabled,"
             f" repeat_window: {window}, resume_window: {LAG_MS // 1000}s"
-            f"{DOCUMENTS if has_documents else ''}}}]\n"
-            f'fanouts: [{{name: some, topic: orders, filter: "{FILTER}", options: "oof"}}]'
+            f"{DOCUMENTS if has_documents else ''}"
         )
+        self.topics = self._topics_with("" if self.typed is None else self.typed.yaml)
         self.definition = self.topics.topics[0]
         self.truth = Truth(self.definition, lambda: self.broker)
         self.broker = Broker(self._chance("broker"), self.now, self._on_append)
@@ -169,6 +177,8 @@ class Simulation:
             (self.definition.dead, 1),
         ):
             self.broker.make(name, count)
+        if self.typed is not None:
+            self.broker.make(self.definition.schema_log, partitions)
         self.output = self.topics.fanouts[0].output
         self.broker.make(self.output, partitions)
         self.broker.without_holes.add(self.output)
@@ -188,7 +198,9 @@ class Simulation:
             self.services, self.subscribers = self.gateways.nodes, self.gateways.new_clients()
         self.fanouts = Fanouts(self)
         self.ring = self.chance.choice((3, 8, 1000))
-        publishers = DocumentPublishers if has_documents else Publishers
+        publishers = (
+            DocumentPublishers if has_documents else Publishers if self.typed is None else TypedPublishers
+        )
         self.publishers = publishers(self._chance("publishers"), self.definition, self.broker)
         self.wakes: dict[str, int] = {}
         self.counts: dict[str, int] = {}
@@ -203,6 +215,13 @@ class Simulation:
 
     def _chance(self, name: str) -> Random:
         return Random(f"{self.seed} {name}")
+
+    def _topics_with(self, more: str) -> Topics:
+        """Return the definitions, with more of the topic's fields."""
+        return parse_topics(
+            f"topics: [{{{self._defined}{more}}}]\n"
+            f'fanouts: [{{name: some, topic: orders, filter: "{FILTER}", options: "oof"}}]'
+        )
 
     def _worker(self, number: int) -> Worker:
         name = f"worker-{number}"
@@ -285,6 +304,8 @@ class Simulation:
         if written.partition_id[0] == self.output:
             self.fanouts.reader.take(written)
         else:
+            if self.typed is not None and written.partition_id[0] == self.definition.schema_log:
+                self.typed.check_entry(written)
             self.truth.written(written)
 
     def _on_commit(self, path: Any, store: Any) -> None:
@@ -322,6 +343,8 @@ class Simulation:
         chance = self.chance
         if chance.random() < 0.5:
             self.publishers.publish(chance.choice((1, 1, 2, 5)))
+        if self.typed is not None:
+            self.typed.step()
         if "holes" in self.faults:
             self.broker.has_holes = True
         if self.faults and chance.random() < 0.2:
@@ -400,6 +423,8 @@ class Simulation:
     # what goes wrong, and what is done about it
 
     async def _go_wrong(self, fault: str) -> None:
+        if fault == "changes loss" and self.typed is not None and self.typed.is_changing:
+            return
         self.counts[fault] = self.counts.get(fault, 0) + 1
         worker = self.chance.choice(self.workers)
         if fault == "idle":
@@ -507,6 +532,19 @@ class Simulation:
         self.truth.lose_changes()
         self.fanouts.lose_changes()
 
+    def restart_with(self, more: str) -> None:
+        """Restart all materializers with other fields of the topic's definition."""
+        self.topics = self._topics_with(more)
+        for worker in self.workers:
+            self._end_worker(worker)
+
+    def lose_everything(self) -> None:
+        """Lose all disks of the materializers, and the changes topic: the logs are left."""
+        self.trace("everything but the logs is lost")
+        for worker in self.workers:
+            self._end_worker(worker, disk=True)
+        self._lose_changes()
+
     def _recover(self) -> None:
         """Let what is down come back, sooner or later."""
         chance = self.chance
@@ -589,11 +627,16 @@ class Simulation:
         if self.gateways is not None:
             self.gateways.become_calm()
         self.broker.has_holes = False
+        if self.typed is not None:
+            self.typed.become_calm()
         while self.broker.late:
             self.broker.arrive()
         for number in range(self.definition.partitions):
             self.publishers.touch(number)
         await self._rest()
+        if self.typed is not None:
+            self.typed.lose_everything()
+            await self._rest()
         if "stale" in self.faults:
             await self._leave_idle()
         for number in range(self.definition.partitions):
@@ -631,6 +674,8 @@ class Simulation:
             self._recover()
             if self.gateways is not None:
                 self.gateways.recover()
+            if self.typed is not None:
+                self.typed.deliver()
             for worker in self.workers:
                 worker.turn()
             for service in self.services:
@@ -646,6 +691,8 @@ class Simulation:
 
     def _unrest(self) -> list[str]:
         found = [worker.name for worker in self.workers if not worker.runs]
+        if self.typed is not None:
+            found += self.typed.unrest()
         for service in self.services:
             replicas = service.state.topics[self.definition.name].partitions
             for number, replica in replicas.items():
@@ -696,6 +743,10 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("time.time", _for_us(lambda: simulation.time_ns() / 1e9, time.time)),
         patch("time.sleep", _for_us(lambda seconds: strands.pause(), time.sleep)),
     ]
+    if simulation.typed is not None:
+        registry = simulation.typed.registry
+        patches.append(patch("materializer.worker.worker.Registry", lambda url: registry))
+        patches.append(patch("materializer.worker.schemas.ThreadPoolExecutor", lambda *_: registry))
     if simulation.gateways is not None:
         patches.append(patch("asyncio.to_thread", at_once))
     clients.PROCESSES.clear()
@@ -748,13 +799,14 @@ def simulate(
     faults: frozenset[str] | None = None,
     cores: Sequence[Core] = CORES,
     has_gateways: bool | None = None,
+    is_typed: bool | None = None,
 ) -> Outcome:
     """Run a seed, and return what became of it. Each worker and each query service has one core.
 
-    The seed decides whether there are gateways, unless that is given.
+    The seed decides whether there are gateways, and whether the message type has schemas, unless that is given.
     """
     loop = Loop()
-    simulation = Simulation(seed, steps, loop, faults, cores, has_gateways)
+    simulation = Simulation(seed, steps, loop, faults, cores, has_gateways, is_typed)
     error: BaseException | None = None
     with _uncollected(), _played(simulation):
         try:

@@ -69,6 +69,7 @@ class Worker(Process):
             accept_loss=False,
             group="sowline",
             core=self._core,
+            registry="" if topics.topics[0].reader is None else "played",
         )
         self.materializer = Materializer(settings, topics, Event())  # type: ignore[arg-type]
         self.begin(Strand(self.materializer.run))

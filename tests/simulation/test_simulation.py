@@ -24,6 +24,9 @@ EXAMPLES = (23, 1022, 1601, 3777, 439553455, 492846852)
 EXAMPLES_WITH_GATEWAYS = (57, 77, 135)
 """Seeds that found one if they have gateways: nodes that were started again as another shard."""
 
+EXAMPLES_WITH_SCHEMAS = (56,)
+"""Seeds that found one if the message type has schemas: an entry that a replaced owner wrote late."""
+
 Runs = dict[tuple[str, Any], "Future[Any]"]
 
 
@@ -44,6 +47,8 @@ def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
                     run = processes.submit(finds, case, range(SEEDS_A_MISTAKE))
                 elif item.originalname == "test_example_with_gateways":
                     run = processes.submit(failures, [case], has_gateways=True)
+                elif item.originalname == "test_example_with_schemas":
+                    run = processes.submit(failures, [case], is_typed=True)
                 else:
                     count = 1 if item.originalname == "test_example" else PORTION
                     run = processes.submit(failures, range(case, case + count))
@@ -62,6 +67,12 @@ def test_example(runs: Runs, case: int) -> None:
 def test_example_with_gateways(runs: Runs, case: int) -> None:
     """Nor with shards and gateways."""
     assert "\n".join(runs["test_example_with_gateways", case].result()) == ""
+
+
+@pytest.mark.parametrize("case", EXAMPLES_WITH_SCHEMAS)
+def test_example_with_schemas(runs: Runs, case: int) -> None:
+    """Nor with a message type that has schemas."""
+    assert "\n".join(runs["test_example_with_schemas", case].result()) == ""
 
 
 @pytest.mark.parametrize("case", PORTIONS)

@@ -4,6 +4,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from tests.property.document_model import DocumentModel
 from tests.property.model import Account, Body, Effect, PartitionModel
 from tests.property.supplied_model import SuppliedDocumentModel, SuppliedModel
 from tests.simulation.broker import Broker, Written
+from tests.simulation.schema_truth import SchemaEntries, TypedModel
 
 Statement = tuple[bytes | None, Writes | None]
 """What an event says of a record: its body, and the account of a document's writes."""
@@ -48,6 +50,7 @@ class Truth:
         self.definition = definition
         self._broker = broker
         count = range(definition.partitions)
+        self._entries = [SchemaEntries() for _ in count]
         self.models = [self._model(number) for number in count]
         self._positions: list[list[tuple[int, int]]] = [[] for _ in count]
         self._replayed = [0 for _ in count]
@@ -75,6 +78,9 @@ class Truth:
         if definition.documents:
             kind = DocumentModel if definition.key_paths else SuppliedDocumentModel
             return kind(*given, log_id=self._log_id, table=definition.name, template=definition.template)
+        if definition.reader is not None:
+            known = self._entries[number]
+            return TypedModel(*given, log_id=self._log_id, reader=definition.reader, entries=known)
         return (PartitionModel if definition.key_paths else SuppliedModel)(*given, log_id=self._log_id)
 
     @property
@@ -82,13 +88,26 @@ class Truth:
         """Kafka's id of the log."""
         return f"{self.definition.log}-0"
 
+    @property
+    def typed_models(self) -> list[TypedModel]:
+        """The models, at their logs' ends, of a topic whose message type has schemas."""
+        models = [self.model(number) for number in range(self.definition.partitions)]
+        return [model for model in models if isinstance(model, TypedModel)]
+
+    def is_held(self, number: int) -> bool:
+        """Whether log records wait for a schema."""
+        self.model(number)
+        return self._replayed[number] < len(self._broker().parts[self.definition.log, number].held)
+
     def model(self, number: int) -> PartitionModel:
-        """Return the model at its log's end."""
+        """Return the model at its log's end, or before the first record that waits for a schema."""
         model, held = self.models[number], self._broker().parts[self.definition.log, number].held
         new = held[self._replayed[number] :]
+        if new and isinstance(model, TypedModel):
+            new = list(takewhile(lambda one: model.is_resolved(_log_record(one)), new))
         if new:
-            model.replay(LogRecord(one.at, one.time, one.name, one.body, one.about) for one in new)
-            self._replayed[number] = len(held)
+            model.replay(map(_log_record, new))
+            self._replayed[number] += len(new)
             self._forwarded[number] += [(one.at, *origin) for one in new if (origin := self._origin(one))]
             self._positions[number] += [
                 effect.position for effect in model.effects[len(self._positions[number]) :]
@@ -96,7 +115,7 @@ class Truth:
         return model
 
     def last(self, number: int) -> int:
-        """Return the offset of a log's last record."""
+        """Return the offset of a log's last record that can be applied."""
         return max(self.model(number).states)
 
     def key(self, text: str) -> bytes:
@@ -166,6 +185,8 @@ class Truth:
             else:
                 self._check_after(number, event.position, event.after, inclusive=True)
                 hold(event.position.offset in self.model(number).states, "no log record at", event.position)
+        elif topic == self.definition.schema_log:
+            self._entries[number].add(message.name, message.body)
         elif topic == self.definition.dead:
             partition, _, offset = (message.name or b"").decode().partition("@")
             reason = dict(message.about or [])["sow.reason"]
@@ -353,6 +374,10 @@ class Truth:
             return None
         partition, offset = position.split("@")
         return int(partition), int(offset)
+
+
+def _log_record(written: Written) -> LogRecord:
+    return LogRecord(written.at, written.time, written.name, written.body, written.about)
 
 
 def _body(data: bytes | None) -> Any:
