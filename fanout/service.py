@@ -62,7 +62,7 @@ class FanoutService:
                 runner.run()
             except RegistryAway as error:
                 if fanout.name not in self._held_up:
-                    log.warning("waiting for the schema registry", fanout=fanout.name, why=error.message)
+                    log.warning("fanout waits for the schema registry", fanout=fanout.name, why=error.message)
                 self._held_up[fanout.name] = f"waiting for the schema registry: {error.message}"
                 self._stop.wait(PAUSE_SECONDS)
             except SowlineError as error:

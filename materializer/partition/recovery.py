@@ -25,6 +25,7 @@ from materializer.store.rocksdb import RocksStore
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
+from sowline.model.limits import Limits
 from sowline.model.position import Position
 from sowline.native import note_panic
 from sowline.protocol.change import PROGRESS_KEY, Begin
@@ -244,9 +245,7 @@ class Recovery:
                 "with --accept-loss",
             )
         start = Position(0, self._extent.log_start - 1)
-        limits = (
-            self._reader.limits_at(self._extent.log_start, self._extent.log_end) or self._definition.limits
-        )
+        limits = self._first_limits()
         checkpoint = Checkpoint(
             position=start,
             last_change=start,
@@ -262,6 +261,18 @@ class Recovery:
         with closed_on_failure(store):
             self._finish(store, checkpoint)
         return OpenedPartition(store, checkpoint, start)
+
+    def _first_limits(self) -> Limits:
+        """Return the limits at the beginning of the log."""
+        limits = self._reader.limits_at(self._extent.log_start, self._extent.log_end)
+        if limits is not None:
+            return limits
+        # Owners under an earlier reader schema may have emitted changes, and all state may be lost before the
+        # `define` of a new one is on the log. Under the new one the same records would get other bodies
+        # (test_a_reader_schema_that_changes).
+        bodies = self._reader.bodies()
+        first = None if bodies is None else bodies.resolutions.first_reader
+        return self._definition.limits if first is None else replace(self._definition.limits, schema=first)
 
     def _finish(self, store: RocksStore, checkpoint: Checkpoint) -> None:
         store.commit({}, store.checksum(), checkpoint.encode())

@@ -6,7 +6,7 @@ there the first entry counts: a replay needs no registry, and every owner reads 
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
@@ -23,7 +23,7 @@ from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.protocol.command import LogRecord
+from sowline.protocol.command import DEFINE, LogRecord
 from sowline.registry.client import Registry, RegistryAway
 
 log = structlog.get_logger()
@@ -32,6 +32,8 @@ AGAIN_SECONDS: Final = 1.0
 """How long after a failure the registry is asked again."""
 
 UNKNOWN: Final = Resolution(None)
+
+_DEFINE: Final = ("sow.command", DEFINE.encode())
 
 Batches = Mapping[PartitionId, Sequence[LogRecord]]
 
@@ -152,13 +154,20 @@ class Schemas:
             consumer.resume([TopicPartition(*partition_id)])
         return ready
 
-    def _resolve(self, partition_id: PartitionId, records: Iterable[LogRecord]) -> bool:
+    def _resolve(self, partition_id: PartitionId, records: Sequence[LogRecord]) -> bool:
         """Find out what the messages need; return whether everything is known."""
         bodies = self._owned.partitions[partition_id].bodies
-        missing = [] if bodies is None else bodies.unresolved(record.value for record in records)
-        if bodies is None or not missing:
+        if bodies is None:
             return True
         definition = self._owned.definitions[partition_id[0]]
+        # The next owner may have written a new reader schema and its `define`, before this one knows that it was
+        # replaced. Without the schema it would refuse the command and go on under the previous one
+        # (test_a_replaced_owner_reads_the_schema_of_a_define).
+        if any(record.headers and _DEFINE in record.headers for record in records):
+            PartitionReader(self._kafka, definition, partition_id[1]).read_schemas(bodies.resolutions)
+        missing = bodies.unresolved(record.value for record in records)
+        if not missing:
+            return True
         # A previous owner may write an entry after this one has read them. With the registry away, the messages would
         # wait for an answer that is there already (test_example_with_schemas).
         if (now := time.monotonic()) >= self._look_at.get(partition_id, 0.0):

@@ -81,6 +81,11 @@ class Resolutions:
         return self._readers.get(digest)
 
     @property
+    def first_reader(self) -> str | None:
+        """The digest of the topic's first reader schema in this partition; None if there is none yet."""
+        return next(iter(self._readers), None)
+
+    @property
     def has_one_reader(self) -> bool:
         """Whether the topic has had no other reader schema in this partition."""
         return len(self._readers) <= 1

@@ -8,7 +8,7 @@ import msgspec
 import orjson
 
 from sowline.codecs.codec import Codec, codec_of
-from sowline.codecs.schema import PROTOBUF, Payload, Schema
+from sowline.codecs.schema import PROTOBUF, MessagePayload, Schema
 from sowline.errors import SowlineError
 from sowline.protocol.command import LogRecord
 from tests.property.model import Body, Kept, PartitionModel, RecordPosition, Refused, merged
@@ -66,15 +66,15 @@ class TypedModel(PartitionModel):
         except Refused:
             return True
 
-    def _framed(self, value: bytes) -> tuple[int, Payload]:
+    def _framed(self, value: bytes) -> tuple[int, MessagePayload]:
         size = FRAME_BYTES + (self.reader.type == PROTOBUF)
         if len(value) < size or value[0]:
             raise Refused("bad message")
         schema_id = int.from_bytes(value[1:FRAME_BYTES], "big")
         if self.reader.type != PROTOBUF:
-            return schema_id, Payload(value[size:])
+            return schema_id, MessagePayload(value[size:])
         assert value[FRAME_BYTES] == 0, "publishers write the first message type of a schema"
-        return schema_id, Payload(value[size:], (0,))
+        return schema_id, MessagePayload(value[size:], (0,))
 
     def _command(self, headers: dict[str, str]) -> str:
         command = super()._command(headers)
