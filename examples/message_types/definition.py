@@ -14,19 +14,19 @@ VERSIONS = {1: (HERE / "order-1.avsc").read_text(), 2: (HERE / "order-2.avsc").r
 """The versions of the Avro schema. The reader schema is the second one."""
 
 
-class Definition(NamedTuple):
+class ExampleTopics(NamedTuple):
     """A file of topics, and the ids of the versions of the Avro schema."""
 
     config: Path
     ids: dict[int, int]
 
 
-def without_registry() -> Definition:
+def without_registry() -> ExampleTopics:
     """Return the topics as their file defines them: it has all schemas and their ids."""
-    return Definition(HERE / "topics.yaml", {1: 1, 2: 2})
+    return ExampleTopics(HERE / "topics.yaml", {1: 1, 2: 2})
 
 
-def with_registry(url: str, directory: Path) -> Definition:
+def with_registry(url: str, directory: Path) -> ExampleTopics:
     """Register the schemas, and define the topics in a directory with the ids that the registry gives.
 
     Raises SowlineError if the registry does not answer, or refuses a schema.
@@ -46,4 +46,4 @@ def with_registry(url: str, directory: Path) -> Definition:
         topic["reader_schema"] = {"file": str(HERE / reader["file"]), "id": schema_id}
     config = directory / "topics.yaml"
     config.write_text(yaml.safe_dump(content))
-    return Definition(config, ids)
+    return ExampleTopics(config, ids)

@@ -27,7 +27,7 @@ LOG_LINES = 20
 Order = dict[str, Any]
 
 
-class Stack(NamedTuple):
+class ExampleStack(NamedTuple):
     """Where a running system can be reached."""
 
     url: str
@@ -55,7 +55,7 @@ class AvroProducer:
             raise SowlineError("kafka away", f"expected Kafka to take an order in {FLUSH_S_MAX:.0f} s")
 
 
-def run(stack: Stack, ids: dict[int, int]) -> None:
+def run(stack: ExampleStack, ids: dict[int, int]) -> None:
     """Write orders, and print what a subscription to the open ones gets of each."""
     producer = AvroProducer(stack.kafka, ids)
     with Client(stack.url, kafka=stack.kafka) as client:
@@ -94,7 +94,7 @@ def show(messages: Iterable[Message]) -> None:
 
 
 @contextmanager
-def running(config: Path, directory: Path) -> Iterator[Stack]:
+def running(config: Path, directory: Path) -> Iterator[ExampleStack]:
     """Run Kafka and all services over a file of topics; they end with the context."""
     command = [sys.executable, "-m", "sowline", "up", "--config", str(config), "--port", "0"]
     command += ["--data-dir", str(directory / "data")]
@@ -113,7 +113,7 @@ def running(config: Path, directory: Path) -> Iterator[Stack]:
                 tail = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
                 raise SystemExit("\n".join(["expected sowline up to start; the end of its log:", *tail]))
             at = json.loads(line)
-            yield Stack(at["url"], at["kafka"])
+            yield ExampleStack(at["url"], at["kafka"])
         finally:
             process.terminate()
             process.wait(STOP_S_MAX)
