@@ -12,8 +12,9 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from sowline import Client
-from sowline.codecs.schema import Schema
+from sowline import Client, SowlineError
+from sowline.codecs.framing import read_frame
+from sowline.codecs.schema import MessagePayload, Schema
 from sowline.registry.client import Registry
 from tests.integration.producers.programs import SOURCES
 from tests.integration.producers.serdes import SERDE_PROGRAMS
@@ -136,6 +137,17 @@ def test_a_deserializer_of_others(topics: SerdeTopics) -> None:
     assert read[: len(orders)] == [orders[0] | {"qty": 8}, *orders[1:]]
     assert read[len(orders)]["qty"] == 8
     assert sorted(read[len(orders) + 1 :], key=lambda order: order["id"]) == orders
+
+
+def test_protobuf_of_apicurio() -> None:
+    """Messages of its serializer, recorded: in its own framing they are read, in its Confluent mode they are neither's."""
+    message = MessagePayload(b"\x08\x07", None, "Order")
+    assert read_frame("apicurio", "protobuf", bytes.fromhex("000000000000000001070a054f726465720807")) == (
+        1,
+        message,
+    )
+    with pytest.raises(SowlineError, match="message indexes"):
+        read_frame("confluent", "protobuf", bytes.fromhex("0000000001070a054f726465720807"))
 
 
 @pytest.mark.parametrize("source", ["SerdeOrders.java", "order.proto", "serde_orders.py"])
