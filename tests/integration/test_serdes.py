@@ -140,7 +140,7 @@ def test_a_deserializer_of_others(topics: SerdeTopics) -> None:
 
 
 def test_protobuf_of_apicurio() -> None:
-    """Messages of its serializer, recorded: in its own framing they are read, in its Confluent mode they are neither's."""
+    """Messages that its serializer wrote: those in its own framing are read, those of its Confluent mode are not."""
     message = MessagePayload(b"\x08\x07", None, "Order")
     assert read_frame("apicurio", "protobuf", bytes.fromhex("000000000000000001070a054f726465720807")) == (
         1,
