@@ -1,6 +1,6 @@
 """Makes JSON of messages: one reader for each message type, compiled from its descriptor."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -73,11 +73,13 @@ class ProtobufReader:
         self._message = message
         self._size = len(message.fields) + 1
         self._fields: list[ProtobufFieldReader] = []
+        self._closed_enums: list[ProtobufFieldReader] = []
         self._steps: list[_Step] = []
 
     def compile(self, readers: ProtobufReaders) -> None:
         """Compile the readers of the fields."""
         self._fields = [ProtobufFieldReader(field, readers) for field in self._message.fields]
+        self._closed_enums = [field for field in self._fields if field.is_closed_enum]
         for is_always_there, fields in groupby(self._fields, lambda field: not field.has_presence):
             if is_always_there:
                 self._steps.append(_steps_at_once(list(fields)))
@@ -104,10 +106,12 @@ class ProtobufReader:
 
     def _fill_present(self, message: Any, members: Members, pending: Pending) -> int:
         present = {field.name for field, _ in list_fields(message)}
+        unknown = read_unknown(message)
+        changed = present | self._with_unknown_symbols(unknown)
         for field in self._fields:
             if field.name not in present:
                 # A delta that sets one member of a oneof clears the others.
-                if not present.isdisjoint(field.siblings):
+                if field.name in changed or not changed.isdisjoint(field.siblings):
                     members[field.name] = None
             elif field.nested is None:
                 members[field.name] = field.value(message, pending)
@@ -115,16 +119,21 @@ class ProtobufReader:
                 members[field.name] = _nested(
                     field.nested._fill_present, getattr(message, field.name), pending
                 )
-        return self._size + _fill_unknown(message, members)
+        numbers = unknown.keys() | self._symbol_numbers(members)
+        if numbers:
+            members[UNKNOWN] = _numbered(unknown, numbers)
+        return self._size + len(unknown)
 
     def _fill_named(self, tree: Tree, message: Any, members: Members, pending: Pending) -> int:
         present = {field.name for field, _ in list_fields(message)}
+        unknown = read_unknown(message)
         given = {field.name for field in self._fields if field.name in tree and field.is_given(tree, present)}
+        changed = given | (self._with_unknown_symbols(unknown) & tree.keys())
         for field in self._fields:
             name = field.name
             if name not in given:
                 # A delta that sets one member of a oneof clears the others.
-                if name in tree or not given.isdisjoint(field.siblings):
+                if name in tree or not changed.isdisjoint(field.siblings):
                     members[name] = None
             elif field.nested is None:
                 members[name] = field.value(message, pending)
@@ -132,7 +141,21 @@ class ProtobufReader:
                 below, nested = tree[name], field.nested
                 fill = nested._fill_replacing if below is None else partial(nested._fill_named, below)
                 members[name] = _nested(fill, getattr(message, name), pending)
-        return self._size + (_fill_named_unknown(tree[UNKNOWN], message, members) if UNKNOWN in tree else 0)
+        named = tree.get(UNKNOWN, {})
+        numbers = (unknown if named is None else named).keys() | self._symbol_numbers(members)
+        if named is None and not unknown:
+            members[UNKNOWN] = None
+        elif numbers:
+            members[UNKNOWN] = _numbered(unknown, numbers)
+        return self._size + len(unknown)
+
+    def _with_unknown_symbols(self, unknown: dict[str, str]) -> set[str]:
+        """Return the fields with symbols that their closed enums lack: the library keeps them as unknown fields."""
+        return {field.name for field in self._closed_enums if field.number in unknown}
+
+    def _symbol_numbers(self, members: Members) -> set[str]:
+        """Return the numbers under which symbols are unknown fields, of the fields that a delta changes."""
+        return {field.number for field in self._closed_enums if field.name in members}
 
     def _fill_replacing(self, message: Any, members: Members, pending: Pending) -> int:
         """Fill an object that replaces another one when it is merged: what is absent is null."""
@@ -144,11 +167,13 @@ class ProtobufReader:
 class ProtobufFieldReader:
     """Makes JSON of one field. `siblings` are the other members of its oneof, `nested` reads a nested message.
 
-    `read` makes JSON of the field's value; None if the value is JSON already.
+    `read` makes JSON of the field's value; None if the value is JSON already. `number` is a member of `UNKNOWN`.
     """
 
     def __init__(self, field: FieldDescriptor, readers: ProtobufReaders) -> None:
         self.name = field.name
+        self.number = str(field.number)
+        self.is_closed_enum = field.enum_type is not None and field.enum_type.is_closed
         self.has_presence = field.has_presence
         oneof = oneof_of(field)
         self.siblings = (
@@ -291,14 +316,9 @@ def _fill_unknown(message: Any, members: Members) -> int:
     return len(unknown)
 
 
-def _fill_named_unknown(named: Tree | None, message: Any, members: Members) -> int:
-    """Fill in all unknown fields, null if there are none; or those with the named numbers, null for absent ones."""
-    unknown = read_unknown(message)
-    if named is None:
-        members[UNKNOWN] = unknown or None
-    else:
-        members[UNKNOWN] = {number: unknown.get(number) for number in sorted(named, key=int)}
-    return len(unknown)
+def _numbered(unknown: dict[str, str], numbers: Iterable[str]) -> Members:
+    """Return the unknown fields with these numbers in their order, null for absent ones."""
+    return {number: unknown.get(number) for number in sorted(numbers, key=int)}
 
 
 def _nested(fill: Callable[[Any, Members, Pending], int], message: Any, pending: Pending) -> Members:
