@@ -813,7 +813,7 @@ UNKNOWN_X = BARE | {"@unknown": {"2": "EgRvcGVu"}}
 INTEGER, NUMBER = {"type": "integer"}, {"type": "number"}
 NULLABLE = {"type": ["integer", "null"]}
 READER_CHANGES: dict[str, tuple[dict[str, list[Upgrade]], ...]] = {
-    "an optional field, or one with a default, is added": (
+    "a field is added: in Avro with a default, else optional": (
         {"yes": [Upgrade(avro(), avro(DEFAULT), BARE, OPEN)]},
         {
             "yes": [
@@ -824,7 +824,7 @@ READER_CHANGES: dict[str, tuple[dict[str, list[Upgrade]], ...]] = {
         },
         {"yes": [Upgrade(js(), js(NAMED), BARE, BARE)]},
     ),
-    "a required field is added": (
+    "a field is added: in Avro without a default, else required": (
         {
             "no": [
                 Upgrade(avro(), avro(STRING), BARE, None),
