@@ -1,6 +1,6 @@
 """Makes JSON of messages: one reader for each message type, compiled from its descriptor."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Set
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -107,7 +107,7 @@ class ProtobufReader:
     def _fill_present(self, message: Any, members: Members, pending: Pending) -> int:
         present = {field.name for field, _ in list_fields(message)}
         unknown = read_unknown(message)
-        changed = present | self._with_unknown_symbols(unknown)
+        changed = present | self._with_unknown_symbols(unknown) if self._closed_enums else present
         for field in self._fields:
             if field.name not in present:
                 # A delta that sets one member of a oneof clears the others.
@@ -119,16 +119,15 @@ class ProtobufReader:
                 members[field.name] = _nested(
                     field.nested._fill_present, getattr(message, field.name), pending
                 )
-        numbers = unknown.keys() | self._symbol_numbers(members)
-        if numbers:
-            members[UNKNOWN] = _numbered(unknown, numbers)
+        if unknown or self._closed_enums:
+            self._fill_unknown_of_delta(unknown.keys(), unknown, members)
         return self._size + len(unknown)
 
     def _fill_named(self, tree: Tree, message: Any, members: Members, pending: Pending) -> int:
         present = {field.name for field, _ in list_fields(message)}
-        unknown = read_unknown(message)
+        unknown = read_unknown(message) if self._closed_enums or UNKNOWN in tree else {}
         given = {field.name for field in self._fields if field.name in tree and field.is_given(tree, present)}
-        changed = given | (self._with_unknown_symbols(unknown) & tree.keys())
+        changed = given | (self._with_unknown_symbols(unknown) & tree.keys()) if self._closed_enums else given
         for field in self._fields:
             name = field.name
             if name not in given:
@@ -142,20 +141,24 @@ class ProtobufReader:
                 fill = nested._fill_replacing if below is None else partial(nested._fill_named, below)
                 members[name] = _nested(fill, getattr(message, name), pending)
         named = tree.get(UNKNOWN, {})
-        numbers = (unknown if named is None else named).keys() | self._symbol_numbers(members)
         if named is None and not unknown:
             members[UNKNOWN] = None
-        elif numbers:
-            members[UNKNOWN] = _numbered(unknown, numbers)
+        elif self._closed_enums or UNKNOWN in tree:
+            self._fill_unknown_of_delta((unknown if named is None else named).keys(), unknown, members)
         return self._size + len(unknown)
 
     def _with_unknown_symbols(self, unknown: dict[str, str]) -> set[str]:
         """Return the fields with symbols that their closed enums lack: the library keeps them as unknown fields."""
         return {field.name for field in self._closed_enums if field.number in unknown}
 
-    def _symbol_numbers(self, members: Members) -> set[str]:
-        """Return the numbers under which symbols are unknown fields, of the fields that a delta changes."""
-        return {field.number for field in self._closed_enums if field.name in members}
+    def _fill_unknown_of_delta(self, named: Set[str], unknown: dict[str, str], members: Members) -> None:
+        """Fill in unknown fields by number, null for absent ones: those named, and of each closed enum that changes.
+
+        Otherwise a record would keep a symbol that its closed enum lacks beside the one that a delta sets.
+        """
+        numbers = named | {field.number for field in self._closed_enums if field.name in members}
+        if numbers:
+            members[UNKNOWN] = {number: unknown.get(number) for number in sorted(numbers, key=int)}
 
     def _fill_replacing(self, message: Any, members: Members, pending: Pending) -> int:
         """Fill an object that replaces another one when it is merged: what is absent is null."""
@@ -314,11 +317,6 @@ def _fill_unknown(message: Any, members: Members) -> int:
     if unknown:
         members[UNKNOWN] = unknown
     return len(unknown)
-
-
-def _numbered(unknown: dict[str, str], numbers: Iterable[str]) -> Members:
-    """Return the unknown fields with these numbers in their order, null for absent ones."""
-    return {number: unknown.get(number) for number in sorted(numbers, key=int)}
 
 
 def _nested(fill: Callable[[Any, Members, Pending], int], message: Any, pending: Pending) -> Members:
