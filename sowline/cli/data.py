@@ -22,12 +22,24 @@ from sowline.client.client import Client
 from sowline.config.kafka_options import read_options
 from sowline.errors import SowlineError
 from sowline.protocol.client_message import Message
+from sowline.protocol.options import parse_options
 
 Command = Callable[..., None]
 
 TIMELINE_COLUMNS = ("timestamp", "command", "outcome", "version", "publisher", "correlation_id", "data")
 TABLE_ROWS = 1000
 """Records that a terminal's table takes together; more are a table of their own."""
+
+
+def _check_options(context: click.Context, parameter: click.Parameter, text: str) -> str:
+    # Bytes of a message type have no lines, so a pipe could not tell one record from the next.
+    if parse_options(text).is_native:
+        raise SowlineError(
+            "invalid options",
+            "expected options without format=native, got it: commands print JSON; use a client to get messages in"
+            " the topic's type",
+        )
+    return text
 
 
 def _selecting(command: Command) -> Command:
@@ -40,7 +52,11 @@ def _selecting(command: Command) -> Command:
             "--condition", "-c", default="", help="Only documents that meet it, e.g. '{..,\"rating\":ge(4)}'."
         ),
         click.option(
-            "--options", "-o", default="", help="Options as on the wire, e.g. oof,select=[-/,+/id]."
+            "--options",
+            "-o",
+            default="",
+            callback=_check_options,
+            help="Options as on the wire, e.g. oof,select=[-/,+/id].",
         ),
         click.option("--order-by", default="", help='The order of the records, e.g. "/qty DESC, /id".'),
         click.option("--top-n", type=click.IntRange(0), help="Return only the first N records."),

@@ -1,6 +1,6 @@
 """Makes JSON of messages: one reader for each message type, compiled from its descriptor."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -73,11 +73,13 @@ class ProtobufReader:
         self._message = message
         self._size = len(message.fields) + 1
         self._fields: list[ProtobufFieldReader] = []
+        self._closed_enums: list[ProtobufFieldReader] = []
         self._steps: list[_Step] = []
 
     def compile(self, readers: ProtobufReaders) -> None:
         """Compile the readers of the fields."""
         self._fields = [ProtobufFieldReader(field, readers) for field in self._message.fields]
+        self._closed_enums = [field for field in self._fields if field.is_closed_enum]
         for is_always_there, fields in groupby(self._fields, lambda field: not field.has_presence):
             if is_always_there:
                 self._steps.append(_steps_at_once(list(fields)))
@@ -104,10 +106,12 @@ class ProtobufReader:
 
     def _fill_present(self, message: Any, members: Members, pending: Pending) -> int:
         present = {field.name for field, _ in list_fields(message)}
+        unknown = read_unknown(message)
+        changed = present | self._with_unknown_symbols(unknown) if self._closed_enums else present
         for field in self._fields:
             if field.name not in present:
                 # A delta that sets one member of a oneof clears the others.
-                if not present.isdisjoint(field.siblings):
+                if field.name in changed or not changed.isdisjoint(field.siblings):
                     members[field.name] = None
             elif field.nested is None:
                 members[field.name] = field.value(message, pending)
@@ -115,16 +119,20 @@ class ProtobufReader:
                 members[field.name] = _nested(
                     field.nested._fill_present, getattr(message, field.name), pending
                 )
-        return self._size + _fill_unknown(message, members)
+        if unknown or self._closed_enums:
+            self._fill_unknown_of_delta(unknown.keys(), unknown, members)
+        return self._size + len(unknown)
 
     def _fill_named(self, tree: Tree, message: Any, members: Members, pending: Pending) -> int:
         present = {field.name for field, _ in list_fields(message)}
+        unknown = read_unknown(message) if self._closed_enums or UNKNOWN in tree else {}
         given = {field.name for field in self._fields if field.name in tree and field.is_given(tree, present)}
+        changed = given | (self._with_unknown_symbols(unknown) & tree.keys()) if self._closed_enums else given
         for field in self._fields:
             name = field.name
             if name not in given:
                 # A delta that sets one member of a oneof clears the others.
-                if name in tree or not given.isdisjoint(field.siblings):
+                if name in tree or not changed.isdisjoint(field.siblings):
                     members[name] = None
             elif field.nested is None:
                 members[name] = field.value(message, pending)
@@ -132,7 +140,25 @@ class ProtobufReader:
                 below, nested = tree[name], field.nested
                 fill = nested._fill_replacing if below is None else partial(nested._fill_named, below)
                 members[name] = _nested(fill, getattr(message, name), pending)
-        return self._size + (_fill_named_unknown(tree[UNKNOWN], message, members) if UNKNOWN in tree else 0)
+        named = tree.get(UNKNOWN, {})
+        if named is None and not unknown:
+            members[UNKNOWN] = None
+        elif self._closed_enums or UNKNOWN in tree:
+            self._fill_unknown_of_delta((unknown if named is None else named).keys(), unknown, members)
+        return self._size + len(unknown)
+
+    def _with_unknown_symbols(self, unknown: dict[str, str]) -> set[str]:
+        """Return the fields with symbols that their closed enums lack: the library keeps them as unknown fields."""
+        return {field.name for field in self._closed_enums if field.number in unknown}
+
+    def _fill_unknown_of_delta(self, named: Set[str], unknown: dict[str, str], members: Members) -> None:
+        """Fill in unknown fields by number, null for absent ones: those named, and of each closed enum that changes.
+
+        Otherwise a record would keep a symbol that its closed enum lacks beside the one that a delta sets.
+        """
+        numbers = named | {field.number for field in self._closed_enums if field.name in members}
+        if numbers:
+            members[UNKNOWN] = {number: unknown.get(number) for number in sorted(numbers, key=int)}
 
     def _fill_replacing(self, message: Any, members: Members, pending: Pending) -> int:
         """Fill an object that replaces another one when it is merged: what is absent is null."""
@@ -144,11 +170,13 @@ class ProtobufReader:
 class ProtobufFieldReader:
     """Makes JSON of one field. `siblings` are the other members of its oneof, `nested` reads a nested message.
 
-    `read` makes JSON of the field's value; None if the value is JSON already.
+    `read` makes JSON of the field's value; None if the value is JSON already. `number` is a member of `UNKNOWN`.
     """
 
     def __init__(self, field: FieldDescriptor, readers: ProtobufReaders) -> None:
         self.name = field.name
+        self.number = str(field.number)
+        self.is_closed_enum = field.enum_type is not None and field.enum_type.is_closed
         self.has_presence = field.has_presence
         oneof = oneof_of(field)
         self.siblings = (
@@ -288,16 +316,6 @@ def _fill_unknown(message: Any, members: Members) -> int:
     unknown = read_unknown(message)
     if unknown:
         members[UNKNOWN] = unknown
-    return len(unknown)
-
-
-def _fill_named_unknown(named: Tree | None, message: Any, members: Members) -> int:
-    """Fill in all unknown fields, null if there are none; or those with the named numbers, null for absent ones."""
-    unknown = read_unknown(message)
-    if named is None:
-        members[UNKNOWN] = unknown or None
-    else:
-        members[UNKNOWN] = {number: unknown.get(number) for number in sorted(named, key=int)}
     return len(unknown)
 
 

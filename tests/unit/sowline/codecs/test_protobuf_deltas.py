@@ -188,3 +188,67 @@ def test_another_member_of_a_oneof_replaces_the_first(codec: Codec) -> None:
         merged = orjson.loads(codec.completed(merge(BEFORE, _delta(codec, b'{"desk":7}', fields))))
         assert merged["desk"] == 7
         assert "trader" not in merged
+
+
+CLOSED = Schema(
+    "protobuf",
+    'syntax = "proto2"; enum Side { BUY = 1; SELL = 2; } message Leg { optional Side side = 1; } message Order {'
+    " optional int32 id = 1; optional Side side = 3; repeated Side sides = 4 [packed = false]; optional Leg leg = 5;"
+    " oneof party { string trader = 7; Side desk = 8; } }",
+    (),
+    "Order",
+)
+"""The enum lacks a symbol 7: it is `GAc=` in `side`, `IAc=` in `sides`, `CAc=` in `leg.side`, `QAc=` in `desk`."""
+
+
+@pytest.mark.parametrize(
+    ("before", "message", "fields", "after"),
+    [
+        (
+            b'{"@unknown":{"3":"GAc=","9":"SAc="}}',
+            b'{"side":"SELL"}',
+            None,
+            b'{"side":"SELL","@unknown":{"9":"SAc="}}',
+        ),
+        (b'{"@unknown":{"3":"GAc="}}', b'{"side":"SELL"}', ["/side"], b'{"side":"SELL"}'),
+        (b'{"@unknown":{"3":"GAc="}}', b"{}", ["/side"], b"{}"),
+        (
+            b'{"@unknown":{"3":"GAc="}}',
+            b'{"id":2,"side":"SELL"}',
+            ["/id"],
+            b'{"id":2,"@unknown":{"3":"GAc="}}',
+        ),
+        (b'{"@unknown":{"3":"GAc="}}', b'{"id":2}', None, b'{"id":2,"@unknown":{"3":"GAc="}}'),
+        (b'{"side":"BUY"}', b'{"@unknown":{"3":"GAc="}}', None, b'{"@unknown":{"3":"GAc="}}'),
+        (b'{"side":"BUY"}', b'{"@unknown":{"3":"GAc="}}', ["/side"], b'{"@unknown":{"3":"GAc="}}'),
+        (b'{"side":"BUY"}', b'{"@unknown":{"3":"GAc="}}', ["/id"], b'{"side":"BUY"}'),
+        (b'{"@unknown":{"3":"GAc="}}', b'{"side":"SELL"}', ["/side", "/@unknown"], b'{"side":"SELL"}'),
+        (b'{"sides":["BUY"],"@unknown":{"4":"IAc="}}', b'{"sides":["SELL"]}', None, b'{"sides":["SELL"]}'),
+        (b'{"sides":["BUY"]}', b'{"@unknown":{"4":"IAc="}}', None, b'{"@unknown":{"4":"IAc="}}'),
+        (b'{"sides":["BUY"],"@unknown":{"4":"IAc="}}', b"{}", ["/sides"], b"{}"),
+        (b'{"leg":{"@unknown":{"1":"CAc="}}}', b'{"leg":{"side":"BUY"}}', None, b'{"leg":{"side":"BUY"}}'),
+        (
+            b'{"leg":{"@unknown":{"1":"CAc="}}}',
+            b'{"leg":{"side":"BUY"}}',
+            ["/leg/side"],
+            b'{"leg":{"side":"BUY"}}',
+        ),
+        (
+            b'{"leg":{"@unknown":{"1":"CAc="}}}',
+            b'{"leg":{"side":"BUY"}}',
+            ["/leg"],
+            b'{"leg":{"side":"BUY"}}',
+        ),
+        (b'{"trader":"t"}', b'{"@unknown":{"8":"QAc="}}', None, b'{"@unknown":{"8":"QAc="}}'),
+        (b'{"trader":"t"}', b'{"@unknown":{"8":"QAc="}}', ["/desk"], b'{"@unknown":{"8":"QAc="}}'),
+        (b'{"@unknown":{"8":"QAc="}}', b'{"trader":"t"}', None, b'{"trader":"t"}'),
+        (b'{"@unknown":{"8":"QAc="}}', b'{"trader":"t"}', ["/trader"], b'{"trader":"t"}'),
+    ],
+)
+def test_a_delta_of_a_closed_enum_replaces_a_symbol_that_the_reader_lacks(
+    before: bytes, message: bytes, fields: list[str] | None, after: bytes
+) -> None:
+    """The field and its number in `@unknown` change together, so that a record never has both symbols."""
+    codec = codec_of(CLOSED)
+    delta = codec.read_delta(MessagePayload(codec.write(message)), CLOSED, fields)
+    assert codec.completed(merge(codec.completed(before), delta)) == codec.completed(after)
