@@ -54,6 +54,7 @@ class Codec(Protocol):
         """Return the canonical JSON of the fields that a delta changes.
 
         `fields` are their paths, like `/legs`, or `/customer/name`; None if the message itself shows what it changes.
+        Raise `bad header` for a path of which the schema shows that no record has it.
         """
 
     def write(self, body: bytes) -> bytes:

@@ -81,7 +81,8 @@ class ProtobufCodec:
         """Return the canonical JSON of the fields at the paths, null for absent ones; or of those that are present.
 
         A whole nested message in `fields` replaces the old one. Otherwise messages merge field by field. All members
-        of a oneof are null except the one that is set. The keys of maps merge into the old map.
+        of a oneof are null except the one that is set. The keys of maps merge into the old map. A closed enum's field
+        also names its own number in `@unknown`, where a symbol is kept that this schema lacks.
 
         The path of an unknown field has its number, like `/@unknown/7`. `/@unknown`, or a whole message, names all:
         those that are present merge into the old ones, and if there are none, `@unknown` is null.

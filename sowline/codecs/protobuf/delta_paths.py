@@ -12,7 +12,7 @@ from sowline.model.path import Path, Step, parse_path
 
 
 def field_tree(message: Descriptor, paths: Sequence[str]) -> Tree:
-    """Return the fields of a message that paths name; raise `bad message` if it does not have them.
+    """Return the fields of a message that paths name; raise `bad header` if it does not have them.
 
     A path like `/@unknown/7` names an unknown field by its number, whether the message has it or not.
     """
@@ -28,7 +28,7 @@ def _parsed(text: str) -> Path:
     try:
         return parse_path(text)
     except SowlineError as error:
-        raise SowlineError("bad message", f"expected paths of fields: {error.message}") from error
+        raise SowlineError("bad header", f"expected paths of fields: {error.message}") from error
 
 
 def _check_path(message: Descriptor, path: Path) -> None:
@@ -38,9 +38,7 @@ def _check_path(message: Descriptor, path: Path) -> None:
             return
         field = owner.fields_by_name.get(step) if owner is not None and isinstance(step, str) else None
         if field is None:
-            raise SowlineError(
-                "bad message", f"expected a path to a field of {message.full_name}, got {path}"
-            )
+            raise SowlineError("bad header", f"expected a path to a field of {message.full_name}, got {path}")
         owner = message_of(field) if is_nested(field) else None
 
 

@@ -108,7 +108,7 @@ def test_paths_must_lead_to_fields(codec: Codec, path: str) -> None:
     """Not into lists, maps and scalars."""
     with pytest.raises(SowlineError, match="expected") as caught:
         codec.read_delta(MessagePayload(b""), SCHEMA, [path])
-    assert caught.value.reason == "bad message"
+    assert caught.value.reason == "bad header"
 
 
 @pytest.mark.parametrize(
