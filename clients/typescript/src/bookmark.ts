@@ -7,8 +7,8 @@
 
 import { SowlineError } from "./errors.js";
 
-/** By log, the position for each partition, as texts. */
-export type Positions = Map<string, Map<string, string>>;
+/** The position for each partition, which is named `log:partition`. */
+export type Positions = Map<string, string>;
 
 /** Where a subscription begins, as a caller gives it. */
 export type Bookmark = string | Date | readonly (string | Date)[];
@@ -32,16 +32,19 @@ export function bookmarkText(given: Bookmark): string {
   return JSON.stringify(given.map(bookmarkText));
 }
 
-/** Add the positions of a bookmark to `positions`; those of a partition that it names are replaced. */
-export function layOver(positions: Positions, bookmark: string): void {
+/**
+ * Add the positions of a bookmark to `positions`; those of a partition that it names are replaced. Return whether it is
+ * nothing but a new position of one partition.
+ */
+export function layOver(positions: Positions, bookmark: string): boolean {
   // Each change has a bookmark: nearly always a single position of a known partition.
   const at = bookmark.indexOf("@");
-  const colon = bookmark.lastIndexOf(":", at);
-  const known = positions.get(bookmark.slice(0, colon));
-  const partition = bookmark.slice(colon + 1, at);
+  const name = bookmark.slice(0, at);
   const position = bookmark.slice(at + 1);
-  if (known?.has(partition) && POSITION.test(position)) known.set(partition, position);
+  const isMove = positions.has(name) && POSITION.test(position);
+  if (isMove) positions.set(name, position);
   else layOverAll(positions, bookmark);
+  return isMove;
 }
 
 function layOverAll(positions: Positions, bookmark: string): void {
@@ -49,27 +52,27 @@ function layOverAll(positions: Positions, bookmark: string): void {
   for (const section of bookmark.split(";")) {
     const colon = section.lastIndexOf(":");
     if (colon < 0) throw invalid(bookmark);
-    const log = section.slice(0, colon);
-    let partitions = positions.get(log);
-    if (partitions === undefined) positions.set(log, (partitions = new Map()));
     for (const part of section.slice(colon + 1).split(",")) {
       const at = part.indexOf("@");
       const [partition, position] = [part.slice(0, at), part.slice(at + 1)];
       if (at < 0 || !PARTITION.test(partition) || !POSITION.test(position)) throw invalid(bookmark);
-      partitions.set(String(Number(partition)), position);
+      positions.set(`${section.slice(0, colon)}:${Number(partition)}`, position);
     }
   }
 }
 
 /** Return the bookmark for positions, partitions in order; `epoch` if there are none. */
 export function formatBookmark(positions: Positions): string {
-  let text = "";
-  for (const [log, partitions] of positions) {
-    text += `${text && ";"}${log}:`;
-    const sorted = [...partitions.keys()].sort((one, other) => Number(one) - Number(other));
-    sorted.forEach((partition, at) => (text += `${at ? "," : ""}${partition}@${partitions.get(partition)}`));
+  const logs = new Map<string, string[]>();
+  for (const [name, position] of positions) {
+    const after = name.lastIndexOf(":") + 1;
+    const log = name.slice(0, after);
+    const parts = logs.get(log) ?? [];
+    logs.set(log, parts);
+    parts.push(`${name.slice(after)}@${position}`);
   }
-  return text || "epoch";
+  const sorted = (parts: string[]): string[] => parts.sort((one, other) => parseInt(one) - parseInt(other));
+  return [...logs].map(([log, parts]) => log + sorted(parts).join()).join(";") || "epoch";
 }
 
 /** The parts of a range such as `[a..b)`. */

@@ -40,6 +40,7 @@ export class Client {
         this.#streams.receive(frame);
         this.#requests?.calls.receive(frame);
       },
+      deliver: () => this.#streams.deliver(),
       resume: (isVoid) => this.#streams.resume(isVoid),
       lost: () => this.#requests?.calls.lost(),
       fail: (error) => {

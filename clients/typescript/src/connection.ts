@@ -69,6 +69,8 @@ export interface Login {
 /** What a connection carries: it takes the messages, and provides the requests for a new connection. */
 export interface Carried {
   receive(frame: ServerMessage): void;
+  /** All messages that came together were given to `receive`. */
+  deliver(): void;
   /** Yield the requests to send first on a new connection; if `isVoid`, what subscribers hold is no longer valid. */
   resume(isVoid: boolean): Iterable<Command>;
   /** The connection is lost; another one will be made. */
@@ -319,6 +321,7 @@ export class Connection {
       if (frame.command === "ack" && frame.command_id === LOGON) this.#loggedOn(frame);
       else if (socket === this.#socket) this.#carried.receive(frame);
     }
+    this.#carried.deliver();
   }
 
   /** Look for a connection that is silent: a browser does not report that its other end is gone. */

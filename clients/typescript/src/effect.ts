@@ -16,10 +16,8 @@ export function contains(bookmark: string, other: string): boolean {
   const [held, wanted]: [Positions, Positions] = [new Map(), new Map()];
   layOver(held, bookmark);
   layOver(wanted, other);
-  return [...wanted].every(([log, partitions]) =>
-    [...partitions].every(([partition, position]) => {
-      const at = held.get(log)?.get(partition);
-      return at !== undefined && !isNewer(position, at);
-    }),
-  );
+  return [...wanted].every(([partition, position]) => {
+    const at = held.get(partition);
+    return at !== undefined && !isNewer(position, at);
+  });
 }

@@ -3,21 +3,22 @@
  * call.
  */
 export class Emitter<T> {
-  readonly #listeners = new Set<{ call: (value: T) => void }>();
+  // Another array after each change, so that a call may change it.
+  #listeners: readonly { readonly call: (value: T) => void }[] = [];
 
   get isEmpty(): boolean {
-    return this.#listeners.size === 0;
+    return this.#listeners.length === 0;
   }
 
   /** Add a listener; the result removes it. */
   add(call: (value: T) => void): () => void {
     const listener = { call };
-    this.#listeners.add(listener);
-    return () => void this.#listeners.delete(listener);
+    this.#listeners = [...this.#listeners, listener];
+    return () => void (this.#listeners = this.#listeners.filter((other) => other !== listener));
   }
 
   emit(value: T): void {
-    for (const listener of [...this.#listeners]) {
+    for (const listener of this.#listeners) {
       try {
         listener.call(value);
       } catch (error) {
@@ -27,7 +28,7 @@ export class Emitter<T> {
   }
 
   clear(): void {
-    this.#listeners.clear();
+    this.#listeners = [];
   }
 }
 

@@ -12,8 +12,11 @@ export const isObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Return a field of an object; undefined if the object has none of this name. */
-export const own = (object: JsonObject, name: string): Json | undefined =>
-  Object.hasOwn(object, name) ? object[name] : undefined;
+export function own(object: JsonObject, name: string): Json | undefined {
+  // Faster than `Object.hasOwn`: what objects inherit are functions and `__proto__`.
+  const value: unknown = object[name];
+  return typeof value === "function" || value === Object.prototype ? undefined : (value as Json);
+}
 
 /** Set a field. An assignment to `__proto__` would change the prototype and set no field. */
 export function put(object: MutableObject, name: string, value: Json): void {
@@ -35,6 +38,6 @@ export function same(one: Json | undefined, other: Json | undefined): boolean {
   const [left, right] = [one as JsonObject, other as JsonObject];
   const names = Object.keys(left);
   if (names.length !== Object.keys(right).length) return false;
-  for (const name of names) if (!Object.hasOwn(right, name) || !same(left[name], right[name])) return false;
+  for (const name of names) if (!same(left[name], own(right, name))) return false;
   return true;
 }

@@ -92,6 +92,9 @@ export function readFrame(frame: unknown): ServerMessage[] {
 export const errorOf = (ack: Ack): SowlineError | undefined =>
   ack.status === "failure" ? new SowlineError(ack.reason, ack.message) : undefined;
 
+/** Whether the next message belongs to the same step. */
+export const isContinued = (message: Message | ServerMessage): boolean => (message as { more?: boolean }).more === true;
+
 type Fields = Readonly<Record<string, unknown>>;
 
 const isText = (value: unknown): boolean => typeof value === "string";
@@ -128,7 +131,11 @@ const bigintText = (_: string, value: unknown): unknown => (typeof value === "bi
  * Add a subscriber's messages to `into`: one for each record of a `sow`. A message to several subscriptions may have
  * more fields than one of them selects; `select` keeps those of this one.
  */
-export function addMessages(frame: ServerMessage, select: Select | undefined, into: Message[]): void {
+export function addMessages(
+  frame: ServerMessage,
+  select: Select | undefined,
+  into: { push(message: Message): void },
+): void {
   const part = (data: unknown): JsonObject =>
     (select === undefined ? data : select.apply(data as JsonObject)) as JsonObject;
   switch (frame.command) {

@@ -12,6 +12,8 @@ export class OpenStreams {
   /** The connection of the streams; set before the first of them is opened. */
   connection!: Connection;
   readonly #byId = new Map<string, Stream>();
+  /** Those whose callers don't know yet that there are messages. */
+  readonly #news = new Set<Stream>();
   #opened = 0;
   #failure: SowlineError | undefined;
 
@@ -76,23 +78,29 @@ export class OpenStreams {
   // what the connection calls
 
   receive(frame: ServerMessage): void {
-    if ("sids" in frame) {
-      for (const id of frame.sids) this.#give(id, frame);
-    } else {
-      this.#give(idOf(frame), frame);
+    // An answer changes what a stream does with the messages before it.
+    if (frame.command === "ack") this.deliver();
+    for (const id of "sids" in frame ? frame.sids : [idOf(frame)]) {
+      const stream = this.#byId.get(streamId(id));
+      if (stream === undefined) continue;
+      if (stream.isToAskAgain(frame)) {
+        this.connection.sendLater(() => (this.#byId.has(stream.id) ? stream.again(frame as Ack) : undefined));
+      } else {
+        stream.receive(frame);
+        this.#news.add(stream);
+        if (frame.command === "ack") this.connection.send(stream.nextRequest());
+      }
     }
   }
 
-  #give(id: string, frame: ServerMessage): void {
-    const stream = this.#byId.get(streamId(id));
-    if (stream === undefined) return;
-    if (stream.isToAskAgain(frame)) {
-      this.connection.sendLater(() => (this.#byId.has(stream.id) ? stream.again(frame as Ack) : undefined));
-      return;
+  /** Let the callers take what was received: once for all messages that have come together. */
+  deliver(): void {
+    const news = [...this.#news];
+    this.#news.clear();
+    for (const stream of news) {
+      stream.onNews();
+      this.#hold(stream);
     }
-    stream.receive(frame);
-    this.#hold(stream);
-    if (frame.command === "ack") this.connection.send(stream.nextRequest());
   }
 
   /** Pause a subscription whose caller has too many messages to take. A browser can't stop reading its connection. */

@@ -7,6 +7,7 @@ import type { Message } from "./message.js";
 export class PositionTracker {
   #positions: Positions = new Map();
   #last: string | undefined;
+  #text: string | undefined;
 
   constructor(bookmark?: string) {
     if (bookmark !== undefined) this.#move(bookmark);
@@ -14,7 +15,7 @@ export class PositionTracker {
 
   /** The position as text; `epoch` before the first message. */
   get bookmark(): string {
-    return formatBookmark(this.#positions);
+    return (this.#text ??= formatBookmark(this.#positions));
   }
 
   /** Move to the position after a message. A group has a position at its end; a record in it has none. */
@@ -40,6 +41,6 @@ export class PositionTracker {
     // The messages of one step carry the same bookmark.
     if (bookmark === this.#last) return;
     this.#last = bookmark;
-    layOver(this.#positions, bookmark);
+    this.#text = layOver(this.#positions, bookmark) && this.#positions.size === 1 ? bookmark : undefined;
   }
 }

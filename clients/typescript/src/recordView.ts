@@ -6,8 +6,8 @@ import { Emitter } from "./emitter.js";
 import type { JsonObject } from "./json.js";
 import type { Intrinsics } from "./frames.js";
 import type { Message } from "./message.js";
-import { Order, type SortKey } from "./order.js";
-import { RecordSet, type Effect, type RemoveReason } from "./records.js";
+import { Order } from "./order.js";
+import type { Effect, Held, RecordSet, RemoveReason } from "./records.js";
 
 /** The effect of a step on one record of a view. */
 export type Change<T> =
@@ -37,65 +37,42 @@ export interface Row<T> {
   readonly intrinsics: Intrinsics | undefined;
 }
 
-class HeldRow<T> implements Row<T> {
-  #sortKey: SortKey;
-
-  constructor(
-    readonly key: string,
-    readonly record: T,
-    sortKey: SortKey,
-    readonly timestamp: string | undefined,
-    readonly intrinsics: Intrinsics | undefined,
-  ) {
-    this.#sortKey = sortKey;
-  }
-
-  sortBy(sortKey: SortKey): void {
-    this.#sortKey = sortKey;
-  }
-
-  static compare<T>(order: Order, one: HeldRow<T>, other: HeldRow<T>): number {
-    return order.compare(one.#sortKey, one.key, other.#sortKey, other.key);
-  }
-}
-
 /** Makes what a caller sees of a record. */
 export type Present = (record: JsonObject) => JsonObject;
 
 /** The records that a subscription shows. They belong to the view: do not change them. */
 export class RecordView<T> {
-  readonly #set: RecordSet;
+  readonly #set: RecordSet<Row<T>>;
   readonly #present: Present;
   readonly #patches = new Emitter<Patch<T>>();
-  readonly #rows = new Map<string, HeldRow<T>>();
   #order: Order;
-  #sorted: HeldRow<T>[] = [];
+  #sorted: Held<Row<T>>[] = [];
   #snapshot: readonly Row<T>[] | undefined;
 
-  constructor(set: RecordSet, order: Order, present: Present) {
+  constructor(set: RecordSet<Row<T>>, order: Order, present: Present) {
     this.#set = set;
     this.#order = order;
     this.#present = present;
-    for (const [key, record] of set.records) this.#rows.set(key, this.#row(key, record));
+    for (const held of set.records.values()) this.#show(held);
     this.#sort();
   }
 
   // what a caller reads
 
   get size(): number {
-    return this.#rows.size;
+    return this.#set.records.size;
   }
 
   get(key: string): T | undefined {
-    return this.#rows.get(key)?.record;
+    return this.row(key)?.record;
   }
 
   row(key: string): Row<T> | undefined {
-    return this.#rows.get(key);
+    return this.#set.records.get(key)?.row;
   }
 
   has(key: string): boolean {
-    return this.#rows.has(key);
+    return this.#set.records.has(key);
   }
 
   /** The SOW keys, in the order of the view. An iteration shows one instant. */
@@ -120,7 +97,8 @@ export class RecordView<T> {
    * record does.
    */
   snapshot(): readonly Row<T>[] {
-    return (this.#snapshot ??= this.#order.isEmpty ? [...this.#rows.values()] : this.#sorted.slice());
+    const held = this.#order.isEmpty ? this.#set.records.values() : this.#sorted;
+    return (this.#snapshot ??= Array.from(held, ({ row }) => row!));
   }
 
   /** The bookmark to resume from, which continues after the state of the view. */
@@ -136,7 +114,7 @@ export class RecordView<T> {
   /** Return the bookmark and the records of one instant, to begin from later. */
   saved(): Saved {
     const { records, position } = this.#set;
-    return { bookmark: position.bookmark, records: this.snapshot().map(({ key }) => [key, records.get(key)!]) };
+    return { bookmark: position.bookmark, records: this.snapshot().map(({ key }) => [key, records.get(key)!.record!]) };
   }
 
   /** Call `listener` after each step that changes something; the result ends that. */
@@ -151,12 +129,12 @@ export class RecordView<T> {
     const effects = this.#set.take(message);
     if (effects === undefined) return;
     const isReordered = order.text !== this.#order.text;
-    const left: HeldRow<T>[] = [];
-    const arrived: HeldRow<T>[] = [];
-    const changes = effects.map((effect) => this.#change(effect, left, arrived));
+    if (effects.length === 0 && !isReordered) return;
+    // One by one, each costs two searches and moves of what is behind; many at once cost less as a sort of all.
+    const isFew = !isReordered && effects.length * 16 <= this.#sorted.length;
+    const changes = effects.map((effect) => this.#change(effect, isFew));
     if (isReordered) this.#reorder(order);
-    else if (!order.isEmpty) this.#arrange(left, arrived);
-    if (changes.length === 0 && !isReordered) return;
+    else if (!isFew) this.#sort();
     this.#snapshot = undefined;
     if (!this.#patches.isEmpty) this.#patches.emit({ changes, bookmark: this.bookmark });
   }
@@ -166,43 +144,38 @@ export class RecordView<T> {
     this.#patches.clear();
   }
 
-  #change({ key, before, now, message, reason }: Effect, left: HeldRow<T>[], arrived: HeldRow<T>[]): Change<T> {
-    const old = this.#rows.get(key);
-    const isSorted = !this.#order.isEmpty;
-    if (isSorted && old !== undefined) left.push(old);
-    if (now === undefined) {
-      this.#rows.delete(key);
-      return { type: "remove", key, before: old!.record, reason: reason! };
-    }
-    const row = this.#row(key, now, message);
-    this.#rows.set(key, row);
-    if (isSorted) arrived.push(row);
+  #change({ held, before, now, message, reason }: Effect<Row<T>>, isFew: boolean): Change<T> {
+    const { key, row: old } = held;
+    if (isFew && old !== undefined) this.#sorted.splice(this.#rank(held), 1);
+    if (now === undefined) return { type: "remove", key, before: old!.record, reason: reason! };
+    const { record } = this.#show(held, message);
+    if (isFew) this.#sorted.splice(this.#rank(held), 0, held);
     return before === undefined
-      ? { type: "insert", key, record: row.record }
-      : { type: "update", key, record: row.record, before: old!.record };
+      ? { type: "insert", key, record }
+      : { type: "update", key, record, before: old!.record };
   }
 
-  #row(key: string, record: JsonObject, message?: Effect["message"]): HeldRow<T> {
-    const presented = this.#present(record) as T;
-    return new HeldRow(key, presented, this.#order.keyOf(record), message?.timestamp, message?.intrinsics);
+  #show(held: Held<Row<T>>, message?: Effect<Row<T>>["message"]): Row<T> {
+    this.#sortBy(held);
+    return (held.row = {
+      key: held.key,
+      record: this.#present(held.record!) as T,
+      timestamp: message?.timestamp,
+      intrinsics: message?.intrinsics,
+    });
   }
 
   // the order
 
-  #compare = (one: HeldRow<T>, other: HeldRow<T>): number => HeldRow.compare(this.#order, one, other);
-
-  #arrange(left: readonly HeldRow<T>[], arrived: readonly HeldRow<T>[]): void {
-    // One by one, each costs a search and a move of what is behind it; many at once cost less as a sort of all.
-    if ((left.length + arrived.length) * 8 > this.#sorted.length) {
-      this.#sort();
-      return;
-    }
-    for (const row of left) this.#sorted.splice(this.#rank(row), 1);
-    for (const row of arrived) this.#sorted.splice(this.#rank(row), 0, row);
+  #sortBy(held: Held<Row<T>>): void {
+    if (!this.#order.isEmpty) held.sortKey = this.#order.keyOf(held.record!);
   }
 
+  #compare = (one: Held<Row<T>>, other: Held<Row<T>>): number =>
+    this.#order.compare(one.sortKey, one.key, other.sortKey, other.key);
+
   /** Return the number of rows that come before this one. */
-  #rank(row: HeldRow<T>): number {
+  #rank(row: Held<Row<T>>): number {
     let [low, high] = [0, this.#sorted.length];
     while (low < high) {
       const middle = (low + high) >>> 1;
@@ -213,12 +186,12 @@ export class RecordView<T> {
   }
 
   #sort(): void {
-    this.#sorted = this.#order.isEmpty ? [] : [...this.#rows.values()].sort(this.#compare);
+    this.#sorted = this.#order.isEmpty ? [] : [...this.#set.records.values()].sort(this.#compare);
   }
 
   #reorder(order: Order): void {
     this.#order = order;
-    for (const [key, row] of this.#rows) row.sortBy(order.keyOf(this.#set.records.get(key)!));
+    for (const held of this.#set.records.values()) this.#sortBy(held);
     this.#sort();
   }
 }

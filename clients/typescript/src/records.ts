@@ -9,7 +9,8 @@
 import { merge, takeOut } from "./delta.js";
 import { SowlineError } from "./errors.js";
 import { same, type JsonObject } from "./json.js";
-import type { Message, OofReason, OutOfFocus, Published, SnapshotRecord } from "./message.js";
+import { isContinued, type Message, type OofReason, type Published, type SnapshotRecord } from "./message.js";
+import type { SortKey } from "./order.js";
 import { PositionTracker } from "./position.js";
 
 /** The reason for the removal of a record that a new group lacks; its own fate is unknown. */
@@ -20,27 +21,32 @@ export type RemoveReason = OofReason | typeof GONE;
 /** A message that has a record. */
 type RecordMessage = Published<JsonObject> | SnapshotRecord<JsonObject>;
 
-/** A record after a step, and the message that says when it changed; without a record, why it is removed. */
-interface Outcome {
-  readonly now: JsonObject | undefined;
+/** A record that is held, and what a view makes of it: one object as long as the record is held. */
+export class Held<Row> {
+  row: Row | undefined;
+  sortKey: SortKey = [];
+
+  constructor(
+    readonly key: string,
+    public record?: JsonObject,
+  ) {}
+}
+
+/** The effect of a step on one record. Without `before` it is an insert; without `now`, a removal with a reason. */
+export interface Effect<Row> {
+  readonly held: Held<Row>;
+  readonly before: JsonObject | undefined;
+  now?: JsonObject | undefined;
+  /** The message that says when the record changed. */
   readonly message?: RecordMessage;
   readonly reason?: RemoveReason;
   /** Whether the record is known to differ from the one before the step. Otherwise they have to be compared. */
   readonly differs?: boolean;
 }
 
-/** The effect of a step on one record. Without `before` it is an insert; without `now`, a removal with a reason. */
-export interface Effect {
-  readonly key: string;
-  readonly before: JsonObject | undefined;
-  readonly now: JsonObject | undefined;
-  readonly message: RecordMessage | undefined;
-  readonly reason: RemoveReason | undefined;
-}
-
 /** Records by SOW key, in the order in which they came, and the position of their state. */
-export class RecordSet {
-  readonly records: Map<string, JsonObject>;
+export class RecordSet<Row> {
+  readonly records = new Map<string, Held<Row>>();
   /** Records that came when there was no room for them. */
   leftOut = 0;
   #step: Message[] = [];
@@ -52,7 +58,7 @@ export class RecordSet {
     public position = new PositionTracker(),
     readonly limit = Infinity,
   ) {
-    this.records = new Map(records);
+    for (const [key, record] of records) this.records.set(key, new Held(key, record));
   }
 
   /**
@@ -62,7 +68,7 @@ export class RecordSet {
    * step or group that breaks off, because its stream starts again, is discarded. Throws `gap` if something is
    * missing.
    */
-  take(message: Message): Effect[] | undefined {
+  take(message: Message): Effect<Row>[] | undefined {
     switch (message.command) {
       case "group_begin":
         if (this.#sent !== undefined || !message.replace) this.#step = [];
@@ -82,70 +88,70 @@ export class RecordSet {
         if (this.#sent !== undefined) this.#step = [];
         this.#sent = undefined;
     }
-    if (this.#sent !== undefined || ("more" in message && message.more)) {
+    if (this.#sent !== undefined || isContinued(message)) {
       this.#step.push(message);
       return undefined;
     }
+    // Nearly all steps are one message.
+    if (this.#step.length === 0) {
+      const effect = this.#effect(message);
+      const effects = effect && this.#keep(effect) ? [effect] : [];
+      this.position.note(message);
+      return effects;
+    }
     const step = [...this.#step, message];
     this.#step = [];
-    return this.#apply(step);
-  }
-
-  #apply(step: readonly Message[]): Effect[] {
-    const effects: Effect[] = [];
-    for (const [key, { now, message, reason, differs }] of this.#outcomes(step)) {
-      const before = this.records.get(key);
-      let kept = now;
-      if (now === undefined) {
-        if (!this.records.delete(key)) continue;
-      } else if (before === undefined && this.records.size >= this.limit) {
-        this.leftOut++;
-        continue;
-      } else {
-        if (!differs && same(before, now)) {
-          if (message?.timestamp === undefined && message?.intrinsics === undefined) continue;
-          kept = before;
-        }
-        this.records.set(key, kept!);
-      }
-      effects.push({ key, before, now: kept, message, reason });
-    }
+    const effects = this.#effects(step).filter((effect) => this.#keep(effect));
     for (const message of step) this.position.note(message);
     return effects;
   }
 
-  /** Return what becomes of the records that the step is about. */
-  #outcomes(step: readonly Message[]): (readonly [string, Outcome])[] {
-    // Nearly all steps are one message, and need no map.
-    const changed = step.length === 1 ? undefined : new Map<string, Outcome>();
-    let isWhole = false;
-    for (const message of step) {
-      if (message.command === "group_begin") {
-        isWhole ||= !message.replace;
-      } else if (message.command === "oof" || message.command === "publish" || message.command === "sow") {
-        const key = keyOf(message);
-        const outcome = this.#outcome(message, key, changed?.get(key));
-        if (outcome === undefined) continue;
-        if (changed === undefined) return [[key, outcome]];
-        changed.set(key, outcome);
-      }
+  /** Take the effect over; return whether there is one. */
+  #keep(effect: Effect<Row>): boolean {
+    const { held, before, now, message } = effect;
+    if (now === undefined) return this.records.delete(held.key);
+    if (before === undefined && this.records.size >= this.limit) {
+      this.leftOut++;
+      return false;
     }
-    if (changed === undefined) return [];
-    if (!isWhole) return [...changed];
-    this.leftOut = 0;
-    const gone = [...this.records.keys()].filter((key) => !changed.has(key));
-    return [...gone.map((key) => [key, { now: undefined, reason: GONE }] as const), ...changed];
+    if (!effect.differs && same(before, now)) {
+      if (message?.timestamp === undefined && message?.intrinsics === undefined) return false;
+      effect.now = before;
+    }
+    held.record = effect.now;
+    if (before === undefined) this.records.set(held.key, held);
+    return true;
   }
 
-  /** Return what becomes of a record by a message; undefined if nothing does. */
-  #outcome(message: RecordMessage | OutOfFocus<JsonObject>, key: string, earlier?: Outcome): Outcome | undefined {
-    if (message.command === "oof") return { now: undefined, reason: message.reason };
-    const held = earlier === undefined ? this.records.get(key) : earlier.now;
-    const now = this.#updated(held, message);
+  /** Return what becomes of the records that the step is about. */
+  #effects(step: readonly Message[]): Effect<Row>[] {
+    const changed = new Map<string, Effect<Row>>();
+    let isWhole = false;
+    for (const message of step) {
+      if (message.command === "group_begin") isWhole ||= !message.replace;
+      const effect = this.#effect(message, changed);
+      if (effect) changed.set(effect.held.key, effect);
+    }
+    if (!isWhole) return [...changed.values()];
+    this.leftOut = 0;
+    const gone = [...this.records.values()].filter(({ key }) => !changed.has(key)).map((held) => removal(held, GONE));
+    return [...gone, ...changed.values()];
+  }
+
+  /** Return what becomes of a record by a message, after others of its step; undefined if nothing does. */
+  #effect(message: Message, changed?: ReadonlyMap<string, Effect<Row>>): Effect<Row> | undefined {
+    if (!("sowKey" in message)) return undefined;
+    const key = keyOf(message);
+    const held = this.records.get(key) ?? new Held<Row>(key);
+    if (message.command === "oof") return removal(held, message.reason);
+    const before = held.record;
+    const earlier = changed?.get(key);
+    const last = earlier ? earlier.now : before;
+    const now = this.#updated(last, message);
     if (now === undefined) return undefined;
     // A merge returns the record itself unless a field changes.
     const isMerged = message.command === "publish" && message.delta && message.removed.length === 0;
-    return { now, message, differs: earlier === undefined && isMerged && now !== held };
+    return { held, before, now, message, differs: !earlier && isMerged && now !== last };
   }
 
   /** Return a record after a message; undefined if it is a delta of a record that was left out. */
@@ -156,6 +162,8 @@ export class RecordSet {
     throw gap(`expected a delta of a record that is held, got one of ${message.sowKey}`);
   }
 }
+
+const removal = <Row>(held: Held<Row>, reason: RemoveReason): Effect<Row> => ({ held, before: held.record, reason });
 
 function keyOf(message: { readonly command: string; readonly sowKey: string | undefined }): string {
   if (message.sowKey !== undefined) return message.sowKey;

@@ -4,7 +4,7 @@ import type { Ask, Selecting } from "./ask.js";
 import { Deferred } from "./deferred.js";
 import { SowlineError } from "./errors.js";
 import type { Ack, AckFailure, AckSuccess, ServerMessage } from "./frames.js";
-import { addMessages, errorOf, type Command, type Message } from "./message.js";
+import { addMessages, errorOf, isContinued, type Command, type Message } from "./message.js";
 import { optionValue } from "./options.js";
 import { PositionTracker } from "./position.js";
 import { Queue } from "./queue.js";
@@ -66,7 +66,6 @@ export class Stream {
   #ask: Ask;
   #select: Select | undefined;
   readonly #waiting = new Queue<Message>();
-  #unfinished: Message[] = [];
   #isInStep = false;
   #position = new PositionTracker();
   #isWhole = false;
@@ -96,7 +95,7 @@ export class Stream {
 
   // what the connection calls
 
-  /** Take a message of the service. */
+  /** Take a message of the service; `onNews` is to be called after it. */
   receive(frame: ServerMessage): void {
     if (this.#error !== undefined) return;
     if (frame.command === "ack") {
@@ -104,22 +103,18 @@ export class Stream {
     } else {
       this.#addMessages(frame);
     }
-    this.onNews();
   }
 
   #addMessages(frame: ServerMessage): void {
-    const from = this.#unfinished.length;
     const isShared = "sids" in frame && frame.sids.length > 1;
-    addMessages(frame, isShared ? this.#select : undefined, this.#unfinished);
-    if (frame.command === "progress" && frame.hash !== undefined) this.wantsProof = false;
-    if (frame.command === "group_end") this.#isAnswered = this.isCaughtUp = true;
     if (frame.command === "group_begin" && this.#beginsAfresh) {
       this.#beginsAfresh = false;
-      this.#unfinished[from] = { ...this.#unfinished[from]!, reset: true } as Message;
+      frame = { ...frame, reset: true };
     }
-    if ("more" in frame && frame.more) return;
-    for (const message of this.#unfinished) this.#waiting.push(message);
-    this.#unfinished = [];
+    addMessages(frame, isShared ? this.#select : undefined, this.#waiting);
+    if (frame.command === "progress" && frame.hash !== undefined) this.wantsProof = false;
+    if (frame.command === "group_end") this.#isAnswered = this.isCaughtUp = true;
+    if (!isContinued(frame)) this.#waiting.finish();
   }
 
   #receiveAck(ack: Ack): void {
@@ -127,7 +122,7 @@ export class Stream {
     if (about === "proof" && this.wantsProof) {
       this.wantsProof = false;
       const reason = errorOf(ack)?.reason ?? "internal";
-      this.#waiting.push({ command: "progress", bookmark: undefined, records: undefined, hash: undefined, reason });
+      this.#waiting.insert({ command: "progress", bookmark: undefined, records: undefined, hash: undefined, reason });
     }
     if (ABOUT.includes(about)) return;
     if (ack.status === "failure") this.#refused(ack);
@@ -206,7 +201,6 @@ export class Stream {
   close(): void {
     this.#hasEnded = true;
     this.#waiting.reset();
-    this.#unfinished = [];
     this.#settleAll(new SowlineError("disconnected", "the subscription was closed"));
     this.onNews();
   }
@@ -286,7 +280,6 @@ export class Stream {
       kept.push(message);
       if (!isContinued(message)) break;
     }
-    this.#unfinished = [];
     this.#waiting.reset(kept);
     this.#groupsOfBefore = 0;
   }
@@ -383,8 +376,6 @@ export class Stream {
     else this.#becomeWhole();
   }
 }
-
-const isContinued = (message: Message): boolean => "more" in message && message.more;
 
 const isSilent = (message: Message): boolean =>
   message.command === "progress" && message.hash === undefined && message.reason === undefined;

@@ -13,7 +13,7 @@ import { hasOption } from "./options.js";
 import { Order } from "./order.js";
 import { PositionTracker } from "./position.js";
 import { RecordSet } from "./records.js";
-import { RecordView } from "./recordView.js";
+import { RecordView, type Row } from "./recordView.js";
 import type { Stream } from "./stream.js";
 
 /**
@@ -37,7 +37,7 @@ export class View<T = JsonObject> extends RecordView<T> {
   /** Resolves once all records are there; rejects with a refusal. */
   readonly ready: Promise<void>;
   readonly topic: string;
-  readonly #set: RecordSet;
+  readonly #set: RecordSet<Row<T>>;
   readonly #streams: OpenStreams;
   readonly #connection: Connection;
   readonly #stream: Stream;
@@ -57,7 +57,7 @@ export class View<T = JsonObject> extends RecordView<T> {
     const ask = askOf(topic, rest, records !== undefined, limit);
     // A list or a range names no single position: then the service does, once it has accepted the command.
     const isPosition = records !== undefined && !/^\s*[[(]/.test(ask.bookmark);
-    const set = new RecordSet(records, new PositionTracker(isPosition ? ask.bookmark : undefined), limit);
+    const set = new RecordSet<Row<T>>(records, new PositionTracker(isPosition ? ask.bookmark : undefined), limit);
     const order = new Order(ask.reading.orderBy);
     super(set, order, (record) => connection.codec.present(record));
     this.topic = topic;

@@ -97,13 +97,9 @@ export class Writing {
   #note(effect: string): void {
     const moved: Positions = new Map();
     layOver(moved, effect);
-    for (const [log, partitions] of moved) {
-      const known = this.#effects.get(log) ?? new Map<string, string>();
-      this.#effects.set(log, known);
-      for (const [partition, position] of partitions) {
-        const held = known.get(partition);
-        if (held === undefined || isNewer(position, held)) known.set(partition, position);
-      }
+    for (const [partition, position] of moved) {
+      const held = this.#effects.get(partition);
+      if (held === undefined || isNewer(position, held)) this.#effects.set(partition, position);
     }
   }
 }

@@ -161,6 +161,31 @@ test("without a WebSocket, the client ends with what it needs", async () => {
 
 // subscriptions
 
+test("of the messages in one frame, each has its call, its position and its patch", async () => {
+  const [client, socket] = await connected();
+  const calls: unknown[] = [];
+  const view = client.view("orders");
+  view.onChange(({ changes, bookmark }) => calls.push([changes.map((change) => change.type), bookmark]));
+  const subscription = client.subscribe("orders", {}, () => calls.push(subscription.bookmark));
+  const sids = ["1", "2"];
+  socket.give(
+    accepted("2"),
+    accepted("1"),
+    ...group("1", { a: { id: 1 } }),
+    publish("a", { id: 1, n: 2 }, 2, { sids }),
+    publish("b", { id: 2 }, 3, { sids }),
+  );
+  assert.deepEqual(calls, [
+    [["insert"], "orders:0@1"],
+    [["update"], "orders:0@2"],
+    [["insert"], "orders:0@3"],
+    "orders:0@2",
+    "orders:0@3",
+  ]);
+  assert.deepEqual([...view.keys()], ["a", "b"]);
+  client.close();
+});
+
 test("a position moves when a message is taken", async () => {
   const [client, socket, service] = await connected();
   const subscription = client.subscribe("orders");

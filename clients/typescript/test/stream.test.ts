@@ -161,3 +161,15 @@ test("a message that only moves the bookmark is not given", () => {
   assert.equal(stream.next(), undefined);
   assert.equal(stream.bookmark, "orders:0@8,1@9");
 });
+
+test("a checksum that is refused comes before the rest of a step, and does not break it up", () => {
+  const stream = open("sow_and_subscribe");
+  give(stream, ack(), begin, end);
+  stream.next();
+  stream.next();
+  stream.wantsProof = true;
+  give(stream, publish("orders:0@2", { more: true }), ack("1.proof", { status: "failure", reason: "no", message: "" }));
+  assert.deepEqual([stream.next()?.command, stream.next()], ["progress", undefined]);
+  give(stream, publish("orders:0@2"));
+  assert.deepEqual([stream.waitingCount, stream.next()?.command, stream.next()?.command], [2, "publish", "publish"]);
+});
