@@ -59,7 +59,7 @@ def test_roles_as_one_text() -> None:
     ("claims", "reason"),
     [
         ({"exp": time.time() - 60}, "expired"),
-        ({"nbf": time.time() + 600}, "not yet valid"),
+        ({"nbf": time.time() + 86_400}, "not yet valid"),
         ({"aud": "another"}, "wrong audience"),
         ({"iss": "https://other"}, "wrong issuer"),
         ({"exp": None}, "claim missing"),
