@@ -1,14 +1,13 @@
 """Deltas: the schema that reads one, the fields that one names, and records without their other fields."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from sowline.codecs.avro.types import AvroField, AvroType
+from sowline.codecs.field_tree import FieldTree, field_tree
 from sowline.errors import SowlineError
-from sowline.model.path import Path, PathError, parse_path
-
-Tree = dict[str, "Tree | None"]
-"""Fields by their names: None for one that is kept whole, else the fields in it."""
+from sowline.model.path import Path
 
 
 def delta_type(root: AvroType) -> AvroType:
@@ -61,27 +60,9 @@ def _empty(record: AvroType) -> AvroType:
     return AvroType("record", name=record.name, aliases=record.aliases, is_delta=True)
 
 
-def fields_at(root: AvroType, paths: Sequence[str]) -> Tree:
+def fields_at(root: AvroType, paths: Sequence[str]) -> FieldTree:
     """Return the fields at paths; raise `bad header` for one that the reader schema does not have."""
-    tree: Tree = {}
-    for text in paths:
-        try:
-            path = parse_path(text)
-        except PathError as error:
-            raise SowlineError("bad header", error.message) from None
-        _check_path(root, path)
-        _add(tree, [str(step) for step in path.steps])
-    return tree
-
-
-def _add(tree: Tree, names: list[str]) -> None:
-    *above, last = names
-    for name in above:
-        below = tree.setdefault(name, {})
-        if below is None:
-            return
-        tree = below
-    tree[last] = None
+    return field_tree(paths, partial(_check_path, root))
 
 
 def _check_path(root: AvroType, path: Path) -> None:
@@ -107,7 +88,7 @@ def _inner(part: AvroType, step: object) -> list[AvroType]:
     return []
 
 
-def kept(document: dict[str, Any], tree: Tree) -> dict[str, Any]:
+def kept(document: dict[str, Any], tree: FieldTree) -> dict[str, Any]:
     """Return the fields of a record that are in a tree."""
     done: dict[str, Any] = {}
     rest = [(document, tree, done)]

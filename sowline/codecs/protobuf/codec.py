@@ -9,9 +9,10 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 
 from sowline.codecs.codec import CompilerAway, MessageType
+from sowline.codecs.field_tree import FieldTree
 from sowline.codecs.protobuf.compatibility import check_same_form, check_same_wire
 from sowline.codecs.protobuf.compiled import compile_schema, message_class
-from sowline.codecs.protobuf.delta_paths import field_tree
+from sowline.codecs.protobuf.delta_paths import fields_at
 from sowline.codecs.protobuf.description import describe
 from sowline.codecs.protobuf.fields import (
     has_required,
@@ -20,7 +21,7 @@ from sowline.codecs.protobuf.fields import (
     serialized,
     well_known_name,
 )
-from sowline.codecs.protobuf.reading import ProtobufReaders, Tree
+from sowline.codecs.protobuf.reading import ProtobufReaders
 from sowline.codecs.protobuf.writing import ProtobufWriter, ProtobufWriters
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
@@ -182,8 +183,8 @@ def _refusal(
     return None
 
 
-def _tree(message: Descriptor, paths: tuple[str, ...]) -> Tree:
-    return field_tree(message, paths)
+def _tree(message: Descriptor, paths: tuple[str, ...]) -> FieldTree:
+    return fields_at(message, paths)
 
 
 def _loaded(body: bytes) -> dict[str, Any]:

@@ -1,34 +1,23 @@
 """The paths of the fields that a delta names."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from google.protobuf.descriptor import Descriptor
 
+from sowline.codecs.field_tree import FieldTree, field_tree
 from sowline.codecs.protobuf.fields import is_nested, message_of
-from sowline.codecs.protobuf.reading import Tree
 from sowline.codecs.protobuf.unknown import UNKNOWN, is_field_number
 from sowline.errors import SowlineError
-from sowline.model.path import Path, Step, parse_path
+from sowline.model.path import Path, Step
 
 
-def field_tree(message: Descriptor, paths: Sequence[str]) -> Tree:
+def fields_at(message: Descriptor, paths: Sequence[str]) -> FieldTree:
     """Return the fields of a message that paths name; raise `bad header` if it does not have them.
 
     A path like `/@unknown/7` names an unknown field by its number, whether the message has it or not.
     """
-    tree: Tree = {}
-    for text in paths:
-        path = _parsed(text)
-        _check_path(message, path)
-        _add(tree, path)
-    return tree
-
-
-def _parsed(text: str) -> Path:
-    try:
-        return parse_path(text)
-    except SowlineError as error:
-        raise SowlineError("bad header", f"expected paths of fields: {error.message}") from error
+    return field_tree(paths, partial(_check_path, message))
 
 
 def _check_path(message: Descriptor, path: Path) -> None:
@@ -47,14 +36,3 @@ def _is_unknown(steps: Sequence[Step]) -> bool:
     if not steps:
         return True
     return len(steps) == 1 and isinstance(steps[0], str) and is_field_number(steps[0])
-
-
-def _add(tree: Tree, path: Path) -> None:
-    *above, last = [str(step) for step in path.steps]
-    for name in above:
-        below = tree.setdefault(name, {})
-        if below is None:
-            # The whole field is named too.
-            return
-        tree = below
-    tree[last] = None

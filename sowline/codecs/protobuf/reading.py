@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from sowline.codecs.field_tree import FieldTree
 from sowline.codecs.protobuf.fields import (
     has_field,
     is_map,
@@ -35,9 +36,6 @@ An empty message in a list takes two bytes, but has all its defaults.
 """
 
 Members = dict[str, Any]
-
-Tree = dict[str, "Tree | None"]
-"""The fields that a delta names, and those below them; None for a whole field. Below `UNKNOWN` are field numbers."""
 
 _Step = Callable[[Any, Members, Pending], None]
 
@@ -94,7 +92,7 @@ class ProtobufReader:
         """Return the fields that are present; raise `bad message`."""
         return _filled(self._fill_present, message)
 
-    def named_of(self, message: Any, tree: Tree) -> Members:
+    def named_of(self, message: Any, tree: FieldTree) -> Members:
         """Return the fields that a tree names, null for those that are absent; raise `bad message`."""
         return _filled(partial(self._fill_named, tree), message)
 
@@ -123,7 +121,7 @@ class ProtobufReader:
             self._fill_unknown_of_delta(unknown.keys(), unknown, members)
         return self._size + len(unknown)
 
-    def _fill_named(self, tree: Tree, message: Any, members: Members, pending: Pending) -> int:
+    def _fill_named(self, tree: FieldTree, message: Any, members: Members, pending: Pending) -> int:
         present = {field.name for field, _ in list_fields(message)}
         unknown = read_unknown(message) if self._closed_enums or UNKNOWN in tree else {}
         given = {field.name for field in self._fields if field.name in tree and field.is_given(tree, present)}
@@ -162,7 +160,7 @@ class ProtobufReader:
 
     def _fill_replacing(self, message: Any, members: Members, pending: Pending) -> int:
         """Fill an object that replaces another one when it is merged: what is absent is null."""
-        tree: Tree = {field.name: None for field in self._fields}
+        tree: FieldTree = {field.name: None for field in self._fields}
         tree[UNKNOWN] = None
         return self._fill_named(tree, message, members, pending)
 
@@ -190,7 +188,7 @@ class ProtobufFieldReader:
         value = getattr(message, self.name)
         return value if self.read is None else self.read(value, pending)
 
-    def is_given(self, tree: Tree, present: set[str]) -> bool:
+    def is_given(self, tree: FieldTree, present: set[str]) -> bool:
         """Return whether a field that a tree names has a value: if not, it is null.
 
         Fields below a message that is absent have their defaults, unless another member of its oneof is present.
