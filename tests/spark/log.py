@@ -74,3 +74,8 @@ def _written(message: Message) -> Written:
     pairs = cast("list[tuple[str, bytes]]", message.headers() or [])
     headers = {name: value.decode() for name, value in pairs}
     return Written(partition, key.decode(), message.value(), headers)
+
+
+def by_key(written: list[Written]) -> list[Written]:
+    """Return records of different keys in the order of the keys: Spark keeps none between them."""
+    return sorted(written, key=lambda record: record.key or "")

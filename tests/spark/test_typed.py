@@ -19,7 +19,7 @@ from sowline.spark import read_changes, read_sow, to_sow
 from sowline.spark.typed_rows import check_writable
 from tests.spark.changes import Story, Written
 from tests.spark.log import Written as LogRecord
-from tests.spark.log import create_topic, read_log
+from tests.spark.log import by_key, create_topic, read_log
 
 
 def nullable(type: Any) -> list[Any]:
@@ -178,7 +178,7 @@ def test_round_trip(
         )
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-    assert [body_of(definition, record) for record in read_log(kafka, log)] == BODIES
+    assert [body_of(definition, record) for record in by_key(read_log(kafka, log))] == BODIES
     assert read_log(kafka, f"{log}.dead") == []
 
 
@@ -202,7 +202,7 @@ def test_commands(
     ).drop("n")
     options: dict[str, Any] = {"topic": log, "key": "id", "publisher": "shop", "kafka": kafka}
     to_sow(rows, command=F.col("_command"), **options)
-    publish, delta, delete = read_log(kafka, log)
+    publish, delta, delete = by_key(read_log(kafka, log))
     placed = "2026-11-26T12:34:56.123400Z"
     assert body_of(definition, publish) == {"id": "a", "qty": 1, "serial": 2**64 - 1, "placed": placed}
     assert body_of(definition, delta) == {"id": "b", "qty": 0}

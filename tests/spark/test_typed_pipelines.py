@@ -14,7 +14,7 @@ from sowline.codecs.codec import codec_of
 from sowline.codecs.framing import frame
 from sowline.codecs.schema import AVRO, Schema
 from sowline.config.yaml_file import YamlFileError
-from tests.spark.log import create_topic, read_log
+from tests.spark.log import by_key, create_topic, read_log
 from tests.spark.pipelines import run_once
 from tests.spark.registry_server import RegistryServer, registry_server
 from tests.spark.test_typed import PROTO, body_of, define
@@ -103,7 +103,7 @@ def test_avro_to_protobuf(
     refused = {"bad message": 2, "check failed": 1, "unknown schema": 1}
     assert (sample.refused, sample.fields) == (refused, {"id", "qty", "serial"})
     run_once(file)
-    first, second, deletion = read_log(kafka, log)
+    first, second, deletion = by_key(read_log(kafka, log))
     assert body_of(definition, first) == {"id": "a", "qty": 2}
     assert body_of(definition, second) == {"id": "b", "qty": 7, "serial": 1250}
     assert (deletion.key, deletion.value) == ("f", None)
