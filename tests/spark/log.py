@@ -78,4 +78,4 @@ def _written(message: Message) -> Written:
 
 def by_key(written: list[Written]) -> list[Written]:
     """Return records of different keys in the order of the keys: Spark keeps none between them."""
-    return sorted(written, key=lambda record: record.key or "")
+    return sorted(written, key=lambda record: record.key)
