@@ -1,6 +1,7 @@
 """The Spark session of a job."""
 
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,10 @@ def spark_session(name: str, conf: Mapping[str, str] | None = None) -> SparkSess
     Under `spark-submit`, the session takes master, memory and connector from there; otherwise it is a small local
     one. `conf` has settings by Spark's names: `{"spark.driver.memory": "2g"}`.
     """
+    if not _is_submitted():
+        # Spark starts the first `python3` of the PATH for what runs in Python, and that may lack Sowline
+        # (test_python_of_a_local_session).
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     for key, value in spark_settings(conf).items():
         builder = builder.config(key, value)
@@ -59,9 +64,14 @@ def spark_settings(conf: Mapping[str, str] | None = None) -> dict[str, str]:
         # An idle stream looks for new input every 10 ms by default, and takes a quarter of a core for that.
         "spark.sql.streaming.pollingDelay": "100ms",
     }
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if not _is_submitted():
         settings |= _local_settings()
     return settings | dict(conf or {})
+
+
+def _is_submitted() -> bool:
+    """Whether `spark-submit` has started this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _local_settings() -> dict[str, str]:

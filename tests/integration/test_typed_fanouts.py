@@ -29,6 +29,10 @@ def test_a_registry_has_the_schema_of_a_fanout(kafka: str, tmp_path: Path) -> No
         with closing(Registry(server.url)) as registry:
             written = registry.register(f"{name}-value", SCHEMA)
             made.produce(name, avro_message(OF_OTHER_MAKE, written))
+            changes = made.topics.topics[0].changes
+            wait_for(
+                lambda: any("sow" in headers_of(one) for one in made.read(changes)), "the record's change"
+            )
             fanout.start().wait_ready()
             output = made.topics.fanouts[0].output
             [message] = wait_for(lambda: made.read(output), "the fanout to write the record")
@@ -38,7 +42,6 @@ def test_a_registry_has_the_schema_of_a_fanout(kafka: str, tmp_path: Path) -> No
         assert b'"command":"sow"' in headers_of(message)["sow"]
         fanout.stop()
         made.produce(name, None, b"1")
-        changes = made.topics.topics[0].changes
         wait_for(lambda: any(one.value() is None for one in made.read(changes)), "the record to be deleted")
         again = made.service("fanout", registry=server.url, group=f"{name}-again").start().wait_ready()
         last = wait_for(lambda: made.read(output)[1:], "the fanout to write that the record is gone")[-1]

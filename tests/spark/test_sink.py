@@ -1,5 +1,6 @@
 """The sink: rows of a data frame as commands on the log."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,11 @@ def test_session(spark: SparkSession) -> None:
     """A local session works in UTC and with few partitions."""
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+
+
+def test_python_of_a_local_session(spark: SparkSession) -> None:
+    """What runs in Python runs in this one, which has Sowline, whatever the PATH has."""
+    assert spark.sparkContext.pythonExec == sys.executable
 
 
 def test_command_on_the_log(spark: SparkSession, kafka: str, prefix: str) -> None:
