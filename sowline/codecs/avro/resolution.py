@@ -196,10 +196,10 @@ class _Resolver:
                 plan.append((field.name, source.name, part.convert, part.is_late))
             elif not reader.is_delta:
                 plan.append((field.name, None, self._default(field), False))
-        if reader.is_delta:
-            return ValueConverter(_delta_reader(plan))
         as_it_is = [(field.name, field.name, None, False) for field in writer.fields]
-        return ValueConverter(None if plan == as_it_is else _record_reader(plan))
+        if plan == as_it_is and not reader.is_delta:
+            return ValueConverter(None)
+        return ValueConverter(_record_reader(plan, leaves_out_nulls=reader.is_delta))
 
     def _field(self, source: AvroField, field: AvroField) -> ValueConverter:
         self._at.append(field.name)
@@ -234,36 +234,14 @@ def _sources(writer: AvroType, reader: AvroType) -> dict[str, AvroField]:
     return sources
 
 
-def _record_reader(plan: list[tuple[str, Any, Convert | None, bool]]) -> Convert:
+def _record_reader(plan: list[tuple[str, Any, Convert | None, bool]], *, leaves_out_nulls: bool) -> Convert:
     def read(value: dict[str, Any], later: Later) -> dict[str, Any]:
         done: dict[str, Any] = {}
         name = ""
         try:
             for name, source, convert, is_late in plan:
                 part = None if source is None else value[source]
-                if convert is None:
-                    done[name] = part
-                elif is_late:
-                    done[name] = None
-                    later.append((done, name, convert, part))
-                else:
-                    done[name] = convert(part, later)
-        except SchemaMisfit as misfit:
-            misfit.steps.append(name)
-            raise
-        return done
-
-    return read
-
-
-def _delta_reader(plan: list[tuple[str, Any, Convert | None, bool]]) -> Convert:
-    def read(value: dict[str, Any], later: Later) -> dict[str, Any]:
-        done: dict[str, Any] = {}
-        name = ""
-        try:
-            for name, source, convert, is_late in plan:
-                part = value[source]
-                if part is None:
+                if part is None and leaves_out_nulls:
                     continue
                 if convert is None:
                     done[name] = part
