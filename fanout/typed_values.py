@@ -4,10 +4,10 @@ from typing import NamedTuple, Self
 
 from fanout.message import OutputMessage
 from sowline.codecs.codec import codec_of
-from sowline.codecs.framing import Framing, frame, read_frame
-from sowline.codecs.schema import AVRO, Schema
+from sowline.codecs.framing import Framing, read_frame
+from sowline.codecs.schema import Schema
 from sowline.config.topics import FanoutDefinition, TopicDefinition
-from sowline.config.typed_message import TypedDelta
+from sowline.config.typed_message import TypedDelta, changes_nothing, framed
 from sowline.errors import SowlineError
 from sowline.registry.client import Registry
 
@@ -48,17 +48,15 @@ class TypedValues(NamedTuple):
     def delta(self, body: bytes) -> TypedDelta | None:
         """Return the message of a delta; None if no message can show that nothing changes."""
         data, fields = codec_of(self.schema).write_delta(body)
-        # Without paths, an Avro message is read as one that changes each field
-        # (test_a_delta_of_nothing_is_a_whole_record).
-        if self.schema.type == AVRO and not fields:
+        # (test_a_delta_of_nothing_is_a_whole_record)
+        if changes_nothing(self.schema.type, fields):
             return None
         return TypedDelta(self._framed(data), fields)
 
     def _framed(self, data: bytes) -> bytes:
         if self.schema_id is None:
             return data
-        indexes, message = codec_of(self.schema).message_type
-        return frame(self.framing, self.schema.type, self.schema_id, data, indexes, message)
+        return framed(self.framing, codec_of(self.schema), self.schema.type, self.schema_id, data)
 
     def read(self, message: OutputMessage) -> OutputMessage:
         """Return a message that was written earlier, with its value as JSON.

@@ -11,11 +11,11 @@ import orjson
 from pyspark.sql import DataFrame, Row
 
 from ingest.job import Job
-from sowline.codecs.framing import read_frame
 from sowline.config.command_key import named_key
+from sowline.config.outgoing_body import message_body
 from sowline.config.topics import JSON, TopicDefinition
 from sowline.errors import SowlineError
-from sowline.protocol.command import DELTA, DELTA_PUBLISH, Command, LogRecord, read_command
+from sowline.protocol.command import DELTA, LogRecord, read_command
 from sowline.protocol.key_generator import Appended
 from sowline.protocol.pipeline_row import HEADERS, KEY, REFUSED, VALUE
 
@@ -102,7 +102,7 @@ def _judge(row: Row, definition: TopicDefinition | None, sample: Sample) -> None
         given = [(name, None if text is None else _bytes(text)) for name, text in headers.items()]
         command = read_command(given)
         if definition is not None and definition.message_type != JSON and value:
-            value = _as_json(definition, command, value)
+            value = message_body(definition, command.command, value, command.fields or ())
         record = LogRecord(0, 0, key, value, given)
         if definition is not None and definition.has_sow and command.command != DELTA:
             named_key(definition, record, command, lambda _, __: Appended(0, 0, 0))
@@ -112,17 +112,6 @@ def _judge(row: Row, definition: TopicDefinition | None, sample: Sample) -> None
     sample.commands[command.command] += 1
     if value and command.command != DELTA:
         sample.fields.update(orjson.loads(value))
-
-
-def _as_json(definition: TopicDefinition, command: Command, message: bytes) -> bytes:
-    """Return the JSON of a message that was made for the topic."""
-    reader, codec = definition.reader, definition.codec
-    assert reader is not None, "its message type has a schema"
-    assert codec is not None, "its message type has a schema"
-    payload = read_frame(definition.framing, reader.type, message).payload
-    if command.command == DELTA_PUBLISH:
-        return codec.read_delta(payload, reader, command.fields)
-    return codec.read(payload, reader)
 
 
 def _bytes(part: str | bytes | bytearray) -> bytes:

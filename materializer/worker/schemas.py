@@ -24,7 +24,7 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.protocol.command import DEFINE, LogRecord
-from sowline.registry.client import Registry, RegistryAway
+from sowline.registry.client import Registry, RegistryAway, resolved
 
 log = structlog.get_logger()
 
@@ -80,19 +80,6 @@ class RegistryQuestions:
             self._registry.close()
 
 
-def resolved(registry: Registry, schema_id: int) -> Resolution:
-    """Return the definite answer of a registry about a schema id; raise RegistryAway if there is none."""
-    try:
-        found = registry.resolve(schema_id)
-    except RegistryAway:
-        raise
-    except SowlineError as error:
-        return Resolution(None, problem=error.message)
-    if found is None:
-        return UNKNOWN
-    return Resolution(found.schema, found.subject, found.version or 0)
-
-
 class Schemas:
     """What the partitions of a worker know about schemas, and the messages that wait for more."""
 
@@ -138,6 +125,7 @@ class Schemas:
             return batches
         ready = {}
         for partition_id, records in batches.items():
+            self._read_for_define(partition_id, records)
             if partition_id in self._held or not self._resolve(partition_id, records):
                 if partition_id not in self._held:
                     consumer.pause([TopicPartition(*partition_id)])
@@ -154,17 +142,22 @@ class Schemas:
             consumer.resume([TopicPartition(*partition_id)])
         return ready
 
+    def _read_for_define(self, partition_id: PartitionId, records: Sequence[LogRecord]) -> None:
+        """Read the entries again if a `define` is among the records."""
+        bodies = self._owned.partitions[partition_id].bodies
+        # The next owner may have written a new reader schema and its `define`, before this one knows that it was
+        # replaced. Without the schema it would refuse the command and go on under the previous one
+        # (test_a_replaced_owner_reads_the_schema_of_a_define).
+        if bodies is not None and any(record.headers and _DEFINE in record.headers for record in records):
+            definition = self._owned.definitions[partition_id[0]]
+            PartitionReader(self._kafka, definition, partition_id[1]).read_schemas(bodies.resolutions)
+
     def _resolve(self, partition_id: PartitionId, records: Sequence[LogRecord]) -> bool:
         """Find out what the messages need; return whether everything is known."""
         bodies = self._owned.partitions[partition_id].bodies
         if bodies is None:
             return True
         definition = self._owned.definitions[partition_id[0]]
-        # The next owner may have written a new reader schema and its `define`, before this one knows that it was
-        # replaced. Without the schema it would refuse the command and go on under the previous one
-        # (test_a_replaced_owner_reads_the_schema_of_a_define).
-        if any(record.headers and _DEFINE in record.headers for record in records):
-            PartitionReader(self._kafka, definition, partition_id[1]).read_schemas(bodies.resolutions)
         missing = bodies.unresolved(record.value for record in records)
         if not missing:
             return True
@@ -182,12 +175,12 @@ class Schemas:
 
     def _known(self, definition: TopicDefinition, schema_id: int) -> Resolution | None:
         """Return a schema that the definition itself names."""
-        pinned, reader, text = definition.reader_schema, definition.reader, definition.schemas.get(schema_id)
-        if reader is not None and text is not None:
-            return Resolution(text.schema_of(reader.type))
-        if pinned is not None and pinned.id == schema_id:
-            return Resolution(reader, pinned.subject)
-        return None
+        schema, pinned = definition.schema_named(schema_id), definition.reader_schema
+        if schema is None:
+            return None
+        return Resolution(
+            schema, pinned.subject if pinned is not None and schema is definition.reader else ""
+        )
 
     def _write(
         self, reader: PartitionReader, bodies: TypedBodies, entries: Mapping[bytes, Resolution]

@@ -1,12 +1,13 @@
 """The bodies of a topic whose message type has schemas: from the bytes on the log to canonical JSON. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from sowline.codecs.codec import Codec, CompilerAway, codec_of
 from sowline.codecs.framing import Framing, read_frame
 from sowline.codecs.resolutions import Resolutions
-from sowline.codecs.schema import Schema, SchemaType
+from sowline.codecs.schema import MessagePayload, Schema, SchemaType
 from sowline.errors import SowlineError
 
 
@@ -49,20 +50,16 @@ class TypedBodies:
 
         Raise `bad message`, `unknown schema` or `incompatible schema` if the message can't be read.
         """
-        schema_id, payload = read_frame(self._framing, self._type, value)
-        try:
-            body = self.codec(reader).read(payload, self._writer(schema_id, reader))
-        except CompilerAway:
-            raise
-        except SowlineError as error:
-            raise self._naming(schema_id, error) from error
-        return ReadBody(body, schema_id)
+        return self._read(value, reader, self.codec(reader).read)
 
     def read_delta(self, value: bytes, reader: str, fields: Sequence[str] | None) -> ReadBody:
         """Return what a delta changes: `fields`, or what the message itself shows."""
+        return self._read(value, reader, partial(self.codec(reader).read_delta, fields=fields))
+
+    def _read(self, value: bytes, reader: str, read: Callable[[MessagePayload, Schema], bytes]) -> ReadBody:
         schema_id, payload = read_frame(self._framing, self._type, value)
         try:
-            body = self.codec(reader).read_delta(payload, self._writer(schema_id, reader), fields)
+            body = read(payload, self._writer(schema_id, reader))
         except CompilerAway:
             raise
         except SowlineError as error:

@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 from sowline.codecs.codec import Codec
 from sowline.codecs.framing import Frame, read_frame
-from sowline.codecs.schema import AVRO, Schema
 from sowline.config.outgoing_command import checked_key, checked_size
 from sowline.config.topics import TopicDefinition
-from sowline.config.typed_message import typed_delta, typed_message
+from sowline.config.typed_message import changes_nothing, typed_delta, typed_message
 from sowline.errors import SowlineError
 from sowline.protocol.command import DELTA_PUBLISH, SOW_DELETE
 
@@ -54,13 +53,13 @@ def outgoing_body(
         return OutgoingBody(data, data, checked_key(data, definition, correlation, key))
     checked_size(data, definition)
     if is_native:
-        body = _read(definition, codec, command, data, fields)
+        body = message_body(definition, command, data, fields)
         if body is None:
             return OutgoingBody(data, None, _key_without_body(definition, key), tuple(fields))
         return OutgoingBody(data, body, checked_key(body, definition, correlation, key), tuple(fields))
     if command == DELTA_PUBLISH:
         message, paths = typed_delta(definition, data)
-        if _changes_nothing(definition, paths):
+        if changes_nothing(definition.message_type, paths):
             raise SowlineError(
                 "bad message", "expected a delta that changes a field, got one that changes none"
             )
@@ -79,12 +78,17 @@ def outgoing_body(
     return OutgoingBody(message, body, checked_key(body, definition, correlation, key))
 
 
-def _read(
-    definition: TopicDefinition, codec: Codec, command: str, message: bytes, fields: Sequence[str]
+def message_body(
+    definition: TopicDefinition, command: str, message: bytes, fields: Sequence[str]
 ) -> bytes | None:
-    """Return the canonical JSON of a message; None if it names a schema that is not known here."""
+    """Return the canonical JSON of a command's message; None if it names a schema that the definition does not have.
+
+    The message type must have schemas. `fields` are the paths of what a delta changes, if it does not show that.
+    """
+    codec = definition.codec
+    assert codec is not None, "its message type has schemas"
     schema_id, payload = _frame_of(definition, message)
-    writer = _writer(definition, schema_id)
+    writer = definition.reader if schema_id is None else definition.schema_named(schema_id)
     if writer is None:
         return None
     if command == DELTA_PUBLISH:
@@ -95,31 +99,16 @@ def _read(
 def _changes(definition: TopicDefinition, codec: Codec, message: bytes, fields: tuple[str, ...]) -> bytes:
     """Return the canonical JSON of a delta that was made here, as the partition's owner will read it."""
     assert definition.reader is not None, "it has a codec"
-    if _changes_nothing(definition, fields):
+    # Read as a message, a delta of nothing would name a record by the defaults of its key fields
+    # (test_a_delta_of_nothing_is_refused, test_a_delete_needs_the_key).
+    if changes_nothing(definition.message_type, fields):
         return b"{}"
     return codec.read_delta(_frame_of(definition, message).payload, definition.reader, fields or None)
-
-
-def _changes_nothing(definition: TopicDefinition, fields: tuple[str, ...]) -> bool:
-    # Without paths, an Avro message is read as one that has each field: a delta would set them all to their defaults,
-    # and a delete would name a record by them (test_a_delta_of_nothing_is_refused, test_a_delete_needs_the_key).
-    return definition.message_type == AVRO and not fields
 
 
 def _frame_of(definition: TopicDefinition, message: bytes) -> Frame:
     assert definition.reader is not None, "it has a codec"
     return read_frame(definition.framing, definition.reader.type, message)
-
-
-def _writer(definition: TopicDefinition, schema_id: int | None) -> Schema | None:
-    """Return the schema with this id if the definition has it; the reader schema if messages name none."""
-    pinned, reader = definition.reader_schema, definition.reader
-    assert pinned is not None, "it has a codec"
-    assert reader is not None, "it has a codec"
-    text = None if schema_id is None else definition.schemas.get(schema_id)
-    if text is not None:
-        return text.schema_of(reader.type)
-    return reader if schema_id in (None, pinned.id) else None
 
 
 def _key_without_body(definition: TopicDefinition, key: str | None) -> str | None:

@@ -343,6 +343,13 @@ class TopicDefinition(_TopicsModel):
         pinned, type = self.reader_schema, self.message_type
         return None if pinned is None or type == JSON else pinned.schema_of(type)
 
+    def schema_named(self, schema_id: int) -> Schema | None:
+        """Return the schema with an id that the definition itself has; None if it has none."""
+        pinned, reader, text = self.reader_schema, self.reader, self.schemas.get(schema_id)
+        if reader is not None and text is not None:
+            return text.schema_of(reader.type)
+        return reader if pinned is not None and pinned.id == schema_id else None
+
     @property
     def codec(self) -> Codec | None:
         """The codec with the reader schema; None for JSON. Raise `bad schema`, or `bad configuration`."""

@@ -1,10 +1,12 @@
 """The messages of a topic in its own message type, for everything that writes them or hands them to readers."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sowline.codecs.codec import Codec
-from sowline.codecs.framing import frame
-from sowline.config.topics import TopicDefinition
+from sowline.codecs.framing import Framing, frame
+from sowline.codecs.schema import AVRO, SchemaType
+from sowline.config.topics import MessageType, TopicDefinition
 from sowline.errors import SowlineError
 
 
@@ -36,6 +38,20 @@ def typed_delta(definition: TopicDefinition, body: bytes) -> TypedDelta:
     return TypedDelta(_framed(definition, codec, data), fields)
 
 
+def changes_nothing(message_type: MessageType, fields: Sequence[str]) -> bool:
+    """Whether a delta without these paths could not be told from one that changes each field.
+
+    An Avro message has each field of its schema. In other message types a delta shows by itself what it changes.
+    """
+    return message_type == AVRO and not fields
+
+
+def framed(framing: Framing, codec: Codec, type: SchemaType, schema_id: int, data: bytes) -> bytes:
+    """Return a message of a codec in its frame."""
+    indexes, message = codec.message_type
+    return frame(framing, type, schema_id, data, indexes, message)
+
+
 def _framed(definition: TopicDefinition, codec: Codec, data: bytes) -> bytes:
     pinned, reader = definition.reader_schema, definition.reader
     assert pinned is not None, "only message types with schemas have a codec"
@@ -48,5 +64,4 @@ def _framed(definition: TopicDefinition, codec: Codec, data: bytes) -> bytes:
             f"expected the id of the reader_schema of topic {definition.name}, with which Sowline frames the messages"
             " that it writes, got none: add its id in the registry, or set framing: none",
         )
-    indexes, message = codec.message_type
-    return frame(definition.framing, reader.type, pinned.id, data, indexes, message)
+    return framed(definition.framing, codec, reader.type, pinned.id, data)

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import httpx2
 import orjson
 
+from sowline.codecs.resolutions import Resolution
 from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, Schema, SchemaType
 from sowline.errors import SowlineError
 
@@ -279,6 +280,19 @@ class _References:
 
     def _refused(self, expected: str, got: str = "more") -> SowlineError:
         return SowlineError("bad schema", f"expected {expected} for {self._what}, got {got}")
+
+
+def resolved(registry: Registry, schema_id: int) -> Resolution:
+    """Return the definite answer of a registry about a schema id; raise RegistryAway if there is none."""
+    try:
+        found = registry.resolve(schema_id)
+    except RegistryAway:
+        raise
+    except SowlineError as error:
+        return Resolution(None, problem=error.message)
+    if found is None:
+        return Resolution(None)
+    return Resolution(found.schema, found.subject, found.version or 0)
 
 
 def _listed(found: dict[str, Any]) -> Iterator[tuple[str, str, int]]:

@@ -13,7 +13,7 @@ from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_
 from sowline.codecs.schema import Schema
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.errors import SowlineError
-from sowline.registry.client import Registry, RegistryAway
+from sowline.registry.client import Registry, RegistryAway, resolved
 
 AWAY_SECONDS_MAX: Final = 60.0
 """How long a task waits for a registry that is away. After that the pipeline fails, and no row is lost."""
@@ -72,15 +72,7 @@ class _Bodies:
     )
     def _resolved(self, schema_id: int) -> Resolution:
         assert self._registry is not None, "a pipeline with frames has a registry"
-        try:
-            found = self._registry.resolve(schema_id)
-        except RegistryAway:
-            raise
-        except SowlineError as error:
-            return Resolution(None, problem=error.message)
-        if found is None:
-            return Resolution(None)
-        return Resolution(found.schema, found.subject, found.version or 0)
+        return resolved(self._registry, schema_id)
 
 
 _bodies_of = lru_cache(100)(_Bodies)

@@ -10,11 +10,10 @@ from materializer.core.batch_state import BatchState
 from materializer.worker import schemas
 from materializer.worker.schemas import UNKNOWN, Schemas
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value
-from sowline.registry.client import RegistryAway
+from sowline.registry.client import RegistryAway, resolved
 from tests.simulation.mistake import Mistake, mistakes_in
 
 _add = Resolutions.add
-_resolved = schemas.resolved
 
 
 def _last_schema_entry_counts() -> list[Any]:
@@ -49,13 +48,13 @@ def _schema_entries_not_read_back() -> list[Any]:
 
 
 def _registry_that_is_away_knows_nothing() -> list[Any]:
-    def resolved(registry: Any, schema_id: int) -> Resolution:
+    def guessed(registry: Any, schema_id: int) -> Resolution:
         try:
-            return _resolved(registry, schema_id)
+            return resolved(registry, schema_id)
         except RegistryAway:
             return UNKNOWN
 
-    return [patch.object(schemas, "resolved", resolved)]
+    return [patch.object(schemas, "resolved", guessed)]
 
 
 def _held_messages_dropped() -> list[Any]:

@@ -10,13 +10,13 @@ from confluent_kafka import TopicPartition
 from materializer.partition.kafka_partition import PartitionReader
 from materializer.worker import schemas as module
 from materializer.worker.owned import OwnedPartitions
-from materializer.worker.schemas import Schemas, resolved
+from materializer.worker.schemas import Schemas
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_key, reader_key
 from sowline.codecs.schema import Schema
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.protocol.command import LogRecord
-from sowline.registry.client import RegistryAway
+from sowline.registry.client import RegistryAway, resolved
 
 ORDER = Schema("avro", '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}')
 NEWER = Schema("avro", ORDER.text.replace("Order", "NewOrder"))

@@ -30,7 +30,7 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
 
 
 def of(topic: TopicDefinition) -> Publisher:
-    """Return a publisher that knows of a topic what a service says of it."""
+    """Return a publisher with what a service reports about a topic."""
     described = orjson.loads(orjson.dumps(described_definition(topic, EVERYTHING)))
     return Publisher({}, topics_of({"topics": [described]}), publisher="p")
 
