@@ -228,6 +228,7 @@ class ConnectionPool:
                 open_timeout=CONNECT_SECONDS_MAX,
                 close_timeout=CLOSE_SECONDS_MAX,
             )
+            _probe(socket)
         except InvalidStatus as error:
             raise _refusal(error, url) from None
         except OSError as error:
@@ -238,7 +239,6 @@ class ConnectionPool:
             raise NodeLost(f"{url}: {error}") from error
         except (InvalidHandshake, TimeoutError) as error:
             raise NodeLost(f"{url}: {error or type(error).__name__}") from error
-        _probe(socket)
         return NodeConnection(url, socket)
 
     def _start_closing(self, connection: NodeConnection) -> None:

@@ -1,8 +1,10 @@
 """Asks nodes by HTTP: for what they announce, or with the rights of a client."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import anyio
 import httpx2
 import orjson
 
@@ -65,12 +67,29 @@ class NodeHttp:
     async def _get(
         self, url: str, path: str, headers: list[tuple[str, str]], seconds_max: float
     ) -> NodeAnswer:
+        scope = anyio.CancelScope()
+        request = asyncio.get_running_loop().create_task(
+            self._response(scope, f"{url}{path}", headers, seconds_max)
+        )
         try:
-            answer = await self._of(url).get(f"{url}{path}", headers=headers, timeout=seconds_max)
+            answer = await asyncio.shield(request)
+        except asyncio.CancelledError:
+            # The HTTP client protects its clean-up from its own library's cancellation only: a task's would leave
+            # connections open that it was about to close.
+            scope.cancel()
+            await asyncio.wait([request])
+            raise
         except httpx2.HTTPError as error:
             raise NodeLost(f"{url}: {error!r}") from error
         passed = {name: text for name in PASSED if (text := answer.headers.get(name)) is not None}
         return NodeAnswer(answer.status_code, answer.content, passed)
+
+    async def _response(
+        self, scope: anyio.CancelScope, url: str, headers: list[tuple[str, str]], seconds_max: float
+    ) -> httpx2.Response:
+        with scope:
+            return await self._of(url).get(url, headers=headers, timeout=seconds_max)
+        raise asyncio.CancelledError
 
     def _of(self, url: str) -> httpx2.AsyncClient:
         if self._client is None:
