@@ -15,7 +15,6 @@ from typing import Any
 
 import orjson
 
-from fanout.engine.groups import MergedGroups
 from gateway.nodes.connections import COMMAND_ID, NodeLost, NodeMessage
 from gateway.nodes.failover import NodesFailed, begin_each, replaceable, replaced, with_failover
 from gateway.nodes.node_set import NodeSet
@@ -27,6 +26,7 @@ from gateway.query.seen import newest
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_projection
 from sowline.filter import ALL
+from sowline.groups import MergedGroups
 from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark, lay_over
 from sowline.model.key import hash_of
 from sowline.model.path import Scalar

@@ -9,11 +9,11 @@ from collections.abc import Hashable, Iterable
 
 import orjson
 
-from fanout.engine.groups import MergedGroups
 from fanout.engine.page import SortedSet, Window
 from fanout.engine.shown import ShownRecord, no_longer_shown
 from fanout.engine.subscription import MATCH, OOF, Delivery
 from sowline.expressions.order import Order, SortKey
+from sowline.groups import MergedGroups
 from sowline.protocol.change import DELETED
 
 

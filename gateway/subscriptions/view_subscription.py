@@ -16,7 +16,6 @@ import msgspec
 
 from fanout.engine.conflation import adapted, pending_of
 from fanout.engine.delivery import Deltas, Form, payload_of, whole_payload
-from fanout.engine.groups import MergedGroups
 from fanout.engine.page import Window
 from fanout.engine.shown import (
     GUESSED,
@@ -46,6 +45,7 @@ from gateway.subscriptions.past_view import past_record
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_projection
 from sowline.filter import ALL
+from sowline.groups import MergedGroups
 from sowline.model.bookmark import PositionsByLog, format_bookmark, parse_bookmark
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.model.key import hash_of

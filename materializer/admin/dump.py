@@ -10,6 +10,7 @@ from materializer.admin.offline_copy import OfflineCopy
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record
 from sowline.config.topics import TopicDefinition
+from sowline.protocol.partials import position_texts
 
 
 def dump_lines(definition: TopicDefinition, partition: int, copy: OfflineCopy) -> Iterator[bytes]:
@@ -21,7 +22,7 @@ def dump_lines(definition: TopicDefinition, partition: int, copy: OfflineCopy) -
 
 def checkpoint_fields(definition: TopicDefinition, partition: int, checkpoint: Checkpoint) -> dict[str, Any]:
     """Return what the checkpoint holds of the state, without what depends on its source."""
-    return {
+    fields = {
         "topic": definition.name,
         "partition": partition,
         "position": str(checkpoint.position),
@@ -33,6 +34,9 @@ def checkpoint_fields(definition: TopicDefinition, partition: int, checkpoint: C
         "limits": checkpoint.limits.fields(),
         "numbers_since": checkpoint.numbers_since,
     }
+    if definition.view is not None:
+        fields["reflected"] = position_texts(checkpoint.reflected)
+    return fields
 
 
 def record_fields(key: bytes, record: Record) -> dict[str, Any]:
@@ -48,6 +52,8 @@ def record_fields(key: bytes, record: Record) -> dict[str, Any]:
     }
     if record.schema_id is not None:
         fields["schema_id"] = record.schema_id
+    if record.states is not None:
+        fields["states"] = record.states.decode()
     if record.writes is not None:
         fields["writes"] = msgspec.to_builtins(record.writes)
     return fields if record.body is None else fields | {"data": orjson.Fragment(record.body)}

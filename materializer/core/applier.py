@@ -17,6 +17,7 @@ from materializer.core.documents import delta_of
 from materializer.core.forwards import Forwards
 from materializer.core.record import Record
 from materializer.core.step import REPEAT, Accelerator, Records, Step
+from materializer.core.views import ViewFold
 from materializer.core.writer import RecordWriter, Writer, first_position
 from sowline.codecs.codec import CompilerAway
 from sowline.codecs.typed_bodies import TypedBodies
@@ -32,6 +33,7 @@ from sowline.protocol.command import (
     DELTA,
     DELTA_PUBLISH,
     EXPIRE,
+    PARTIALS,
     PUBLISH,
     SOW_DELETE,
     Command,
@@ -72,6 +74,8 @@ class Applier:
         self._writer: Writer = self._documents or RecordWriter(state, deduplication)
         self._deletes = Deletes(state, deduplication, self._forwards, self._writer)
         self._appended_of = self._forwards.appended
+        view = definition.view
+        self._view = None if view is None else ViewFold(definition, view, state)
 
     def apply(self, batch: Sequence[LogRecord]) -> Step:
         """Apply the records, which are in log order and newer than the checkpoint, and return the step."""
@@ -123,6 +127,8 @@ class Applier:
             self._state.set_outcome(dropped)
         elif command.command == DEFINE:
             self._define(record)
+        elif self._view is not None:
+            self._fold(self._view, record, command)
         elif not self._definition.has_sow:
             self._pass_on(record, command)
         elif command.command == EXPIRE:
@@ -131,6 +137,11 @@ class Applier:
             self._delta(record, command)
         elif command.command == SOW_DELETE or record.value is None:
             self._deletes.delete(record, command)
+        elif command.command == PARTIALS:
+            raise SowlineError(
+                "bad header",
+                f"expected partial states only in the log of a view, got them in topic {self._definition.name}",
+            )
         else:
             self._publish(record, command)
 
@@ -140,6 +151,15 @@ class Applier:
         target = self._target(given.key_text, record, command)
         if target is not None:
             self._writer.write(target, given)
+
+    def _fold(self, view: ViewFold, record: LogRecord, command: Command) -> None:
+        if command.command != PARTIALS:
+            raise SowlineError(
+                "view",
+                f"expected partial states in the log of view {self._definition.name}, got a {command.command}:"
+                " publish to the topics that it reads",
+            )
+        view.apply(record)
 
     def _delta(self, record: LogRecord, command: Command) -> None:
         if self._documents is None:

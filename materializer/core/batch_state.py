@@ -54,6 +54,7 @@ class BatchState:
         "partition",
         "position",
         "records",
+        "reflected",
         "resumed",
         "schema_id",
         "step",
@@ -78,6 +79,7 @@ class BatchState:
         self.last_change = checkpoint.last_change
         self.log_id = checkpoint.log_id
         self.origins = dict(checkpoint.origins)
+        self.reflected = dict(checkpoint.reflected)
         self.limits = checkpoint.limits
         self.numbers_since = checkpoint.numbers_since
         self.live_records = checkpoint.records
@@ -129,6 +131,7 @@ class BatchState:
             last_change=self.last_change,
             time=self.time,
             origins=dict(self.origins),
+            reflected=dict(self.reflected),
             complete=True,
             limits=self.limits,
             numbers_since=self.numbers_since,

@@ -1,5 +1,6 @@
 """The checkpoint of a partition: the position of its state, and what it needs to continue from there."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
@@ -9,6 +10,7 @@ from materializer.core.errors import StoreDamaged
 from sowline.model.limits import Limits
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import LOG_BEGIN, Begin
+from sowline.protocol.partials import position_texts, read_positions
 from sowline.protocol.stored_format import BY, FIRST_FORMAT, FORMAT, require_format
 
 EVERYTHING: Final = b""
@@ -45,6 +47,7 @@ class Checkpoint:
     records: int = 0
     begin: Begin | None = LOG_BEGIN
     changes_id: str = ""
+    reflected: Mapping[int, Position] = field(default_factory=dict)
 
     @property
     def remembered_since(self) -> int:
@@ -74,7 +77,8 @@ class Checkpoint:
 
     def encode(self) -> bytes:
         """Return the checkpoint's bytes in the store."""
-        return orjson.dumps({"format": FORMAT, "by": BY, "checkpoint": self._fields()})
+        reflected = {"reflected": position_texts(self.reflected)} if self.reflected else {}
+        return orjson.dumps({"format": FORMAT, "by": BY, "checkpoint": self._fields(), **reflected})
 
     def _fields(self) -> list[Any]:
         return [
@@ -107,7 +111,8 @@ class Checkpoint:
             # (test_state_of_an_unknown_format_is_refused_and_left).
             if isinstance(given, dict):
                 require_format("state", given["format"], given.get("by"))
-                return cls._decoded(given["head" if given["format"] == FIRST_FORMAT else "checkpoint"])
+                decoded = cls._decoded(given["head" if given["format"] == FIRST_FORMAT else "checkpoint"])
+                return replace(decoded, reflected=read_positions(given.get("reflected", {})))
             return cls._decoded([*given, *_before_formats(given)])
         except (ValueError, TypeError, LookupError) as error:
             raise StoreDamaged(f"expected a checkpoint, got {data[:60]!r}: {error}") from error

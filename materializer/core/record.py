@@ -1,6 +1,7 @@
 """A record of the State of the World as a partition keeps it, and its form in the store."""
 
 from struct import Struct, error
+from typing import Final
 
 import msgspec
 import orjson
@@ -17,6 +18,7 @@ _EXPIRES_AT = 25
 _LIVE, _DELETED = 1, 0
 _NEVER = -1
 _encode = msgspec.json.Encoder().encode
+_BEFORE_STATES = b"[null,null,null,null,"
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -24,7 +26,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     A `body` of None is a deleted record. It is kept for its `numbers`, so that repeats are still recognized. A
     deleted document is kept permanently, for the metadata of its `writes`. `position` is that of the last update,
-    `time` the log time of that update in ms. `schema_id` is the schema that its message named.
+    `time` the log time of that update in ms. `schema_id` is the schema that its message named. `states` are those of
+    a group of a view. A group is kept without a body while the view's `having` does not match it.
     """
 
     body: bytes | None
@@ -36,17 +39,20 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     correlation: str | None = None
     writes: Writes | None = None
     schema_id: int | None = None
+    states: bytes | None = None
 
     @property
     def is_forgettable(self) -> bool:
         """Whether a deleted record is kept for its numbers only."""
-        return self.body is None and self.writes is None
+        return self.body is None and self.writes is None and self.states is None
 
 
 def encode_record(record: Record) -> bytes:
     """Return the record's bytes in the store: a fixed header, key text, the rare fields as JSON, the body."""
     rare = b""
-    if record.schema_id is not None:
+    if record.states is not None:
+        rare = _encode([None, None, None, None, msgspec.Raw(record.states)])
+    elif record.schema_id is not None:
         rare = _encode([record.numbers, record.correlation, record.writes, record.schema_id])
     elif record.writes is not None:
         rare = _encode([record.numbers, record.correlation, record.writes])
@@ -68,8 +74,8 @@ def decode_record(data: bytes) -> Record:
         body_at = rare_at + rare_bytes
         if kind not in (_LIVE, _DELETED) or body_at > len(data):
             raise ValueError("neither a live nor a deleted one, or cut off")
-        numbers, correlation, writes, schema_id = (
-            _decoded_rare(data[rare_at:body_at]) if rare_bytes else (None, None, None, None)
+        numbers, correlation, writes, schema_id, states = (
+            _decoded_rare(data[rare_at:body_at]) if rare_bytes else _NOTHING_RARE
         )
         return Record(
             body=data[body_at:] if kind == _LIVE else None,
@@ -81,17 +87,26 @@ def decode_record(data: bytes) -> Record:
             correlation=correlation,
             writes=writes,
             schema_id=schema_id,
+            states=states,
         )
     except (error, ValueError, TypeError, AttributeError) as wrong:
         raise StoreDamaged(f"expected a record, got {data[:60]!r}: {wrong}") from wrong
 
 
-def _decoded_rare(data: bytes) -> tuple[Numbers | None, str | None, Writes | None, int | None]:
+_Rare = tuple[Numbers | None, str | None, Writes | None, int | None, bytes | None]
+_NOTHING_RARE: Final[_Rare] = (None, None, None, None, None)
+_decode_states = msgspec.json.Decoder(tuple[None, None, None, None, msgspec.Raw]).decode
+
+
+def _decoded_rare(data: bytes) -> _Rare:
+    # Only the record of a group has states, and nothing else. Its exact sums have integers that orjson can't read.
+    if data.startswith(_BEFORE_STATES):
+        return None, None, None, None, bytes(_decode_states(data)[4])
     numbers, correlation, *more = orjson.loads(data)
     if numbers is not None:
         numbers = {name: (n, m, at) for name, (n, m, at) in numbers.items()}
     writes = msgspec.convert(more[0], Writes) if more and more[0] is not None else None
-    return numbers, correlation, writes, more[1] if len(more) > 1 else None
+    return numbers, correlation, writes, more[1] if len(more) > 1 else None, None
 
 
 def due_time(data: bytes | None) -> int | None:

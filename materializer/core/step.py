@@ -26,6 +26,9 @@ class Records(Protocol):
     def put(self, key: bytes, record: Record | None) -> None:
         """Store the record under the SOW key; None removes the entry."""
 
+    def entries(self) -> Iterator[tuple[bytes, Record]]:
+        """Yield all entries, those of deleted records too, in the order of their SOW keys' bytes."""
+
     def scan(self) -> Iterator[tuple[bytes, Record]]:
         """Yield all live records in the order of their SOW keys' bytes."""
 

@@ -43,6 +43,7 @@ class ChangesFollower:
         self._last_change = checkpoint.last_change
         self._time = checkpoint.time
         self._origins = dict(checkpoint.origins)
+        self._reflected = dict(checkpoint.reflected)
         self._complete = checkpoint.complete
         self._stale_keys = set(checkpoint.stale_keys)
         self._newest: Progress | None = None
@@ -85,6 +86,8 @@ class ChangesFollower:
         self._complete = change.last
         if change.origin is not None:
             self._saw_origin(*change.origin)
+        if change.reflects is not None:
+            note_reflected(self._reflected, *change.reflects)
         if self._definition.has_sow:
             self._put(change, view)
 
@@ -111,6 +114,8 @@ class ChangesFollower:
         self._newest = progress
         for partition, offset in progress.origins.items():
             self._saw_origin(partition, offset)
+        for partition, position in progress.reflected.items():
+            note_reflected(self._reflected, partition, position)
         self._stale_keys.discard(PROGRESS_KEY)
 
     def _saw_origin(self, partition: int, offset: int) -> None:
@@ -165,7 +170,13 @@ class ChangesFollower:
             records=self._live,
             begin=newest.begin,
             changes_id=self.checkpoint.changes_id,
+            reflected=dict(self._reflected),
         )
+
+
+def note_reflected(reflected: dict[int, Position], partition: int, position: Position) -> None:
+    """Note up to where the changes of a source partition are reflected in a view."""
+    reflected[partition] = max(position, reflected.get(partition, position))
 
 
 def record_of(definition: TopicDefinition, change: Change, held: Record | None) -> Record | None:
@@ -183,8 +194,9 @@ def record_of(definition: TopicDefinition, change: Change, held: Record | None) 
             correlation=change.correlation,
             writes=change.writes,
             schema_id=change.schema_id,
+            states=change.states,
         )
-    if not change.numbers and change.writes is None:
+    if not change.numbers and change.writes is None and change.states is None:
         return None
     if change.key_text is not None:
         text = change.key_text
@@ -201,4 +213,5 @@ def record_of(definition: TopicDefinition, change: Change, held: Record | None) 
         numbers=change.numbers,
         correlation=None,
         writes=change.writes,
+        states=change.states,
     )

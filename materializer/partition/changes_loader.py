@@ -10,7 +10,7 @@ from confluent_kafka import Message
 
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import decode_record, encode_record
-from materializer.partition.changes_follower import record_of
+from materializer.partition.changes_follower import note_reflected, record_of
 from materializer.partition.kafka_partition import as_event, offsets_of
 from materializer.store.bulk_load import PENDING_BYTES_MAX, BulkLoad, LoadState, NativeBulkLoad
 from materializer.store.interface import DiskStore
@@ -65,6 +65,7 @@ class ChangesLoader:
         self._newest: _Newest | None = None
         self._era = 0
         self._origins: dict[int, int] = {}
+        self._reflected: dict[int, Position] = {}
         self._time = 0
         self._live = 0
         self._reset_time = 0
@@ -136,6 +137,8 @@ class ChangesLoader:
             self.progress = event
         for partition, offset in event.origins.items():
             self._saw_origin(event, partition, offset)
+        for partition, position in event.reflected.items():
+            note_reflected(self._reflected, partition, position)
 
     def _load_change(self, event: Change) -> None:
         entries = self._entries
@@ -174,6 +177,8 @@ class ChangesLoader:
             self._newest = _Newest(event.position, event.op, event.last)
         if event.origin is not None:
             self._saw_origin(event, *event.origin)
+        if event.reflects is not None:
+            note_reflected(self._reflected, *event.reflects)
         if event.op == RESET:
             self._reset_time = max(self._reset_time, event.time)
 
@@ -231,6 +236,7 @@ class ChangesLoader:
             last_change=last_change,
             time=self._time,
             origins=self._origins,
+            reflected=self._reflected,
             definition=self.progress.definition,
             log_id=self.progress.log_id,
             changes_end=changes_end,

@@ -147,9 +147,15 @@ class Partition:
         return events + changes[start:]
 
     def _leaves_unreported(self, step: Step) -> bool:
-        """Return whether the changes leave something unreported: outcomes, origins, or how far the log was read."""
+        """Return whether the changes leave something unreported: outcomes, origins, what a view reflects, or how far
+        the log was read.
+        """
         moved_on = step.checkpoint.position > max(step.checkpoint.last_change, self._floor)
-        return bool(step.outcomes) or moved_on or step.checkpoint.origins != self.checkpoint.origins
+        # A change of a view names the source partition that it reflects. Compaction removes that change once its key
+        # has a newer one, so a progress event reports all of them (test_a_load_knows_what_is_reflected).
+        before, after = self.checkpoint, step.checkpoint
+        is_news = after.origins != before.origins or after.reflected != before.reflected
+        return bool(step.outcomes) or moved_on or is_news
 
     def _progress_events(self, step: Step, log_end: int) -> list[Event]:
         outcomes = list(step.outcomes.items())
@@ -359,4 +365,5 @@ def progress_of(checkpoint: Checkpoint, log_end: int, outcomes: dict[str, str]) 
         numbers_since=checkpoint.numbers_since,
         begin=checkpoint.begin,
         changes_id=changes_id,
+        reflected=checkpoint.reflected,
     )

@@ -108,10 +108,12 @@ class NativeOverlay:
 
     def scan(self) -> Iterator[tuple[bytes, Record]]:
         """Yield all live records in the order of their SOW keys' bytes."""
+        return ((key, record) for key, record in self.entries() if record.body is not None)
+
+    def entries(self) -> Iterator[tuple[bytes, Record]]:
+        """Yield all entries, those of deleted records too, in the order of their SOW keys' bytes."""
         for key, data in merged(self._core.changed(), self._store.scan()):
-            record = decode_record(data)
-            if record.body is not None:
-                yield key, record
+            yield key, decode_record(data)
 
     def written(self, checksum: Checksum) -> PendingWrites:
         """Return the writes to commit to a store with these counts; the batch ends."""

@@ -55,22 +55,24 @@ class Overlay:
 
     def scan(self) -> Iterator[tuple[bytes, Record]]:
         """Yield all live records in the order of their SOW keys' bytes."""
+        return ((key, record) for key, record in self.entries() if record.body is not None)
+
+    def entries(self) -> Iterator[tuple[bytes, Record]]:
+        """Yield all entries, those of deleted records too, in the order of their SOW keys' bytes."""
         changed = sorted(self._now, reverse=True)
         for key, data in self._store.scan():
             while changed and changed[-1] < key:
-                yield from self._live(changed.pop())
+                yield from self._changed(changed.pop())
             if changed and changed[-1] == key:
-                yield from self._live(changed.pop())
+                yield from self._changed(changed.pop())
             else:
-                record = decode_record(data)
-                if record.body is not None:
-                    yield key, record
+                yield key, decode_record(data)
         while changed:
-            yield from self._live(changed.pop())
+            yield from self._changed(changed.pop())
 
-    def _live(self, key: bytes) -> Iterator[tuple[bytes, Record]]:
+    def _changed(self, key: bytes) -> Iterator[tuple[bytes, Record]]:
         record = self._now[key]
-        if record is not None and record.body is not None:
+        if record is not None:
             yield key, record
 
     def written(self, checksum: Checksum) -> PendingWrites:

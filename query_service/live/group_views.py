@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import orjson
 
-from fanout.engine.groups import GroupChange
 from fanout.engine.page import Entered, Event, Left, Window
 from fanout.engine.shown import GUESSED, Due, ShownRecord, no_longer_shown
 from fanout.engine.subscription import MATCH, OOF, PUBLISH, ChangeView, Delivery
@@ -16,6 +15,7 @@ from query_service.query.grouping import groups_of, load_groups
 from query_service.query.query import Query
 from query_service.query.selection import Selection
 from query_service.topics.state import TopicState
+from sowline.groups import GroupChange
 from sowline.model.path import Document
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import DELETED, Change

@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 
-from fanout.engine.groups import Groups, GroupStates
 from query_service.index.rows import RowNumbers
 from query_service.query.ordering import in_thread_if_large, sorted_in_runs
 from query_service.query.query import Query
@@ -16,6 +15,7 @@ from query_service.query.topic_slice import TopicSlice
 from query_service.topics.state import TopicState
 from sowline.expressions.order import Order
 from sowline.expressions.projection import parse_projection
+from sowline.groups import Groups, GroupStates
 from sowline.model.bookmark import Positions
 from sowline.model.key import hash_of
 from sowline.model.path import Document

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
@@ -90,6 +91,12 @@ def _canonical(text: str, parse: Callable[[str], ComputedField]) -> str:
         return parse(text).text
     except EnrichmentError as error:
         raise ValueError(error.message) from None
+
+
+class TopicsModel(BaseModel):
+    """A part of `topics.yaml`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(cached_property,))
 
 
 class _KeyModel(BaseModel):

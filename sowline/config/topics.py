@@ -13,9 +13,8 @@ from typing import Annotated, Any, Final, Literal, Self
 import orjson
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
+    PrivateAttr,
     TypeAdapter,
     ValidationError,
     ValidationInfo,
@@ -41,7 +40,9 @@ from sowline.config.topic_fields import (
     RecoveryPoint,
     SuppliedKey,
     TopicName,
+    TopicsModel,
 )
+from sowline.config.views import ViewDefinition
 from sowline.config.yaml_file import YamlFile, YamlFileError, open_yaml_file
 from sowline.emodb.intrinsics import RESERVED_KEYS
 from sowline.errors import SowlineError
@@ -71,11 +72,7 @@ JSON: Final = "json"
 MessageType = Literal["json", "avro", "protobuf", "json-schema"]
 
 
-class _TopicsModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(cached_property,))
-
-
-class HistoryDefinition(_TopicsModel):
+class HistoryDefinition(TopicsModel):
     """The window and granularity of a topic's history, in ms of log time."""
 
     window: DurationMs = Field(description="how far back")
@@ -120,7 +117,20 @@ NEEDS_SOW = (
 """The fields that concern records. A topic without a SOW can't have them."""
 
 
-class TopicDefinition(_TopicsModel):
+VIEW_OPTIONS: Final = (
+    "replication",
+    "delta",
+    "record_bytes_max",
+    "resume_window",
+    "indexes",
+    "hash_indexes",
+)
+"""The fields of a view that its topic has as they are."""
+
+VIEW_KEY: Final = SuppliedKey.model_validate({"from": "kafka_key"})
+
+
+class TopicDefinition(TopicsModel):
     """One topic: its name, its keys, its Kafka topics, and all its options."""
 
     name: TopicName
@@ -180,6 +190,19 @@ class TopicDefinition(_TopicsModel):
     hash_indexes: tuple[HashIndex, ...] = Field(
         default=(), max_length=INDEXES_MAX, description="sets of fields that are looked up by their strings"
     )
+    _view: ViewDefinition | None = PrivateAttr(default=None)
+
+    @classmethod
+    def of_view(cls, view: ViewDefinition, partitions: int) -> Self:
+        """Return the topic that a view is; `partitions` are those of its source.
+
+        Its log has partial states, its SOW keys are the key texts of its groups, or the SOW keys of its source.
+        """
+        common = {name: getattr(view, name) for name in VIEW_OPTIONS if name in view.model_fields_set}
+        log = f"{view.name.replace('/', '.')}.partials"
+        topic = cls(name=view.name, key=VIEW_KEY, log=log, partitions=view.partitions or partitions, **common)
+        topic._view = view
+        return topic
 
     @model_validator(mode="before")
     @classmethod
@@ -301,6 +324,11 @@ class TopicDefinition(_TopicsModel):
         return self
 
     @property
+    def view(self) -> ViewDefinition | None:
+        """What the topic computes, if it is a view: its log has partial states, and takes no publishes."""
+        return self._view
+
+    @property
     def has_sow(self) -> bool:
         """Whether the topic keeps records. If not, messages are only passed on to subscribers."""
         return self.sow
@@ -317,14 +345,19 @@ class TopicDefinition(_TopicsModel):
         return None if time is None else -(-time // 1000)
 
     @property
+    def _stem(self) -> str:
+        """What the names of its other Kafka topics begin with."""
+        return self.log if self.view is None else self.log.removesuffix(".partials")
+
+    @property
     def changes(self) -> str:
         """The Kafka topic of the changes."""
-        return f"{self.log}.changes"
+        return f"{self._stem}.changes"
 
     @property
     def dead(self) -> str:
         """The Kafka topic of the dead letters."""
-        return f"{self.log}.dead"
+        return f"{self._stem}.dead"
 
     @property
     def kafka_topics(self) -> list[str]:
@@ -368,7 +401,9 @@ class TopicDefinition(_TopicsModel):
         A change fits too: its body, the previous body and a delta. The limit includes the delta even if `delta` is
         False, so that the setting does not change which records fit (`test_what_fits_does_not_depend_on_deltas`).
         """
-        return self.limits.log_bytes_max
+        # A change of a view also has the states of the group.
+        states = self.record_bytes_max if self.view is not None else 0
+        return self.limits.log_bytes_max + states
 
     @property
     def dead_bytes_max(self) -> int:
@@ -438,6 +473,8 @@ class TopicDefinition(_TopicsModel):
             deciding |= {"documents": True, "template": self.template}
         if self.message_type != JSON:
             deciding["framing"] = self.framing
+        if self.view is not None:
+            deciding["view"] = self.view.digest
         return blake2b(json.dumps(deciding, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
@@ -453,7 +490,7 @@ def _filter_text(text: str) -> str:
     return text
 
 
-class FanoutDefinition(_TopicsModel):
+class FanoutDefinition(TopicsModel):
     """One configured subscription, written to the Kafka topic `fanout.<name>`."""
 
     name: TopicName
@@ -538,11 +575,26 @@ class FanoutDefinition(_TopicsModel):
         return "fanout." + self.name.replace("/", ".")
 
 
-class Topics(_TopicsModel):
+class Topics(TopicsModel):
     """The content of `topics.yaml`."""
 
-    topics: tuple[TopicDefinition, ...] = Field(min_length=1)
+    declared: tuple[TopicDefinition, ...] = Field(min_length=1, alias="topics")
+    views: tuple[ViewDefinition, ...] = ()
     fanouts: tuple[FanoutDefinition, ...] = ()
+
+    @cached_property
+    def topics(self) -> tuple[TopicDefinition, ...]:
+        """All topics: those that are declared, and the views, each behind its source."""
+        found = {topic.name: topic for topic in self.declared}
+        waiting = list(self.views)
+        while waiting:
+            ready = [view for view in waiting if view.source in found]
+            if not ready:
+                break  # `_check_views` refuses them
+            for view in ready:
+                found[view.name] = TopicDefinition.of_view(view, found[view.source].partitions)
+                waiting.remove(view)
+        return tuple(found.values())
 
     @model_validator(mode="before")
     @classmethod
@@ -562,7 +614,8 @@ class Topics(_TopicsModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        _refuse_twice("topic", [topic.name for topic in self.topics])
+        _refuse_twice("topic", self._names)
+        self._check_views()
         kafka = [name for topic in self.topics for name in topic.kafka_topics]
         _refuse_twice("Kafka topic", kafka + [fanout.output for fanout in self.fanouts])
         named = {topic.name: topic for topic in self.topics}
@@ -580,6 +633,26 @@ class Topics(_TopicsModel):
                     f"fanout {fanout.name!r} has options of documents, but topic {fanout.topic!r} has none"
                 )
         return self
+
+    @property
+    def _names(self) -> list[str]:
+        return [topic.name for topic in self.declared] + [view.name for view in self.views]
+
+    def _check_views(self) -> None:
+        names = set(self._names)
+        for view in self.views:
+            if view.source not in names:
+                raise ValueError(f"view {view.name!r} reads topic {view.source!r}, which is not defined")
+        computed = {topic.name: topic for topic in self.topics}
+        if cyclic := [view.name for view in self.views if view.name not in computed]:
+            raise ValueError(
+                f"expected views that do not read each other in a circle, got {', '.join(cyclic)}"
+            )
+        for view in self.views:
+            if not computed[view.source].has_sow:
+                raise ValueError(
+                    f"view {view.name!r} reads topic {view.source!r}, which keeps no records (sow: false)"
+                )
 
     def named(self, name: str) -> TopicDefinition:
         """Return the topic with this name; raise `invalid topic`."""

@@ -12,6 +12,7 @@ were emitted. It reports that the partition advanced without a change.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -23,6 +24,7 @@ from sowline.model.difference import ChangeDelta, Keys, difference
 from sowline.model.limits import Limits
 from sowline.model.position import Position, position_of
 from sowline.protocol.command import Headers, Origin, Sequence2
+from sowline.protocol.partials import position_texts, read_positions
 from sowline.protocol.stored_format import BY, FIRST_FORMAT, FORMAT, require_format
 from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
 
@@ -84,6 +86,8 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     - `writes`, `writes_before`: the metadata of a document's writes after and before the change.
     - `text`: the delta, if the write to a document was one.
     - `schema_id`: the schema that the message named, in a topic whose message type has schemas.
+    - `states`: the states of a group of a view, by source partition, as `sowline.protocol.partials` encodes them.
+    - `reflects`: in a view, a source partition, and the position up to which its changes are reflected.
     - `traceparent`: the trace context that is passed on with the change; not part of the record.
     """
 
@@ -107,12 +111,18 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     writes: Writes | None = None
     writes_before: Writes | None = None
     text: bytes | None = None
+    states: bytes | None = None
+    reflects: tuple[int, Position] | None = None
     traceparent: str | None = None
 
     @property
     def value(self) -> bytes | None:
-        """The Kafka value: the body; empty for a deleted document, None for any other deleted record."""
-        return b"" if self.body is None and self.writes is not None else self.body
+        """The Kafka value: the body; empty for a deleted document or a hidden group, None for any other deletion.
+
+        Compaction would remove the event of a value of None after a while, and what is kept of the record with it.
+        """
+        is_kept = self.writes is not None or self.states is not None
+        return b"" if self.body is None and is_kept else self.body
 
     @property
     def known(self) -> DocumentMetadata | None:
@@ -154,6 +164,8 @@ class Change(msgspec.Struct, frozen=True, gc=False):
             headers.append(("sow.document", _write_accounts(_Accounts(self.writes, self.writes_before))))
         if self.text is not None:
             headers.append(("sow.text", self.text))
+        if self.states is not None:
+            headers.append(("sow.states", self.states))
         if self.traceparent is not None:
             headers.append((TRACEPARENT, self.traceparent.encode()))
         return headers
@@ -179,6 +191,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
             and self.last
             and self.key_text is None
             and self.emitted_in is None
+            and self.reflects is None
             and not self.position.era
         )
 
@@ -200,6 +213,8 @@ class Change(msgspec.Struct, frozen=True, gc=False):
             rare["v"] = FORMAT
         if self.origin is not None:
             rare["origin"] = str(self.origin)
+        if self.reflects is not None:
+            rare["reflects"] = [self.reflects[0], str(self.reflects[1])]
         if delta is not None and delta.removed:
             rare["removed"] = delta.removed
         return "," + orjson.dumps(rare)[1:-1].decode() if rare else ""
@@ -246,6 +261,8 @@ class Progress(NamedTuple):
     numbers_since: int = 0
     begin: Begin | None = LOG_BEGIN
     changes_id: str = ""
+    reflected: Mapping[int, Position] = MappingProxyType({})
+    """In a view: by source partition, the position up to which its changes are reflected."""
     is_catching_up: bool = False
     """Whether another owner has already emitted changes newer than this position."""
 
@@ -256,6 +273,7 @@ class Progress(NamedTuple):
 
     def value(self) -> bytes:
         """Return the Kafka value."""
+        reflected = {"reflected": position_texts(self.reflected)} if self.reflected else {}
         return orjson.dumps(
             {
                 "position": _number(self.position),
@@ -273,6 +291,7 @@ class Progress(NamedTuple):
                 "changes_id": self.changes_id,
                 "format": FORMAT,
                 "by": BY,
+                **reflected,
             }
         )
 
@@ -307,9 +326,11 @@ def read_event(key: bytes, value: bytes | None, headers: Headers | None) -> Even
     if about is None:
         raise ValueError(f"expected a change with a 'sow' header, got none at key {key!r}")
     change = _read_change(key, value, named.get("sow.previous"), _read_about(about))
-    trace, accounts = named.get(TRACEPARENT), named.get("sow.document")
+    trace, accounts, states = named.get(TRACEPARENT), named.get("sow.document"), named.get("sow.states")
     if trace is not None:
         change = replace(change, traceparent=read_traceparent(trace))
+    if states is not None:
+        change = replace(change, body=value or None, states=states)
     if accounts is None:
         return change
     of, text = _read_accounts(accounts), named.get("sow.text")
@@ -346,6 +367,7 @@ class _About(msgspec.Struct, gc=False):
     key_text: str | None = None
     emitted_in: int | None = None
     emitted_in_format_1: int | None = msgspec.field(default=None, name="said_in")
+    reflects: tuple[int, str] | None = None
     v: Any = FIRST_FORMAT
     by: Any = None
 
@@ -377,6 +399,7 @@ def _read_change(key: bytes, value: bytes | None, previous: bytes | None, about:
         # A compacted topic keeps repairs that a version of format 1 wrote. Without this name they would rank too low
         # (test_an_event_written_again_in_the_first_format_is_read).
         about.emitted_in_format_1 if about.emitted_in is None else about.emitted_in,
+        reflects=None if about.reflects is None else (about.reflects[0], Position.parse(about.reflects[1])),
     )
 
 
@@ -396,6 +419,7 @@ def _read_progress(about: dict[str, Any], is_catching_up: bool) -> Progress:
         about["numbers_since"],
         _begin(era, about),
         about.get("changes_id", ""),
+        read_positions(about.get("reflected", {})),
         is_catching_up,
     )
 

@@ -17,8 +17,9 @@ DELTA_PUBLISH = "delta_publish"
 SOW_DELETE = "sow_delete"
 EXPIRE = "expire"
 DEFINE = "define"
+PARTIALS = "partials"
 DELTA = "delta"
-COMMANDS = frozenset({PUBLISH, DELTA_PUBLISH, DELTA, SOW_DELETE, EXPIRE, DEFINE})
+COMMANDS = frozenset({PUBLISH, DELTA_PUBLISH, DELTA, SOW_DELETE, EXPIRE, DEFINE, PARTIALS})
 
 TAGS_MAX = 16
 TAG_CHARS_MAX = 100
@@ -128,8 +129,8 @@ def _check_owners(fields: dict[str, Any]) -> None:
     command = fields.get("command", PUBLISH)
     if ("guard" in fields) != (command == EXPIRE):
         raise _bad("expected sow.guard on an expire, and only there")
-    if command in (EXPIRE, DEFINE) and (more := fields.keys() - {"command", "guard"}):
-        raise _bad(f"expected no other headers on a command of the partition's owner, got sow.{min(more)}")
+    if command in (EXPIRE, DEFINE, PARTIALS) and (more := fields.keys() - {"command", "guard"}):
+        raise _bad(f"expected no other headers on a command of a service, got sow.{min(more)}")
 
 
 def _bad(message: str) -> SowlineError:

@@ -5,7 +5,6 @@ import json
 import orjson
 import pytest
 
-from fanout.engine.groups import Groups
 from sowline.expressions.projection import (
     AGGREGATES,
     GroupingError,
@@ -13,6 +12,7 @@ from sowline.expressions.projection import (
     parse_grouping,
     parse_projection,
 )
+from sowline.groups import Groups
 from tests.docs.pages import rows_of, text_of
 
 PAGE = "docs/aggregation.md"

@@ -10,7 +10,7 @@ PURE = "pure packages"
 
 # Property tests by what they test: a module, or a directory of modules. They run after the unit tests.
 PROPERTY = {
-    "fanout/engine/groups": ["test_groups.py"],
+    "sowline/groups": ["test_groups.py"],
     "fanout/engine/matching": ["test_matching.py"],
     "fanout/engine/page.py": ["test_page.py"],
     "fanout/engine/subscription.py": ["test_subscriptions.py"],

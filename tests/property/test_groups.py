@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fanout.engine.groups import GroupChange, Groups, GroupStates, MergedGroups
-from fanout.engine.groups.aggregates import AGGREGATES
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_grouping, parse_projection
+from sowline.groups import GroupChange, Groups, GroupStates, MergedGroups
+from sowline.groups.aggregates import AGGREGATES
 from sowline.model.position import Position
 
 Document = dict[str, Any]

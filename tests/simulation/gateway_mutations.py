@@ -4,9 +4,6 @@ from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
-from fanout.engine.groups.aggregates import AGGREGATES, Aggregate
-from fanout.engine.groups.engine import Groups, GroupStates
-from fanout.engine.groups.sums import Sums
 from gateway.nodes.routing import Share, routes
 from gateway.query.part import Part
 from gateway.query.seen import SeenPositions
@@ -15,6 +12,9 @@ from gateway.streams.member import Member
 from gateway.streams.stream import SharedStream
 from gateway.subscriptions.stream_membership import StreamMembership
 from gateway.subscriptions.view_subscription import ViewOverNodes
+from sowline.groups.aggregates import AGGREGATES, Aggregate
+from sowline.groups.engine import Groups, GroupStates
+from sowline.groups.sums import Sums
 from sowline.model.path import Scalar
 from tests.simulation.mistake import Mistake, mistakes_in
 
@@ -70,7 +70,7 @@ class _MeanOfMeans:
 
 def _average_of_averages() -> list[Any]:
     average = Aggregate(_MeanOfMeans, _MeanOfMeans.average)
-    return [patch("fanout.engine.groups.aggregates.AGGREGATES", {**AGGREGATES, "AVG": average})]
+    return [patch("sowline.groups.aggregates.AGGREGATES", {**AGGREGATES, "AVG": average})]
 
 
 def _bookmark_laid_over_that_of_another_shard() -> list[Any]:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import orjson
 import pytest
 
-from fanout.engine.groups import GroupStates
 from gateway.nodes import failover
 from gateway.nodes.routing import Announcement, Route
 from gateway.query.part import Batch, Part
 from gateway.query.sharded_query import ShardedQuery
 from sowline.expressions.projection import parse_grouping, parse_projection
 from sowline.filter import compile_filter
+from sowline.groups import GroupStates
 from sowline.model.key import partition_of
 from sowline.model.select import parse_select
 from sowline.protocol.request import Request

@@ -82,6 +82,7 @@ def test_every_change_reads_back(change: Change, delta: ChangeDelta | None) -> N
         st.integers(0, 2**53),
         st.none() | st.builds(Begin, st.integers(0, 2**53), st.integers(0, 2**53), st.none() | st.text()),
         st.text(max_size=3),
+        st.dictionaries(st.integers(0, 99), positions, max_size=3),
         st.booleans(),
     )
 )

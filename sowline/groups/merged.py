@@ -6,9 +6,9 @@ of all processes, so it equals that of one process with all records, to the last
 
 from collections.abc import Hashable, Iterator, Sequence
 
-from fanout.engine.groups.engine import group_domain, too_many_groups
-from fanout.engine.groups.layout import ExportedGroup, Layout
 from sowline.expressions.projection import Projection
+from sowline.groups.engine import group_domain, too_many_groups
+from sowline.groups.layout import ExportedGroup, Layout
 from sowline.model.key import sow_key as hashed
 from sowline.model.path import Path
 

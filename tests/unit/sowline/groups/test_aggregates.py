@@ -12,11 +12,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fanout.engine.groups import aggregates as table
-from fanout.engine.groups.aggregates import AGGREGATES, aggregate
-from fanout.engine.groups.ranks import CONCAT_CHARS_MAX, CUT
 from sowline.expressions.projection import AGGREGATES as NAMES
 from sowline.filter.arrays import compare
+from sowline.groups import aggregates as table
+from sowline.groups.aggregates import AGGREGATES, aggregate
+from sowline.groups.ranks import CONCAT_CHARS_MAX, CUT
 from sowline.model.path import Scalar
 
 finite = st.one_of(

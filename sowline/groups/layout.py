@@ -11,13 +11,13 @@ from typing import Any, NamedTuple, Self
 
 import orjson
 
-from fanout.engine.groups.aggregates import AggregateState, aggregate
-from fanout.engine.groups.latest import Latest
 from sowline.expressions.projection import Projection, is_aggregate
 from sowline.filter.evaluate import first
 from sowline.filter.expression import compile_tree
 from sowline.filter.numbers import INT64_MIN, UINT64_MAX
 from sowline.filter.tree import Call, Field, Literal, Node, rebuilt
+from sowline.groups.aggregates import AggregateState, aggregate
+from sowline.groups.latest import Latest
 from sowline.model.path import Document, Path, Scalar, Value, reader
 
 Evaluate = Callable[[Document], Value]

@@ -1,6 +1,6 @@
 """Aggregation: the groups of a topic's records, kept up to date change by change (`docs/aggregation.md`)."""
 
-from fanout.engine.groups.engine import GroupChange, Groups, GroupStates
-from fanout.engine.groups.merged import MergedGroups
+from sowline.groups.engine import GroupChange, Groups, GroupStates
+from sowline.groups.merged import MergedGroups
 
 __all__ = ["GroupChange", "GroupStates", "Groups", "MergedGroups"]

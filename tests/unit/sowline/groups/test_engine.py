@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from fanout.engine.groups import GroupChange, Groups
 from sowline.errors import SowlineError
 from sowline.expressions.projection import parse_grouping, parse_projection
+from sowline.groups import GroupChange, Groups
 from sowline.model.key import sow_key
 
 Document = dict[str, Any]
@@ -89,7 +89,7 @@ def test_a_group_may_come_back() -> None:
     (begun,) = kept.change(b"1", None, {"k": "a", "v": 9}, (1,))
     kept.change(b"1", {"k": "a", "v": 9}, None, (2,))
     (back,) = kept.change(b"2", None, {"k": "a", "v": 1}, (3,))
-    assert back == GroupChange(begun.sow_key, body(k="a", max=1, all="1", v=1), None)
+    assert back == GroupChange(begun.sow_key, body(k="a", max=1, all="1", v=1), None, begun.key)
 
 
 def test_a_change_outside_is_none() -> None:

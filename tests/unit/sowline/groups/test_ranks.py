@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from fanout.engine.groups.ranks import CONCAT_CHARS_MAX, CUT, Distinct, OrderedValues, Texts, rank, ranked
+from sowline.groups.ranks import CONCAT_CHARS_MAX, CUT, Distinct, OrderedValues, Texts, rank, ranked
 from sowline.model.path import Scalar
 
 IN_ORDER: list[Scalar] = [

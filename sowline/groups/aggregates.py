@@ -10,8 +10,8 @@ from operator import attrgetter, methodcaller
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
-from fanout.engine.groups.ranks import Distinct, OrderedValues, Texts
-from fanout.engine.groups.sums import Count, Squares, Sums
+from sowline.groups.ranks import Distinct, OrderedValues, Texts
+from sowline.groups.sums import Count, Squares, Sums
 from sowline.model.path import Scalar
 
 DELIMITER: Final = ","

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from fanout.engine.groups.latest import Order
-from fanout.engine.groups.layout import GroupInput, GroupState, Layout
 from sowline.errors import SowlineError
 from sowline.expressions.projection import Projection
+from sowline.groups.latest import Order
+from sowline.groups.layout import GroupInput, GroupState, Layout
 from sowline.model.key import sow_key as hashed
 from sowline.model.path import Document, Path
 
@@ -15,12 +15,14 @@ class GroupChange(NamedTuple):
     """The change of one group's result.
 
     `body` is the new result, None if the group no longer exists. `previous` is the result before, None if the group
-    did not exist. Both are equal if a record of the group changed, but the result did not.
+    did not exist. Both are equal if a record of the group changed, but the result did not. `key` is the text of the
+    values that are grouped by.
     """
 
     sow_key: bytes
     body: bytes | None
     previous: bytes | None
+    key: bytes
 
 
 class Groups:
@@ -110,7 +112,7 @@ class Groups:
             group.latest.add(order, sow_key, entered.others)
             self._orders[sow_key] = order
             group.body = None
-        return GroupChange(group.sow_key, self._body(group), previous)
+        return GroupChange(group.sow_key, self._body(group), previous, group.key)
 
     def _take_out(self, sow_key: bytes, left: GroupInput) -> GroupChange:
         group = self._group_of(left)
@@ -123,13 +125,13 @@ class Groups:
             state.remove(left.arguments[argument])
         if group.latest is not None:
             group.latest.remove(self._orders.pop(sow_key), sow_key)
-        return GroupChange(group.sow_key, self._body(group) if group.records else None, previous)
+        return GroupChange(group.sow_key, self._body(group) if group.records else None, previous, group.key)
 
     def _take_in(self, sow_key: bytes, entered: GroupInput, order: Order) -> GroupChange:
         group = self._groups.get(entered.key)
         previous = None if group is None else self._body(group)
         group = self._add(sow_key, entered, order)
-        return GroupChange(group.sow_key, self._body(group), previous)
+        return GroupChange(group.sow_key, self._body(group), previous, group.key)
 
     def _add(self, sow_key: bytes, entered: GroupInput, order: Order) -> GroupState:
         """Add a record to its group; make the group if it does not exist."""

@@ -1,0 +1,132 @@
+"""`views:` in `topics.yaml`: topics whose records are computed from the records of another topic."""
+
+from functools import cached_property
+from hashlib import blake2b
+from typing import Annotated, Any, Self
+
+import orjson
+from pydantic import AfterValidator, Field, model_validator
+
+from sowline.config.topic_fields import DurationMs, FieldPath, HashIndex, TopicName, TopicsModel
+from sowline.errors import SowlineError
+from sowline.expressions.projection import (
+    FIELDS_MAX,
+    GROUPING_PATHS_MAX,
+    Projection,
+    is_aggregate,
+    parse_grouping,
+    parse_projection,
+)
+from sowline.filter import Filter, FilterError, compile_filter, require_deterministic
+from sowline.filter.tree import walk
+from sowline.model.limits import MIB
+from sowline.model.path import Path
+
+INDEXES_MAX = 64
+
+
+def _filter_of_records(text: str) -> str:
+    """Check a filter on the fields of a record, which finds the same at any time."""
+    try:
+        filter = compile_filter(text)
+        require_deterministic(filter, "the filter of a view")
+    except (FilterError, SowlineError) as error:
+        raise ValueError(error.message) from None
+    if filter.needs_about:
+        raise ValueError("expected a filter on the fields of a record, got one on its metadata")
+    return text
+
+
+RecordFilter = Annotated[str, AfterValidator(_filter_of_records)]
+
+
+class ViewDefinition(TopicsModel):
+    """One view: the topic that it reads, what it computes, and the options of the topic that it is.
+
+    With a `grouping`, each record is a group of the source's records; without one, each record is one of the source's
+    records. `projection` lists the fields of a record, `expression AS /path` or a bare path; without it, a record of
+    an ungrouped view is the source's whole record. `having` is a filter on the fields of the result.
+    """
+
+    name: TopicName
+    source: TopicName = Field(alias="from", description="the topic or view that it is computed from")
+    filter: RecordFilter = Field(default="", description="which records of the source count")
+    grouping: tuple[FieldPath, ...] = Field(default=(), max_length=GROUPING_PATHS_MAX)
+    projection: tuple[str, ...] = Field(default=(), max_length=FIELDS_MAX)
+    having: RecordFilter = Field(default="", description="which results are records of the view")
+    partitions: int | None = Field(default=None, ge=1, le=1024, description="those of the source if left out")
+    replication: int = Field(default=1, ge=1, le=9, description="of the Kafka topics that Sowline creates")
+    delta: bool = Field(default=False, description="whether updates list in a header what they changed")
+    record_bytes_max: int = Field(default=MIB, ge=64, le=64 * MIB)
+    resume_window: DurationMs = Field(default="1h", validate_default=True)
+    indexes: tuple[FieldPath, ...] = Field(default=(), max_length=INDEXES_MAX)
+    hash_indexes: tuple[HashIndex, ...] = Field(default=(), max_length=INDEXES_MAX)
+
+    @model_validator(mode="after")
+    def _can_be_computed(self) -> Self:
+        try:
+            paths, fields = self.grouping_paths, self.projected
+        except SowlineError as error:
+            raise ValueError(error.message) from None
+        if paths and fields is None:
+            raise ValueError("expected a projection with a grouping, such as COUNT(1) AS /records")
+        if fields is None:
+            return self
+        if fields.nondeterministic:
+            raise ValueError(
+                f"expected a projection that depends only on the records, got {fields.nondeterministic[0]}"
+            )
+        aggregates = [
+            node for field in fields.fields for node in walk(field.expression) if is_aggregate(node)
+        ]
+        if aggregates and not paths:
+            raise ValueError(
+                "expected a grouping with an aggregate (a view of one group can group by a field that is always null)"
+            )
+        return self
+
+    @cached_property
+    def grouping_paths(self) -> tuple[Path, ...]:
+        """The fields that records are grouped by; empty for a view of single records."""
+        return parse_grouping(", ".join(self.grouping)) if self.grouping else ()
+
+    @cached_property
+    def projected(self) -> Projection | None:
+        """The fields of a record; None for the whole record of the source.
+
+        Groups have their grouping fields, too, unless the projection names an output over or under them.
+        """
+        if not self.projection:
+            return None
+        fields = parse_projection(", ".join(self.projection))
+        outputs = {field.output for field in fields.fields}
+        shown = [path for path in map(str, self.grouping_paths) if not _is_covered(path, outputs)]
+        return parse_projection(", ".join([*shown, fields.text]))
+
+    @cached_property
+    def record_filter(self) -> Filter | None:
+        """The filter on the source's records; None if all count."""
+        return compile_filter(self.filter) if self.filter else None
+
+    @cached_property
+    def result_filter(self) -> Filter | None:
+        """The filter on results; None if all are records of the view."""
+        return compile_filter(self.having) if self.having else None
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of what the records are computed by."""
+        fields = self.projected
+        deciding: list[Any] = [
+            self.source,
+            self.filter,
+            [str(path) for path in self.grouping_paths],
+            None if fields is None else fields.text,
+            self.having,
+        ]
+        return blake2b(orjson.dumps(deciding), digest_size=8).hexdigest()
+
+
+def _is_covered(path: str, outputs: set[tuple[str, ...]]) -> bool:
+    steps = tuple(path.split("/")[1:])
+    return any(output[: len(steps)] == steps or steps[: len(output)] == output for output in outputs)

@@ -1,0 +1,99 @@
+"""Partial states: what the `views` service writes to the log of a view, and the owner of its partition merges.
+
+A **source partition** is a partition of the topic that the view reads. Its owner keeps the groups of the records in
+that partition. When a group changes, it writes the group's state to the log of the view, in the partition of the
+group's key. The record of the group is made from the newest states of all source partitions.
+
+A message covers a range of the source partition's changes: those after `after`, up to `up_to`. It has the state of
+each group that these changes touched, each group once. A snapshot has the states of all groups as of `up_to`, in as
+many messages as it needs; the last one `ends` it.
+
+Any owner may write, a stalled one too, and any message may be written again: the reader (`materializer.core.views`)
+compares positions of the source, never offsets.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from sowline.errors import SowlineError
+from sowline.model.position import Position
+
+NO_STATE: Final = msgspec.Raw(b"null")
+"""The state of a group without records."""
+
+
+class PartialState(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The state of a group in one source partition.
+
+    - `position`: the change of the source partition up to which it is true.
+    - `key`: the key text of the group.
+    - `state`: what `sowline.groups` exports, or the whole record in a view without groups; `NO_STATE` if the group
+      has no records there.
+    """
+
+    position: str
+    key: str
+    state: msgspec.Raw
+
+
+class Partials(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A message in the log of a view. `definition` is the digest of the view that it was computed by."""
+
+    definition: str
+    partition: int
+    after: str
+    up_to: str
+    states: list[PartialState] = []
+    is_snapshot: bool = False
+    ends: bool = False
+
+    def encode(self) -> bytes:
+        """Return the Kafka value."""
+        return _encode(self)
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Partials).decode
+
+
+def read_partials(value: bytes | None) -> Partials:
+    """Return the message in a Kafka value; raise `bad message`."""
+    try:
+        return _decode(value or b"")
+    except (msgspec.DecodeError, ValueError) as error:
+        raise SowlineError("bad message", f"expected partial states of a view: {error}") from error
+
+
+class HeldState(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The state of a group in one source partition, as the record of the group keeps it."""
+
+    position: str
+    state: msgspec.Raw
+
+
+HeldStates = dict[int, HeldState]
+"""By source partition, the newest state of a group."""
+
+_decode_held = msgspec.json.Decoder(dict[int, HeldState]).decode
+
+
+def encode_held(states: HeldStates) -> bytes:
+    """Return held states as JSON, in the order of their partitions."""
+    return _encode({number: states[number] for number in sorted(states)})
+
+
+def read_held(data: bytes | None) -> HeldStates:
+    """Return the held states in the JSON of `encode_held`; none if there is no text."""
+    return {} if data is None else _decode_held(data)
+
+
+def position_texts(positions: Mapping[int, Position]) -> dict[str, str]:
+    """Return positions by partition, ready for JSON."""
+    return {str(number): str(position) for number, position in sorted(positions.items())}
+
+
+def read_positions(texts: Mapping[str, str]) -> dict[int, Position]:
+    """Return the positions in what `position_texts` returned."""
+    return {int(number): Position.parse(text) for number, text in texts.items()}

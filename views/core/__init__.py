@@ -1,0 +1,1 @@
+"""Partial states of views, computed change by change. Pure."""

@@ -1,0 +1,137 @@
+"""Messages of partial states: collects what changes do to the states of a view, in ranges of the source's changes."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.model.key import partition_of
+from sowline.model.position import Position
+from sowline.protocol.partials import NO_STATE, Partials, PartialState
+from views.core.states import StateChange
+
+STATES_MAX = 500
+"""States in a message. A message is applied as one, so that readers see all of it or nothing."""
+
+
+class Outgoing(NamedTuple):
+    """A message, and the partition of the view's log that it is for."""
+
+    partition: int
+    message: Partials
+
+
+class _Open:
+    """The message of one partition of the view that is being collected."""
+
+    def __init__(self, sent: Position) -> None:
+        self.sent = sent
+        """The position of the source up to which messages were returned."""
+        self.states: dict[str, PartialState] = {}
+        self.bytes = 0
+
+
+class OutgoingPartials:
+    """Collects the messages of one source partition of a view, from a position on.
+
+    A message has each group once. When a group changes again, the message ends before that change. So every state of
+    a group is sent, and states of one change that are in the same partition are in one message.
+    """
+
+    def __init__(
+        self, topic: TopicDefinition, source: int, source_partitions: int, position: Position
+    ) -> None:
+        view = topic.view
+        assert view is not None
+        self.position = position
+        """The position of the source up to which changes were taken."""
+        self._digest = view.digest
+        self._name = view.name
+        self._source = source
+        self._partitions = topic.partitions
+        self._bytes_max = topic.record_bytes_max
+        self._state_bytes_max = topic.record_bytes_max // source_partitions
+        self._open = [_Open(position) for _ in range(topic.partitions)]
+
+    def take(self, position: Position, changes: Iterable[StateChange]) -> Iterator[Outgoing]:
+        """Take what one change of the source does to states; yield the messages that end before it."""
+        by_partition: dict[int, list[PartialState]] = {}
+        for one in changes:
+            state = self._checked(position, one)
+            by_partition.setdefault(partition_of(one.key, self._partitions), []).append(state)
+        for number, states in by_partition.items():
+            open = self._open[number]
+            size = sum(len(bytes(state.state)) for state in states)
+            if open.states and (
+                len(open.states) >= STATES_MAX
+                or open.bytes + size > self._bytes_max
+                or any(state.key in open.states for state in states)
+            ):
+                yield self._ended(number)
+            open.states.update((state.key, state) for state in states)
+            open.bytes += size
+        self.position = position
+
+    def flush(self, *, also_idle: bool) -> Iterator[Outgoing]:
+        """Yield messages up to the position; `also_idle` reports it to partitions without states, too."""
+        for number, open in enumerate(self._open):
+            if open.states or (also_idle and open.sent < self.position):
+                yield self._ended(number)
+
+    def snapshot(self, states: Iterable[StateChange]) -> Iterator[Outgoing]:
+        """Yield messages with all states as of the position."""
+        by_partition: list[list[PartialState]] = [[] for _ in self._open]
+        for one in states:
+            by_partition[partition_of(one.key, self._partitions)].append(self._checked(self.position, one))
+        for number, mine in enumerate(by_partition):
+            portions = self._portions(mine)
+            for count, portion in enumerate(portions, 1):
+                yield Outgoing(
+                    number,
+                    Partials(
+                        definition=self._digest,
+                        partition=self._source,
+                        after=str(self.position),
+                        up_to=str(self.position),
+                        states=portion,
+                        is_snapshot=True,
+                        ends=count == len(portions),
+                    ),
+                )
+            self._open[number] = _Open(self.position)
+
+    def _portions(self, states: list[PartialState]) -> list[list[PartialState]]:
+        """Return the states of each message of a snapshot: there is one, even without states."""
+        portions: list[list[PartialState]] = [[]]
+        size = 0
+        for state in states:
+            size += len(bytes(state.state))
+            if len(portions[-1]) >= STATES_MAX or size > self._bytes_max:
+                portions.append([])
+                size = len(bytes(state.state))
+            portions[-1].append(state)
+        return portions
+
+    def _ended(self, number: int) -> Outgoing:
+        open = self._open[number]
+        message = Partials(
+            definition=self._digest,
+            partition=self._source,
+            after=str(open.sent),
+            up_to=str(self.position),
+            states=list(open.states.values()),
+        )
+        self._open[number] = _Open(self.position)
+        return Outgoing(number, message)
+
+    def _checked(self, position: Position, one: StateChange) -> PartialState:
+        if one.state is not None and len(one.state) > self._state_bytes_max:
+            raise SowlineError(
+                "too large",
+                f"expected states of at most {self._state_bytes_max} bytes (record_bytes_max by the number of source"
+                f" partitions), got {len(one.state)} for group {one.key} of view {self._name}: raise"
+                " record_bytes_max, or leave out what lists the values of a group",
+            )
+        return PartialState(str(position), one.key, NO_STATE if one.state is None else Raw(one.state))
