@@ -31,6 +31,7 @@ BENCHMARKS = (
     "expiry",
     "emodb",
     "peers",
+    "views",
     "relay",
     "growth",
     "keys",
