@@ -70,6 +70,7 @@ class OutgoingPartials:
                 or any(state.key in open.states for state in states)
             ):
                 yield self._ended(number)
+                open = self._open[number]
             open.states.update((state.key, state) for state in states)
             open.bytes += size
         self.position = position
