@@ -4,7 +4,6 @@ import random
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
