@@ -54,7 +54,10 @@ class ViewRunner:
         )
         self._partitions: dict[int, SourcePartition] = {}
         self._behind = Behind()
-        self._progress_at = 0.0
+        assert topic.view is not None
+        self._interval = topic.view.interval_ms / 1000
+        """Seconds for which the changes of a conflated topic are merged; 0 in a view."""
+        self._flushed_at = 0.0
         self.assigned = False
 
     def run(self) -> None:
@@ -72,7 +75,7 @@ class ViewRunner:
             while not self._stop.is_set():
                 is_busy = self._advance_loads()
                 messages = poll_batch(
-                    self._consumer, BATCH_MAX, 0.0 if is_busy else POLL_SECONDS, self._on_end
+                    self._consumer, BATCH_MAX, 0.0 if is_busy else self._wait(), self._on_end
                 )
                 self._take(messages)
                 self._behind.look(self._consumer, self._reached)
@@ -147,12 +150,18 @@ class ViewRunner:
             if partition is not None:
                 event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
                 self._output.send(partition.take(event, message.offset() or 0))
-        now = time.monotonic()
-        also_idle = now - self._progress_at >= PROGRESS_SECONDS
+        also_idle = time.monotonic() - self._flushed_at >= (self._interval or PROGRESS_SECONDS)
         if also_idle:
-            self._progress_at = now
-        for partition in self._partitions.values():
-            self._output.send(partition.flush(also_idle=also_idle))
+            self._flushed_at = time.monotonic()
+        if also_idle or not self._interval:
+            for partition in self._partitions.values():
+                self._output.send(partition.flush(also_idle=also_idle))
+
+    def _wait(self) -> float:
+        """Return for how many seconds to wait for the next change."""
+        if not self._interval:
+            return POLL_SECONDS
+        return min(POLL_SECONDS, max(0.0, self._flushed_at + self._interval - time.monotonic()))
 
     # partitions come and go
 

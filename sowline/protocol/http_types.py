@@ -77,6 +77,8 @@ class ViewReport(msgspec.Struct, forbid_unknown_fields=True, rename={"source": "
     """The fields of its records; empty for those of that topic."""
     having: str
     """Which results are records of the view; empty for all."""
+    interval_ms: int
+    """How long a conflated topic merges the changes of a record; 0 in a view."""
 
 
 class TopicReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

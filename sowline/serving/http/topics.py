@@ -31,14 +31,7 @@ def _view(definition: TopicDefinition, rights: Rights) -> dict[str, Any] | None:
     view = definition.view
     if view is None or _sees_some_fields(definition.name, rights):
         return None
-    fields = view.projected
-    return {
-        "from": view.source,
-        "filter": view.filter,
-        "grouping": [str(path) for path in view.grouping_paths],
-        "projection": "" if fields is None else fields.text,
-        "having": view.having,
-    }
+    return view.described()
 
 
 def _sees_some_fields(name: str, rights: Rights) -> bool:
