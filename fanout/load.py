@@ -13,19 +13,17 @@ from msgspec.structs import replace
 from fanout.engine.subscription import MATCH, OOF, ChangeView, Delivery, Subscription
 from sowline.filter import Metadata
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import DELETE, DELETED, Change, Event
-from sowline.protocol.changes_loader import LoadProgress, NewestEvents, Phase, RelativeAge, is_of
+from sowline.protocol.change import DELETE, DELETED, Change
+from sowline.protocol.changes_loader import Phase
+from sowline.protocol.newest_changes import NewestChanges
 
 SOW = "sow"
 
 
 @dataclass
-class Load:
-    """The newest change of each key so far, and the newest position; `progress` shows whether it is complete."""
+class Load(NewestChanges):
+    """The newest change of each key, and the messages that a fanout writes of them."""
 
-    topic_id: str
-    progress: LoadProgress
-    position: Position = field(default_factory=before_the_log)
     emitted_up_to: Position = field(default_factory=before_the_log)
     """The newest position of the messages that the fanout has written. A load that ends before it is not complete.
 
@@ -33,26 +31,10 @@ class Load:
     complete, the fanout would write `oof` for records that still exist, and readers would drop their next messages as
     repeats.
     """
-    _newest: dict[bytes, Change] = field(default_factory=dict)
-    _ranks: NewestEvents = field(default_factory=NewestEvents)
-
-    def take(self, event: Event, offset: int) -> None:
-        """Add the next event of the partition, in the order of the offsets."""
-        self.progress.saw((event,), (offset,))
-        self.progress.read_up_to(offset + 1)
-        if not is_of(event, self.topic_id):
-            return
-        self._ranks.saw(event)
-        self.position = max(self.position, event.position)
-        if isinstance(event, Change):
-            held = self._newest.get(event.sow_key)
-            if self._ranks.relative_age(event, None if held is None else held.position) is RelativeAge.NEWER:
-                self._newest[event.sow_key] = event
-                self._ranks.keep(event, is_stored=True)
 
     def phase(self, now: float) -> Phase:
-        """Return the phase of the load."""
-        phase = self.progress.phase(now)
+        """Return the phase of the load at the time `now`, in seconds of a monotonic clock."""
+        phase = super().phase(now)
         return Phase.INCOMPLETE if phase is Phase.COMPLETE and self.position < self.emitted_up_to else phase
 
     def messages(
@@ -77,7 +59,7 @@ class Load:
             )
             for key in written
         }
-        for key, change in (vanished | self._newest).items():
+        for key, change in (vanished | self.newest).items():
             if change.body is not None and ChangeView(change, about).matches_now(subscription.filter):
                 yield change, Delivery(SOW, change.body, known=change.known)
             elif key in written and change.body is not None:

@@ -162,6 +162,8 @@ class Subscription:
 
     def on_change(self, seen: ChangeView) -> Delivery | None:
         """Return the message for the subscriber; None if the change does not concern it."""
+        if seen.change.shows_nothing_new:
+            return None
         is_held = self.looks_back and seen.matched_before(self.filter)
         if seen.matches_now(self.filter):
             if self.no_redundant and seen.change.is_redundant and seen.matched_before(self.filter):

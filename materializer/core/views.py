@@ -14,7 +14,7 @@ from materializer.core.batch_state import BatchState
 from materializer.core.record import Record
 from materializer.core.step import REPEAT
 from sowline.config.topics import TopicDefinition
-from sowline.config.views import ViewDefinition
+from sowline.config.views import ComputedTopic
 from sowline.errors import SowlineError
 from sowline.groups.layout import ExportedGroup, Layout
 from sowline.model.position import Position, before_the_log
@@ -47,7 +47,7 @@ class _Merged(NamedTuple):
 class ViewFold:
     """Applies partial states to the records of one partition of a view."""
 
-    def __init__(self, definition: TopicDefinition, view: ViewDefinition, state: BatchState) -> None:
+    def __init__(self, definition: TopicDefinition, view: ComputedTopic, state: BatchState) -> None:
         self._definition = definition
         self._view = view
         self._state = state
@@ -79,7 +79,7 @@ class ViewFold:
         merged = [*self._touched(record, message, reached), *self._left(record, message, up_to)]
         # Until the last message of a snapshot the groups are of different positions of the source.
         reflects = None
-        if not message.is_snapshot or message.ends:
+        if message.ends:
             self._state.reflected[source] = up_to
             self._state.note_news()
             reflects = source, up_to
@@ -115,7 +115,7 @@ class ViewFold:
 
     def _left(self, record: LogRecord, message: Partials, up_to: Position) -> Iterator[_Merged]:
         """Yield the groups that a complete snapshot does not have: the source partition has no records of them."""
-        if not message.ends:
+        if not (message.is_snapshot and message.ends):
             return
         source = message.partition
         sent = {self._definition.key_rule.sow_key(one.key) for one in message.states}

@@ -42,6 +42,16 @@ def checked_size(body: bytes, definition: TopicDefinition) -> bytes:
     return body
 
 
+def check_writable(definition: TopicDefinition) -> None:
+    """Raise `view` for a topic that is computed from others."""
+    if definition.view is not None:
+        raise SowlineError(
+            "view",
+            f"expected a topic that takes commands, got the view {definition.name}: write to"
+            f" {definition.view.source}, which it is computed from",
+        )
+
+
 def check_document(key: str, definition: TopicDefinition) -> None:
     """Raise `no documents`, or the problem of the key text that names a document."""
     if not definition.documents:

@@ -17,7 +17,8 @@ WORKERS = "-materializer"
 """The suffix of the names of the materializers' consumer groups, after the setting `group`."""
 
 FANOUTS = "-fanout-"
-"""In the name of a fanout's consumer group, the part between the setting `group` and the fanout's name."""
+VIEWS = "-view-"
+"""In the names of the consumer groups of fanouts and views, the part between the setting `group` and their name."""
 
 
 def _options(given: Any) -> Any:

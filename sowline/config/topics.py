@@ -42,7 +42,7 @@ from sowline.config.topic_fields import (
     TopicName,
     TopicsModel,
 )
-from sowline.config.views import ViewDefinition
+from sowline.config.views import ComputedTopic, ConflatedDefinition, ViewDefinition
 from sowline.config.yaml_file import YamlFile, YamlFileError, open_yaml_file
 from sowline.emodb.intrinsics import RESERVED_KEYS
 from sowline.errors import SowlineError
@@ -190,11 +190,11 @@ class TopicDefinition(TopicsModel):
     hash_indexes: tuple[HashIndex, ...] = Field(
         default=(), max_length=INDEXES_MAX, description="sets of fields that are looked up by their strings"
     )
-    _view: ViewDefinition | None = PrivateAttr(default=None)
+    _view: ComputedTopic | None = PrivateAttr(default=None)
 
     @classmethod
-    def of_view(cls, view: ViewDefinition, partitions: int) -> Self:
-        """Return the topic that a view is; `partitions` are those of its source.
+    def of_view(cls, view: ComputedTopic, partitions: int) -> Self:
+        """Return the topic that a view or a conflated topic is; `partitions` are those of its source.
 
         Its log has partial states, its SOW keys are the key texts of its groups, or the SOW keys of its source.
         """
@@ -324,8 +324,8 @@ class TopicDefinition(TopicsModel):
         return self
 
     @property
-    def view(self) -> ViewDefinition | None:
-        """What the topic computes, if it is a view: its log has partial states, and takes no publishes."""
+    def view(self) -> ComputedTopic | None:
+        """How the topic is computed, if it is: its log has partial states, and takes no publishes."""
         return self._view
 
     @property
@@ -580,13 +580,14 @@ class Topics(TopicsModel):
 
     declared: tuple[TopicDefinition, ...] = Field(min_length=1, alias="topics")
     views: tuple[ViewDefinition, ...] = ()
+    conflated: tuple[ConflatedDefinition, ...] = ()
     fanouts: tuple[FanoutDefinition, ...] = ()
 
     @cached_property
     def topics(self) -> tuple[TopicDefinition, ...]:
-        """All topics: those that are declared, and the views, each behind its source."""
+        """All topics: those that are declared, and those that are computed, each behind its source."""
         found = {topic.name: topic for topic in self.declared}
-        waiting = list(self.views)
+        waiting = self.computed
         while waiting:
             ready = [view for view in waiting if view.source in found]
             if not ready:
@@ -635,21 +636,26 @@ class Topics(TopicsModel):
         return self
 
     @property
+    def computed(self) -> list[ComputedTopic]:
+        """The views and the conflated topics."""
+        return [*self.views, *self.conflated]
+
+    @property
     def _names(self) -> list[str]:
-        return [topic.name for topic in self.declared] + [view.name for view in self.views]
+        return [topic.name for topic in self.declared] + [view.name for view in self.computed]
 
     def _check_views(self) -> None:
         names = set(self._names)
-        for view in self.views:
+        for view in self.computed:
             if view.source not in names:
                 raise ValueError(f"view {view.name!r} reads topic {view.source!r}, which is not defined")
-        computed = {topic.name: topic for topic in self.topics}
-        if cyclic := [view.name for view in self.views if view.name not in computed]:
+        found = {topic.name: topic for topic in self.topics}
+        if cyclic := [view.name for view in self.computed if view.name not in found]:
             raise ValueError(
                 f"expected views that do not read each other in a circle, got {', '.join(cyclic)}"
             )
-        for view in self.views:
-            if not computed[view.source].has_sow:
+        for view in self.computed:
+            if not found[view.source].has_sow:
                 raise ValueError(
                     f"view {view.name!r} reads topic {view.source!r}, which keeps no records (sow: false)"
                 )

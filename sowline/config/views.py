@@ -1,11 +1,11 @@
-"""`views:` in `topics.yaml`: topics whose records are computed from the records of another topic."""
+"""Computed topics in `topics.yaml`: `views:`, and `conflated:` for topics whose records change less often."""
 
 from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, Any, Self
 
 import orjson
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from sowline.config.topic_fields import DurationMs, FieldPath, HashIndex, TopicName, TopicsModel
 from sowline.errors import SowlineError
@@ -23,6 +23,8 @@ from sowline.model.limits import MIB
 from sowline.model.path import Path
 
 INDEXES_MAX = 64
+INTERVAL_MS_MIN = 10
+INTERVAL_MS_MAX = 3_600_000
 
 
 def _filter_of_records(text: str) -> str:
@@ -40,20 +42,11 @@ def _filter_of_records(text: str) -> str:
 RecordFilter = Annotated[str, AfterValidator(_filter_of_records)]
 
 
-class ViewDefinition(TopicsModel):
-    """One view: the topic that it reads, what it computes, and the options of the topic that it is.
-
-    With a `grouping`, each record is a group of the source's records; without one, each record is one of the source's
-    records. `projection` lists the fields of a record, `expression AS /path` or a bare path; without it, a record of
-    an ungrouped view is the source's whole record. `having` is a filter on the fields of the result.
-    """
+class ComputedTopic(TopicsModel):
+    """A topic that is computed from another one, and the options of the topic that it is."""
 
     name: TopicName
     source: TopicName = Field(alias="from", description="the topic or view that it is computed from")
-    filter: RecordFilter = Field(default="", description="which records of the source count")
-    grouping: tuple[FieldPath, ...] = Field(default=(), max_length=GROUPING_PATHS_MAX)
-    projection: tuple[str, ...] = Field(default=(), max_length=FIELDS_MAX)
-    having: RecordFilter = Field(default="", description="which results are records of the view")
     partitions: int | None = Field(default=None, ge=1, le=1024, description="those of the source if left out")
     replication: int = Field(default=1, ge=1, le=9, description="of the Kafka topics that Sowline creates")
     delta: bool = Field(default=False, description="whether updates list in a header what they changed")
@@ -61,6 +54,84 @@ class ViewDefinition(TopicsModel):
     resume_window: DurationMs = Field(default="1h", validate_default=True)
     indexes: tuple[FieldPath, ...] = Field(default=(), max_length=INDEXES_MAX)
     hash_indexes: tuple[HashIndex, ...] = Field(default=(), max_length=INDEXES_MAX)
+
+    @property
+    def grouping_paths(self) -> tuple[Path, ...]:
+        """The fields that records are grouped by; empty if each record is one of the source."""
+        return ()
+
+    @property
+    def projected(self) -> Projection | None:
+        """The fields of a record; None for the whole record of the source."""
+        return None
+
+    @property
+    def record_filter(self) -> Filter | None:
+        """The filter on the source's records; None if all count."""
+        return None
+
+    @property
+    def result_filter(self) -> Filter | None:
+        """The filter on results; None if all are records of the topic."""
+        return None
+
+    @property
+    def interval_ms(self) -> int:
+        """How long changes are merged before they are written; 0: each change is written."""
+        return 0
+
+    @property
+    def digest(self) -> str:
+        """A hash of what the records are computed by."""
+        return _digest_of([self.source])
+
+    def described(self) -> dict[str, Any]:
+        """Return what is computed, as JSON."""
+        condition, fields, results = self.record_filter, self.projected, self.result_filter
+        return {
+            "from": self.source,
+            "filter": "" if condition is None else condition.text,
+            "grouping": [str(path) for path in self.grouping_paths],
+            "projection": "" if fields is None else fields.text,
+            "having": "" if results is None else results.text,
+            "interval_ms": self.interval_ms,
+        }
+
+
+def _digest_of(deciding: list[Any]) -> str:
+    return blake2b(orjson.dumps(deciding), digest_size=8).hexdigest()
+
+
+class ConflatedDefinition(ComputedTopic):
+    """A topic with the records and the SOW keys of another one, which changes a record once in an interval."""
+
+    interval: DurationMs = Field(description="how long the changes of a record are merged")
+
+    @field_validator("interval")
+    @classmethod
+    def _some(cls, interval: int) -> int:
+        if not INTERVAL_MS_MIN <= interval <= INTERVAL_MS_MAX:
+            raise ValueError(f"expected an interval of 10ms to 1h, got {interval}ms")
+        return interval
+
+    @property
+    def interval_ms(self) -> int:
+        """How long changes are merged before they are written."""
+        return self.interval
+
+
+class ViewDefinition(ComputedTopic):
+    """One view: the topic that it reads, and what it computes.
+
+    With a `grouping`, each record is a group of the source's records; without one, each record is one of the source's
+    records. `projection` lists the fields of a record, `expression AS /path` or a bare path; without it, a record of
+    an ungrouped view is the source's whole record. `having` is a filter on the fields of the result.
+    """
+
+    filter: RecordFilter = Field(default="", description="which records of the source count")
+    grouping: tuple[FieldPath, ...] = Field(default=(), max_length=GROUPING_PATHS_MAX)
+    projection: tuple[str, ...] = Field(default=(), max_length=FIELDS_MAX)
+    having: RecordFilter = Field(default="", description="which results are records of the view")
 
     @model_validator(mode="after")
     def _can_be_computed(self) -> Self:
@@ -124,7 +195,7 @@ class ViewDefinition(TopicsModel):
             None if fields is None else fields.text,
             self.having,
         ]
-        return blake2b(orjson.dumps(deciding), digest_size=8).hexdigest()
+        return _digest_of(deciding)
 
 
 def _is_covered(path: str, outputs: set[tuple[str, ...]]) -> bool:

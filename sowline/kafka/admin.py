@@ -403,8 +403,10 @@ def kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, 
             "max.message.bytes": str(definition.log_bytes_max),
         }
     dead = {"max.message.bytes": str(definition.dead_bytes_max)}
+    # The log of a view has nothing that its sources do not have.
+    kept = _FOREVER if definition.view is None else {"retention.ms": str(VIEW_LOG_MS)}
     wanted = {
-        definition.log: (definition.partitions, log | _FOREVER),
+        definition.log: (definition.partitions, log | kept),
         definition.changes: (definition.partitions, changes),
         definition.dead: (1, dead | _FOREVER),
     }
@@ -413,6 +415,9 @@ def kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, 
         wanted[definition.schema_log] = (definition.partitions, schemas | _FOREVER)
     return wanted
 
+
+VIEW_LOG_MS = 7 * 86_400_000
+"""How long the log of a view keeps partial states."""
 
 SCHEMA_ENTRY_BYTES_MAX = 16 << 20
 """The largest entry about a schema: its text with all that it refers to, as JSON."""

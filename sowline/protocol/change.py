@@ -23,7 +23,7 @@ from sowline.emodb.writes import DocumentMetadata, Writes
 from sowline.model.difference import ChangeDelta, Keys, difference
 from sowline.model.limits import Limits
 from sowline.model.position import Position, position_of
-from sowline.protocol.command import Headers, Origin, Sequence2
+from sowline.protocol.command import PARTIALS, Headers, Origin, Sequence2
 from sowline.protocol.partials import position_texts, read_positions
 from sowline.protocol.stored_format import BY, FIRST_FORMAT, FORMAT, require_format
 from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
@@ -140,6 +140,13 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     def is_redundant(self) -> bool:
         """Whether this is a write to a document that changed neither its content nor its tags."""
         return self.writes is not None and self.writes.redundant
+
+    @property
+    def shows_nothing_new(self) -> bool:
+        """Whether only the states of a group have changed, and not its record: subscribers get no message."""
+        # An owner of a source partition that starts writes all states again (test_views_equal_a_recomputation). And
+        # while `having` hides a group, its states change, too.
+        return self.op == PARTIALS and self.body == self.previous
 
     @property
     def rank(self) -> Rank:

@@ -64,6 +64,23 @@ class ReaderSchemaReport(msgspec.Struct, forbid_unknown_fields=True):
     """The subject in a registry; empty if none is set."""
 
 
+class ViewReport(msgspec.Struct, forbid_unknown_fields=True, rename={"source": "from"}):
+    """What a view computes."""
+
+    source: str
+    """The topic or view that it is computed from."""
+    filter: str
+    """Which records of that topic count; empty for all."""
+    grouping: list[str]
+    """The paths that records are grouped by; empty if each record of the view is one of that topic."""
+    projection: str
+    """The fields of its records; empty for those of that topic."""
+    having: str
+    """Which results are records of the view; empty for all."""
+    interval_ms: int
+    """How long a conflated topic merges the changes of a record; 0 in a view."""
+
+
 class TopicReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The definition of a topic, and how it is served."""
 
@@ -75,6 +92,8 @@ class TopicReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The schema of records; null for JSON, and for a user who may read only some of its fields."""
     framing: Literal["confluent", "apicurio", "none"] | None
     """How messages name their schema; null for JSON."""
+    view: ViewReport | None
+    """What a view computes; null for other topics, and for a user who may read only some of its fields."""
     sow: bool
     """Whether the topic keeps records."""
     key: list[str] | dict[str, Any]

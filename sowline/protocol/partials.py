@@ -47,7 +47,7 @@ class Partials(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     up_to: str
     states: list[PartialState] = []
     is_snapshot: bool = False
-    ends: bool = False
+    ends: bool = True
 
     def encode(self) -> bytes:
         """Return the Kafka value."""

@@ -176,6 +176,8 @@ class LocalStack:
             StackProcess("materializer", Program.MATERIALIZER, LOOPBACK, _free_port(LOOPBACK), common),
             *self._query_services(common),
         ]
+        if self._topics.computed:
+            services.append(StackProcess("views", Program.VIEWS, LOOPBACK, _free_port(LOOPBACK), common))
         if self._topics.fanouts:
             services.append(StackProcess("fanout", Program.FANOUT, LOOPBACK, _free_port(LOOPBACK), common))
         return services

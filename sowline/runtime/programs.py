@@ -11,6 +11,7 @@ class Program(StrEnum):
     QUERY_SERVICE = "query_service"
     GATEWAY = "gateway"
     FANOUT = "fanout"
+    VIEWS = "views"
     PIPELINE = "ingest"
     LOCAL_KAFKA = "deploy.local"
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from sowline.runtime.child_process import bind_to_parent, bound_to_parent
 
-MODULES = ("materializer", "query_service", "gateway", "fanout")
+MODULES = ("materializer", "query_service", "gateway", "fanout", "views")
 MESSAGE_BYTES_MAX = 1 << 20
 
 

@@ -268,12 +268,17 @@ class System:
     """A Kafka, the topics defined on it, and the services started over them."""
 
     def __init__(
-        self, kafka: str, directory: Path, topics: list[dict[str, Any]], fanouts: list[dict[str, str]]
+        self,
+        kafka: str,
+        directory: Path,
+        topics: list[dict[str, Any]],
+        fanouts: list[dict[str, str]],
+        views: list[dict[str, Any]],
     ):
         self.kafka = kafka
         self.directory = directory
         self.config = directory / "topics.yaml"
-        self.config.write_text(yaml.safe_dump({"topics": topics, "fanouts": fanouts}))
+        self.config.write_text(yaml.safe_dump({"topics": topics, "fanouts": fanouts, "views": views}))
         self.topics: Topics = parse_topics(self.config.read_text())
         self.group = f"{topics[0]['name']}-group"
         self.cluster = Cluster(kafka_config(kafka))
@@ -410,7 +415,8 @@ def system(
     directory: Path,
     topics: list[dict[str, Any]],
     fanouts: Sequence[dict[str, str]] = (),
+    views: Sequence[dict[str, Any]] = (),
 ) -> Iterator[System]:
     """Lend a system without services yet."""
-    with closing(System(kafka, directory, topics, list(fanouts))) as made:
+    with closing(System(kafka, directory, topics, list(fanouts), list(views))) as made:
         yield made

@@ -23,6 +23,10 @@ class Outgoing(NamedTuple):
     message: Partials
 
 
+def _size_of(state: PartialState) -> int:
+    return len(bytes(state.state)) + len(state.key)
+
+
 class _Open:
     """The message of one partition of the view that is being collected."""
 
@@ -32,12 +36,22 @@ class _Open:
         self.states: dict[str, PartialState] = {}
         self.bytes = 0
 
+    def put(self, state: PartialState) -> None:
+        """Add a state, or replace that of its group."""
+        if (replaced := self.states.get(state.key)) is not None:
+            self.bytes -= _size_of(replaced)
+        self.states[state.key] = state
+        self.bytes += _size_of(state)
+
 
 class OutgoingPartials:
     """Collects the messages of one source partition of a view, from a position on.
 
     A message has each group once. When a group changes again, the message ends before that change. So every state of
     a group is sent, and states of one change that are in the same partition are in one message.
+
+    In a conflated topic, later states of a record replace earlier ones until the message is flushed. It ends before
+    that if it would be too large.
     """
 
     def __init__(
@@ -48,6 +62,7 @@ class OutgoingPartials:
         self.position = position
         """The position of the source up to which changes were taken."""
         self._digest = view.digest
+        self._conflates = view.interval_ms > 0
         self._name = view.name
         self._source = source
         self._partitions = topic.partitions
@@ -63,15 +78,16 @@ class OutgoingPartials:
             by_partition.setdefault(partition_of(one.key, self._partitions), []).append(state)
         for number, states in by_partition.items():
             open = self._open[number]
-            size = sum(len(bytes(state.state)) for state in states)
+            size = sum(map(_size_of, states))
+            is_repeated = any(state.key in open.states for state in states)
             if open.states and (
-                len(open.states) >= STATES_MAX
-                or open.bytes + size > self._bytes_max
-                or any(state.key in open.states for state in states)
+                open.bytes + size > self._bytes_max
+                or (not self._conflates and (is_repeated or len(open.states) >= STATES_MAX))
             ):
                 yield self._ended(number)
-            open.states.update((state.key, state) for state in states)
-            open.bytes += size
+                open = self._open[number]
+            for state in states:
+                open.put(state)
         self.position = position
 
     def flush(self, *, also_idle: bool) -> Iterator[Outgoing]:
@@ -107,10 +123,10 @@ class OutgoingPartials:
         portions: list[list[PartialState]] = [[]]
         size = 0
         for state in states:
-            size += len(bytes(state.state))
+            size += _size_of(state)
             if len(portions[-1]) >= STATES_MAX or size > self._bytes_max:
                 portions.append([])
-                size = len(bytes(state.state))
+                size = _size_of(state)
             portions[-1].append(state)
         return portions
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from sowline.config.views import ViewDefinition
+from sowline.config.views import ComputedTopic
 from sowline.expressions.projection import Projection
 from sowline.filter import Filter
 from sowline.filter.expression import compile_tree
@@ -40,7 +40,7 @@ class States(Protocol):
         """Yield all states."""
 
 
-def states_of(view: ViewDefinition, partition: int) -> States:
+def states_of(view: ComputedTopic, partition: int) -> States:
     """Return the states of a view in a source partition, without records."""
     return GroupedStates(view, partition) if view.grouping_paths else RecordStates(view)
 
@@ -48,7 +48,7 @@ def states_of(view: ViewDefinition, partition: int) -> States:
 class GroupedStates:
     """The states of the groups of a view."""
 
-    def __init__(self, view: ViewDefinition, partition: int) -> None:
+    def __init__(self, view: ComputedTopic, partition: int) -> None:
         fields = view.projected
         assert fields is not None, "a grouping has a projection"
         self._partition = partition
@@ -86,7 +86,7 @@ class RecordStates:
     Nothing is kept: the state before a change is computed from the previous body.
     """
 
-    def __init__(self, view: ViewDefinition) -> None:
+    def __init__(self, view: ComputedTopic) -> None:
         self._filter = view.record_filter
         self._fields = None if view.projected is None else _Fields(view.projected)
         self._loaded: list[StateChange] = []

@@ -49,6 +49,8 @@ class LiveSubscriptions(Generic[T]):
 
     def on_change(self, seen: ChangeView) -> list[tuple[T, Delivery]]:
         """Return the deliveries of a change, in the order of the items; equal deliveries are one object."""
+        if seen.change.shows_nothing_new:
+            return []
         found: list[tuple[int, T, Delivery]] = []
         silent: Collection[T] = self._no_redundant if seen.change.is_redundant else ()
         if len(self._plain) and seen.now is not None:

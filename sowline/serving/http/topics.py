@@ -13,6 +13,7 @@ def described_definition(definition: TopicDefinition, rights: Rights) -> dict[st
         "message_type": definition.message_type,
         "reader_schema": _reader_schema(definition, rights),
         "framing": None if definition.message_type == JSON else definition.framing,
+        "view": _view(definition, rights),
         "sow": definition.has_sow,
         "key": definition.key_sent,
         "key_domain": definition.key_domain,
@@ -25,9 +26,21 @@ def described_definition(definition: TopicDefinition, rights: Rights) -> dict[st
     }
 
 
+def _view(definition: TopicDefinition, rights: Rights) -> dict[str, Any] | None:
+    """Return what a view computes; None for another topic, or if it is hidden from the user."""
+    view = definition.view
+    if view is None or _sees_some_fields(definition.name, rights):
+        return None
+    return view.described()
+
+
+def _sees_some_fields(name: str, rights: Rights) -> bool:
+    """Whether the user may read only some of a topic's fields, and so must not learn of the others."""
+    return name not in rights.write and name in rights.read and rights.read.of(name).select is not None
+
+
 def _reader_schema(definition: TopicDefinition, rights: Rights) -> dict[str, Any] | None:
     """Return the reader schema as a publisher needs it; None if there is none, or if it is hidden from the user."""
-    pinned, name = definition.reader_schema, definition.name
-    # A schema names all fields. A user who may read only some of them must not learn of the others.
-    is_hidden = name not in rights.write and name in rights.read and rights.read.of(name).select is not None
+    pinned = definition.reader_schema
+    is_hidden = _sees_some_fields(definition.name, rights)
     return None if pinned is None or is_hidden else pinned.model_dump()

@@ -8,6 +8,7 @@ from sowline.config.outgoing_command import (
     ANY_PARTITION,
     check_document,
     check_tagging,
+    check_writable,
     checked_size,
 )
 from sowline.config.topics import TopicDefinition
@@ -89,6 +90,7 @@ class CheckedCommand(NamedTuple):
 
 
 def _headers(topic: TopicDefinition, command: str, fields: Mapping[str, Any]) -> Headers:
+    check_writable(topic)
     check_tagging(fields, topic)
     headers = command_headers(command, **fields)
     read_command(headers)

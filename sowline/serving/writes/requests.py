@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
+from sowline.config.outgoing_command import check_writable
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.filter import ALL, compile_filter, require_deterministic
@@ -79,8 +80,10 @@ def _topics_for(
     """Return the topics of a command; for a delete only those with a SOW. Raise if data or a selector is wrong."""
     if command == SOW_DELETE:
         chosen = chosen_topics(name, topics, rights.write)
-        kept = [topics[each] for each in chosen if topics[each].has_sow]
+        # A pattern names what can be deleted from. A view's own name is refused.
+        kept = [topics[each] for each in chosen if topics[each].has_sow and topics[each].view is None]
         if not kept:
+            check_writable(topics[chosen[0]])
             raise no_sow(chosen[0])
         _check_selector(**selectors, data=data)
         return kept

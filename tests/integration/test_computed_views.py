@@ -1,0 +1,142 @@
+"""Views as topics: computed by real services, read like any other topic, and equal to a plain recomputation."""
+
+import random
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sowline.client.client import Client
+from tests.integration.load import new_seed
+from tests.integration.services import Service, System, system, wait_for
+
+STATUSES = ("open", "working", "done")
+
+
+class Desk:
+    """Orders, a view of exposures by customer and region, one of large exposures, and one of single orders."""
+
+    def __init__(self, made: System, name: str, query: Service) -> None:
+        self.made = made
+        self.orders = name
+        self.exposure = f"{name}-exposure"
+        self.large = f"{name}-large"
+        self.working = f"{name}-working"
+        self.query = query
+        self.views: list[Service] = []
+        self.materializers: list[Service] = []
+        self.held: dict[int, dict[str, Any]] = {}
+
+    def write(self, dice: random.Random, commands: int) -> None:
+        """Publish, update and delete random orders."""
+        publisher = self.made.publisher()
+        for _ in range(commands):
+            id = dice.randrange(200)
+            if id in self.held and dice.random() < 0.2:
+                publisher.sow_delete(self.orders, keys=None, data={"id": id})
+                del self.held[id]
+                continue
+            order = {
+                "id": id,
+                "customer": dice.choice(["acme", "bolt", None, 7]),
+                "region": dice.choice(["eu", "us"]),
+                "status": dice.choice(STATUSES),
+                "qty": dice.choice([dice.randrange(-5, 100), dice.random() * 10]),
+            }
+            publisher.publish(self.orders, order)
+            self.held[id] = order
+        publisher.flush()
+
+    def expected(self) -> list[dict[str, Any]]:
+        """Return the groups of the orders that count, computed from all of them."""
+        groups: dict[tuple[Any, Any], list[Any]] = defaultdict(list)
+        for order in self.held.values():
+            if order["status"] != "done":
+                groups[order["customer"], order["region"]].append(order["qty"])
+        return [
+            {
+                "customer": customer,
+                "region": region,
+                "orders": len(quantities),
+                "largest": max(quantities),
+                "smallest": min(quantities),
+            }
+            for (customer, region), quantities in groups.items()
+            if len(quantities) > 1
+        ]
+
+
+def definitions(name: str) -> list[dict[str, Any]]:
+    """Return the views over the orders."""
+    return [
+        {
+            "name": f"{name}-exposure",
+            "from": name,
+            "partitions": 3,
+            "filter": "/status IN ('open', 'working')",
+            "grouping": ["/customer", "/region"],
+            "projection": ["COUNT(1) AS /orders", "MAX(/qty) AS /largest", "MIN(/qty) AS /smallest"],
+            "having": "/orders > 1",
+        },
+        {"name": f"{name}-large", "from": f"{name}-exposure", "filter": "/largest > 50"},
+        {
+            "name": f"{name}-working",
+            "from": name,
+            "filter": "/status = 'working'",
+            "projection": ["/id", "/qty * 2 AS /double"],
+        },
+    ]
+
+
+@pytest.fixture(scope="module")
+def desk(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """All services, each view empty."""
+    name = f"t{uuid.uuid4().hex[:12]}-orders"
+    topic = {"name": name, "key": "/id", "partitions": 2}
+    directory = tmp_path_factory.mktemp("computed")
+    with system(kafka, directory, [topic], views=definitions(name)) as made:
+        desk = Desk(made, name, made.service("query_service").start())
+        desk.materializers = [made.service("materializer").start()]
+        desk.views = [made.service("views").start()]
+        for service in (*desk.materializers, *desk.views, desk.query):
+            service.wait_ready()
+        yield desk
+
+
+def rows(client: Client, topic: str, **query: Any) -> list[dict[str, Any]]:
+    """Return the bodies that a query finds, in an order that does not depend on their keys."""
+    found = [message.data for message in client.sow(topic, **query) if message.command == "sow"]
+    return in_order(found)
+
+
+def in_order(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return bodies in an order that depends on their content."""
+    return sorted(bodies, key=str)
+
+
+def test_views_equal_a_recomputation(desk: Desk) -> None:
+    """Groups, views on views and single records; also after the services were killed."""
+    dice = random.Random(new_seed())
+    with Client(desk.query.url) as client:
+        for turn in range(4):
+            desk.write(dice, 150)
+            if turn == 1:
+                desk.views[0].kill()
+                desk.write(dice, 50)
+                desk.views[0].start()
+            if turn == 2:
+                desk.materializers[0].kill()
+                desk.write(dice, 50)
+                desk.materializers[0].start()
+            expected = in_order(desk.expected())
+            wait_for(lambda expected=expected: rows(client, desk.exposure) == expected, "the groups")
+            large = [one for one in expected if one["largest"] > 50]
+            wait_for(lambda large=large: rows(client, desk.large) == in_order(large), "the view of a view")
+            working = [
+                {"id": one["id"], "double": one["qty"] * 2}
+                for one in desk.held.values()
+                if one["status"] == "working"
+            ]
+            wait_for(lambda working=working: rows(client, desk.working) == in_order(working), "the records")

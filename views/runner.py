@@ -1,0 +1,194 @@
+"""The runner of a view: follows the changes of its source as a member of a consumer group, and writes partial states.
+
+It needs no committed offsets. A message that is written again changes nothing, because the owner of the view's
+partition compares positions of the source (`materializer.core.views`).
+"""
+
+import threading
+import time
+
+import structlog
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from sowline.config.settings import VIEWS, Settings
+from sowline.config.topics import TopicDefinition
+from sowline.kafka.admin import Cluster, compaction_lag_ms
+from sowline.kafka.clients import Behind, plain_consumer, poll_batch, raising
+from sowline.protocol.change import read_event
+from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete
+from views.core.source_partition import SourcePartition
+from views.output import PartialsOutput
+
+log = structlog.get_logger()
+
+BATCH_MAX = 1000
+SNAPSHOT_MESSAGES = 100
+"""Messages of a snapshot that are written before the next poll: a group member must poll in time."""
+
+POLL_SECONDS = 0.2
+PROGRESS_SECONDS = 0.5
+"""How often a source partition's position is reported to the partitions of the view that it changes nothing in."""
+
+
+class ViewRunner:
+    """Writes the partial states of one view until the service stops."""
+
+    def __init__(
+        self, settings: Settings, topic: TopicDefinition, source: TopicDefinition, stop: threading.Event
+    ) -> None:
+        """Prepare to compute `topic`, a view, from the changes of `source`."""
+        self._topic = topic
+        self._source = source
+        self._stop = stop
+        self._cluster = Cluster(settings.kafka_client)
+        self._output = PartialsOutput(settings.kafka_client, topic)
+        self._consumer = plain_consumer(
+            settings.kafka_client,
+            {
+                "enable.partition.eof": True,
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": settings.session_timeout_ms,
+                "heartbeat.interval.ms": max(300, settings.session_timeout_ms // 6),
+            },
+            f"{settings.group}{VIEWS}{topic.name}",
+        )
+        self._partitions: dict[int, SourcePartition] = {}
+        self._behind = Behind()
+        assert topic.view is not None
+        self._interval = topic.view.interval_ms / 1000
+        """Seconds for which the changes of a conflated topic are merged; 0 in a view."""
+        self._flushed_at = 0.0
+        self.assigned = False
+
+    def run(self) -> None:
+        """Follow the changes until the service stops.
+
+        After `ChangesMissing` or `KafkaException` a new runner can continue. Raise `SowlineError` if none can.
+        """
+        self._consumer.subscribe(
+            [self._source.changes],
+            on_assign=raising(self._on_assign),
+            on_revoke=raising(self._on_revoke),
+            on_lost=raising(self._on_revoke),
+        )
+        try:
+            while not self._stop.is_set():
+                is_busy = self._advance_loads()
+                messages = poll_batch(
+                    self._consumer, BATCH_MAX, 0.0 if is_busy else self._wait(), self._on_end
+                )
+                self._take(messages)
+                self._behind.look(self._consumer, self._reached)
+        finally:
+            self._output.close()
+            self._consumer.close()
+
+    def _on_end(self, topic: str, number: int, offset: int) -> None:
+        if (partition := self._partitions.get(number)) is not None:
+            partition.at_end(offset)
+
+    def _reached(self) -> list[TopicPartition]:
+        """Return the next offset of each of its partitions."""
+        changes = self._source.changes
+        return [TopicPartition(changes, number, one.next_offset) for number, one in self._partitions.items()]
+
+    # what services report
+
+    @property
+    def states(self) -> int:
+        """The number of states written to the view's log."""
+        return self._output.states
+
+    @property
+    def behind(self) -> int | None:
+        """The number of events in its partitions that were not processed yet; None while that is unknown."""
+        lags = self._behind.lags
+        known = [lags.get((self._source.changes, number)) for number in list(self._partitions)]
+        return sum(filter(None, known)) if self.assigned and None not in known else None
+
+    def waiting(self) -> str | None:
+        """Return a sentence that names the partitions that can't be loaded yet; None if there are none."""
+        numbers = [n for n, one in list(self._partitions.items()) if one.phase is Phase.INCOMPLETE]
+        return incomplete(self._source.changes, numbers) if numbers else None
+
+    # loads and snapshots
+
+    def _advance_loads(self) -> bool:
+        """Update the phases of the loads, and send the next messages of snapshots; return whether more are left."""
+        now = time.monotonic()
+        for number, partition in self._partitions.items():
+            if partition.load is not None:
+                self._advance(number, partition, partition.load.phase(now))
+            elif partition.is_sending_snapshot:
+                self._output.send(partition.snapshot(SNAPSHOT_MESSAGES))
+                if not partition.is_sending_snapshot:
+                    self._consumer.resume([TopicPartition(self._source.changes, number)])
+        return any(one.is_sending_snapshot for one in self._partitions.values())
+
+    def _advance(self, number: int, partition: SourcePartition, phase: Phase) -> None:
+        partition.phase = phase
+        assert partition.load is not None
+        if phase is Phase.LATE:
+            log.warning(
+                "loading takes long; continuing to the current end", topic=self._source.name, partition=number
+            )
+            self._aim(number, partition.load.progress)
+        elif phase is Phase.COMPLETE:
+            # The snapshot is of one position, and is sent step by step.
+            self._consumer.pause([TopicPartition(self._source.changes, number)])
+            partition.end_load()
+
+    def _aim(self, number: int, progress: LoadProgress) -> None:
+        progress.aim(self._cluster.ends(self._source.changes, [number])[number], time.monotonic())
+
+    # a batch
+
+    def _take(self, messages: list[Message]) -> None:
+        """Write the states that a batch changes."""
+        for message in messages:
+            partition = self._partitions.get(message.partition() or 0)
+            if partition is not None:
+                event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
+                self._output.send(partition.take(event, message.offset() or 0))
+        also_idle = time.monotonic() - self._flushed_at >= (self._interval or PROGRESS_SECONDS)
+        if also_idle:
+            self._flushed_at = time.monotonic()
+        if also_idle or not self._interval:
+            for partition in self._partitions.values():
+                self._output.send(partition.flush(also_idle=also_idle))
+
+    def _wait(self) -> float:
+        """Return for how many seconds to wait for the next change."""
+        if not self._interval:
+            return POLL_SECONDS
+        return min(POLL_SECONDS, max(0.0, self._flushed_at + self._interval - time.monotonic()))
+
+    # partitions come and go
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        topic_id = self._cluster.topic_id(self._source.changes)
+        for one in partitions:
+            self._partitions[one.partition] = self._opened(one.partition, topic_id)
+        consumer.incremental_assign(
+            [
+                TopicPartition(one.topic, one.partition, self._partitions[one.partition].next_offset)
+                for one in partitions
+            ]
+        )
+        self.assigned = True
+
+    def _opened(self, number: int, topic_id: str) -> SourcePartition:
+        """Return a partition that begins to load."""
+        progress = LoadProgress(topic_id, compaction_lag_ms(self._source) / 1000)
+        self._aim(number, progress)
+        partition = SourcePartition(self._topic, number, self._source.partitions, topic_id, progress)
+        partition.next_offset = self._cluster.starts(self._source.changes, [number])[number]
+        log.info("view loads its source", view=self._topic.name, source=self._source.name, partition=number)
+        return partition
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        for one in partitions:
+            partition = self._partitions.pop(one.partition, None)
+            # It may come back to this runner.
+            if partition is not None and partition.is_sending_snapshot:
+                consumer.resume([one])
