@@ -67,7 +67,7 @@ EXPOSURE = """views:
 """
 LATEST = """
 topics: [{{name: {source}, key: /order, partitions: {partitions}}}]
-views: [{{name: {name}, from: {source}, grouping: [/customer], projection: [MAX(/at) AS /at]}}]
+views: [{{name: {name}, from: {source}, grouping: [/order], projection: [MAX(/at) AS /at]}}]
 """
 
 Order = dict[str, Any]
