@@ -274,11 +274,13 @@ class System:
         topics: list[dict[str, Any]],
         fanouts: list[dict[str, str]],
         views: list[dict[str, Any]],
+        conflated: list[dict[str, Any]],
     ):
         self.kafka = kafka
         self.directory = directory
         self.config = directory / "topics.yaml"
-        self.config.write_text(yaml.safe_dump({"topics": topics, "fanouts": fanouts, "views": views}))
+        given = {"topics": topics, "fanouts": fanouts, "views": views, "conflated": conflated}
+        self.config.write_text(yaml.safe_dump(given))
         self.topics: Topics = parse_topics(self.config.read_text())
         self.group = f"{topics[0]['name']}-group"
         self.cluster = Cluster(kafka_config(kafka))
@@ -416,7 +418,8 @@ def system(
     topics: list[dict[str, Any]],
     fanouts: Sequence[dict[str, str]] = (),
     views: Sequence[dict[str, Any]] = (),
+    conflated: Sequence[dict[str, Any]] = (),
 ) -> Iterator[System]:
     """Lend a system without services yet."""
-    with closing(System(kafka, directory, topics, list(fanouts), list(views))) as made:
+    with closing(System(kafka, directory, topics, list(fanouts), list(views), list(conflated))) as made:
         yield made

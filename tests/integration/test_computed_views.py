@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sowline.client.client import Client
+from sowline.errors import SowlineError
 from tests.integration.load import new_seed
 from tests.integration.services import Service, System, system, wait_for
 
@@ -24,6 +25,7 @@ class Desk:
         self.exposure = f"{name}-exposure"
         self.large = f"{name}-large"
         self.working = f"{name}-working"
+        self.slow = f"{name}-slow"
         self.query = query
         self.views: list[Service] = []
         self.materializers: list[Service] = []
@@ -96,7 +98,8 @@ def desk(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]
     name = f"t{uuid.uuid4().hex[:12]}-orders"
     topic = {"name": name, "key": "/id", "partitions": 2}
     directory = tmp_path_factory.mktemp("computed")
-    with system(kafka, directory, [topic], views=definitions(name)) as made:
+    slow = {"name": f"{name}-slow", "from": name, "interval": "300ms"}
+    with system(kafka, directory, [topic], views=definitions(name), conflated=[slow]) as made:
         desk = Desk(made, name, made.service("query_service").start())
         desk.materializers = [made.service("materializer").start()]
         desk.views = [made.service("views").start()]
@@ -109,6 +112,12 @@ def rows(client: Client, topic: str, **query: Any) -> list[dict[str, Any]]:
     """Return the bodies that a query finds, in an order that does not depend on their keys."""
     found = [message.data for message in client.sow(topic, **query) if message.command == "sow"]
     return in_order(found)
+
+
+def bookmark_of(client: Client, topic: str, records: int, **query: Any) -> str | None:
+    """Return the bookmark of a query if it finds so many records."""
+    begun, *found = client.sow(topic, **query)
+    return begun.bookmark if sum(message.command == "sow" for message in found) == records else None
 
 
 def in_order(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -140,3 +149,47 @@ def test_views_equal_a_recomputation(desk: Desk) -> None:
                 if one["status"] == "working"
             ]
             wait_for(lambda working=working: rows(client, desk.working) == in_order(working), "the records")
+
+
+def test_a_conflated_topic_changes_a_record_once_in_an_interval(desk: Desk) -> None:
+    """It has the records of its source and their SOW keys. A deletion comes at the end of an interval, too."""
+    publisher = desk.made.publisher()
+    for quantity in range(200):
+        publisher.publish(desk.orders, {"id": 1000, "qty": quantity})
+    publisher.flush()
+    topic = desk.made.topic(desk.slow)
+    with Client(desk.query.url) as client:
+        wait_for(lambda: rows(client, desk.slow) == rows(client, desk.orders), "the records of the source")
+        keys = {message.sow_key for message in client.sow(desk.slow) if message.command == "sow"}
+        assert keys == {message.sow_key for message in client.sow(desk.orders) if message.command == "sow"}
+        bodies = [message.value() or b"" for message in desk.made.read(topic.changes)]
+        assert 1 <= sum(b'"id":1000' in body for body in bodies) < 20
+        publisher.sow_delete(desk.orders, data={"id": 1000})
+        publisher.flush()
+        wait_for(lambda: rows(client, desk.slow, filter="/id = 1000") == [], "the record to be deleted")
+
+
+def test_a_read_waits_for_what_a_view_reflects(desk: Desk) -> None:
+    """A bookmark of the source is demanded of a view, and of a view of that view."""
+    with Client(desk.query.url) as client:
+        for id in (2000, 2001):
+            order = {"id": id, "customer": "late", "region": "eu", "status": "open", "qty": 99}
+            client.publish(desk.orders, order)
+        client.flush()
+        late = "/customer = 'late'"
+        bookmark = wait_for(lambda: bookmark_of(client, desk.orders, 2, filter=late), "the orders")
+        assert [row["orders"] for row in rows(client, desk.exposure, filter=late, at_least=bookmark)] == [2]
+        assert [row["orders"] for row in rows(client, desk.large, filter=late, at_least=bookmark)] == [2]
+        with pytest.raises(SowlineError, match=r"expected at_least of .* or of what it is computed from"):
+            rows(client, desk.orders, at_least=f"{desk.exposure}.partials:0@1")
+
+
+def test_a_view_takes_no_commands(desk: Desk) -> None:
+    """The refusal names the topic to write to. A command in its log becomes a dead letter."""
+    with Client(desk.query.url) as client:
+        with pytest.raises(SowlineError, match=f"write to {desk.orders}"):
+            client.publish(desk.exposure, {"customer": "acme"})
+        with pytest.raises(SowlineError, match=f"write to {desk.orders}"):
+            client.sow_delete(desk.exposure, filter="1=1")
+    with pytest.raises(SowlineError, match=f"write to {desk.orders}"):
+        desk.made.publisher().publish(desk.exposure, {"customer": "acme"})
