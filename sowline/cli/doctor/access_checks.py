@@ -46,11 +46,12 @@ def _unreadable(view: ViewDefinition, read: Entitlements) -> str:
 
 
 def _are_records_readable(view: ViewDefinition, shown: Entitlement, source: Entitlement) -> bool:
-    """Return whether the right to the view is limited to what is computed from readable records.
+    """Return whether the view, or the right to read it, is limited to what is computed from readable records.
 
-    The same filter does that if a record of the view has the fields of the records that it is computed from.
+    The same filter does that in the view. In the right it does if a record of the view has the fields of the records
+    that it is computed from.
     """
-    if source.filter == ALL:
+    if source.filter in (ALL, view.record_filter):
         return True
     return shown.filter == source.filter and all(_is_kept(view, path) for path in source.filter.paths)
 

@@ -354,6 +354,9 @@ ONLY_NY = "only records with /desk = 'NY'"
         # A filter on what records are grouped by limits groups, unless a field of another value has its name.
         ([f"{{topics: '^.*', {NY}}}"], [("renamed", ONLY_NY)]),
         (["{topics: totals}", f"{{topics: orders, {NY}}}"], [("totals", ONLY_NY)]),
+        # A view that has the filter itself has no other records.
+        (["{topics: open}", "{topics: orders, filter: \"/status = 'open'\"}"], []),
+        (["{topics: open}", f"{{topics: orders, {NY}}}"], [("open", ONLY_NY)]),
         # Records of a group have many statuses, those of an ungrouped view one; one view does not show it.
         (
             ["{topics: '^.*', filter: \"/status = 'open'\"}"],
