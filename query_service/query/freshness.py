@@ -53,7 +53,8 @@ def _chain_to(state: ServedTopics, topic: TopicState, log: str) -> list[TopicSta
     if topic.definition.log == log:
         return [topic]
     view = topic.definition.view
-    source = None if view is None else state.topics.get(view.source)
+    # A view with joins orders what it takes of several topics by itself: it has no positions of its source.
+    source = None if view is None or view.joins else state.topics.get(view.source)
     chain = [] if source is None else _chain_to(state, source, log)
     return [*chain, topic] if chain else []
 

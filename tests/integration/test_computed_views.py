@@ -26,6 +26,10 @@ class Desk:
         self.large = f"{name}-large"
         self.working = f"{name}-working"
         self.slow = f"{name}-slow"
+        self.customers = f"{name}-customers"
+        self.tiers = f"{name}-tiers"
+        self.known = f"{name}-known"
+        self.held_customers: dict[str, dict[str, Any]] = {}
         self.query = query
         self.views: list[Service] = []
         self.materializers: list[Service] = []
@@ -37,7 +41,7 @@ class Desk:
         for _ in range(commands):
             id = dice.randrange(200)
             if id in self.held and dice.random() < 0.2:
-                publisher.sow_delete(self.orders, keys=None, data={"id": id})
+                publisher.sow_delete(self.orders, data={"id": id})
                 del self.held[id]
                 continue
             order = {
@@ -50,6 +54,39 @@ class Desk:
             publisher.publish(self.orders, order)
             self.held[id] = order
         publisher.flush()
+
+    def write_customers(self, dice: random.Random, commands: int) -> None:
+        """Publish and delete random customers."""
+        publisher = self.made.publisher()
+        for _ in range(commands):
+            id = dice.choice(["acme", "bolt", "7", "nobody"])
+            if id in self.held_customers and dice.random() < 0.3:
+                publisher.sow_delete(self.customers, data={"id": id})
+                del self.held_customers[id]
+                continue
+            customer = {"id": id, "tier": dice.choice(["gold", "tin"])}
+            publisher.publish(self.customers, customer)
+            self.held_customers[id] = customer
+        publisher.flush()
+
+    def customer_of(self, order: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the customer whose key text is that of an order's field; NULL is none."""
+        return None if order["customer"] is None else self.held_customers.get(str(order["customer"]))
+
+    def expected_tiers(self) -> list[dict[str, Any]]:
+        """Return the sums by the tier of the customer, NULL without one."""
+        tiers: dict[Any, int] = defaultdict(int)
+        for order in self.held.values():
+            customer = self.customer_of(order)
+            tiers[None if customer is None else customer["tier"]] += 1
+        return [{"c": {"tier": tier}, "orders": orders} for tier, orders in tiers.items()]
+
+    def expected_known(self) -> list[dict[str, Any]]:
+        """Return the orders whose customer exists, with its tier."""
+        found = [(order, self.customer_of(order)) for order in self.held.values()]
+        return [
+            {"id": order["id"], "tier": customer["tier"]} for order, customer in found if customer is not None
+        ]
 
     def expected(self) -> list[dict[str, Any]]:
         """Return the groups of the orders that count, computed from all of them."""
@@ -89,6 +126,19 @@ def definitions(name: str) -> list[dict[str, Any]]:
             "filter": "/status = 'working'",
             "projection": ["/id", "/qty * 2 AS /double"],
         },
+        {
+            "name": f"{name}-tiers",
+            "from": name,
+            "join": [{"topic": f"{name}-customers", "on": "/customer = /id", "as": "c"}],
+            "grouping": ["/c/tier"],
+            "projection": ["COUNT(1) AS /orders"],
+        },
+        {
+            "name": f"{name}-known",
+            "from": name,
+            "join": [{"topic": f"{name}-customers", "on": "/customer = /id", "as": "c", "kind": "inner"}],
+            "projection": ["/id", "/c/tier AS /tier"],
+        },
     ]
 
 
@@ -96,10 +146,13 @@ def definitions(name: str) -> list[dict[str, Any]]:
 def desk(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """All services, each view empty."""
     name = f"t{uuid.uuid4().hex[:12]}-orders"
-    topic = {"name": name, "key": "/id", "partitions": 2}
+    topics: list[dict[str, Any]] = [
+        {"name": name, "key": "/id", "partitions": 2},
+        {"name": f"{name}-customers", "key": "/id", "partitions": 2},
+    ]
     directory = tmp_path_factory.mktemp("computed")
     slow = {"name": f"{name}-slow", "from": name, "interval": "300ms"}
-    with system(kafka, directory, [topic], views=definitions(name), conflated=[slow]) as made:
+    with system(kafka, directory, topics, views=definitions(name), conflated=[slow]) as made:
         desk = Desk(made, name, made.service("query_service").start())
         desk.materializers = [made.service("materializer").start()]
         desk.views = [made.service("views").start()]
@@ -149,6 +202,24 @@ def test_views_equal_a_recomputation(desk: Desk) -> None:
                 if one["status"] == "working"
             ]
             wait_for(lambda working=working: rows(client, desk.working) == in_order(working), "the records")
+
+
+def test_joins_equal_a_recomputation(desk: Desk) -> None:
+    """Changes of both sides, records without a match, and services that were killed."""
+    dice = random.Random(new_seed())
+    with Client(desk.query.url) as client:
+        for turn in range(3):
+            desk.write(dice, 60)
+            desk.write_customers(dice, 6)
+            if turn == 1:
+                desk.views[0].kill()
+                desk.write(dice, 30)
+                desk.write_customers(dice, 6)
+                desk.views[0].start()
+            desk.write(dice, 30)
+            tiers, known = in_order(desk.expected_tiers()), in_order(desk.expected_known())
+            wait_for(lambda tiers=tiers: rows(client, desk.tiers) == tiers, "the groups")
+            wait_for(lambda known=known: rows(client, desk.known) == known, "the records")
 
 
 def test_a_conflated_topic_changes_a_record_once_in_an_interval(desk: Desk) -> None:

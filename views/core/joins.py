@@ -95,7 +95,7 @@ class JoinedStates:
         for change in changes:
             self._put(change)
         for sow_key, (body, order) in self._rows.items():
-            self._states.replace(sow_key, None, self._entered(sow_key, body), order)
+            self._states.add(sow_key, self._entered(sow_key, body), order)
 
     def _put(self, change: Change) -> None:
         assert change.body is not None

@@ -36,6 +36,9 @@ class States(Protocol):
     def load(self, changes: Iterator[Change]) -> None:
         """Add the newest change of each live record."""
 
+    def add(self, sow_key: bytes, document: Document | None, order: Order) -> None:
+        """Add a record while a load lasts; None if it does not count."""
+
     def change(self, change: Change) -> list[StateChange]:
         """Apply a change; return the states that it changes, each of another group."""
 
@@ -72,7 +75,11 @@ class _States:
     def load(self, changes: Iterator[Change]) -> None:
         """Add the newest change of each live record."""
         for change in changes:
-            self.replace(change.sow_key, None, _read(change.body), self.order_of(change))
+            self.add(change.sow_key, _read(change.body), self.order_of(change))
+
+    def add(self, sow_key: bytes, document: Document | None, order: Order) -> None:
+        """Add a record while a load lasts; None if it does not count."""
+        self.replace(sow_key, None, document, order)
 
     def change(self, change: Change) -> list[StateChange]:
         """Apply a change; return the states of its group, or of both groups if the record moves."""
@@ -128,9 +135,15 @@ class RecordStates(_States):
     def load(self, changes: Iterator[Change]) -> None:
         """Add the newest change of each live record."""
         for change in changes:
-            made = self._made(change.sow_key, self._counted(_read(change.body)), change.body)
-            if made.state is not None:
-                self._loaded[made.key] = made.state
+            self._note(self._made(change.sow_key, self._counted(_read(change.body)), change.body))
+
+    def add(self, sow_key: bytes, document: Document | None, order: Order) -> None:
+        """Add a record while a load lasts; None if it does not count."""
+        self._note(self._made(sow_key, self._counted(document), None))
+
+    def _note(self, made: StateChange) -> None:
+        if made.state is not None:
+            self._loaded[made.key] = made.state
 
     def change(self, change: Change) -> list[StateChange]:
         """Apply a change; return the record's state if it changes."""
