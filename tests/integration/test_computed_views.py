@@ -230,6 +230,8 @@ def test_a_conflated_topic_changes_a_record_once_in_an_interval(desk: Desk) -> N
     publisher.flush()
     topic = desk.made.topic(desk.slow)
     with Client(desk.query.url) as client:
+        last = [{"id": 1000, "qty": 199}]
+        wait_for(lambda: rows(client, desk.slow, filter="/id = 1000") == last, "the last update")
         wait_for(lambda: rows(client, desk.slow) == rows(client, desk.orders), "the records of the source")
         keys = {message.sow_key for message in client.sow(desk.slow) if message.command == "sow"}
         assert keys == {message.sow_key for message in client.sow(desk.orders) if message.command == "sow"}
