@@ -522,14 +522,6 @@ REASONS = (
         "Add the origin to `SOWLINE_ORIGINS`.",
     ),
     Reason(
-        "other definition",
-        "expected partial states of view exposure by its present definition (5f2c8e07d1b94a36), got"
-        " 0a7d3c915be2f468",
-        "A message on the log of a view was computed by another definition of the view. It is a dead letter.",
-        "After a change of the view: nothing, if the messages are from before it. Otherwise give the `views` service"
-        " and the materializers the same `topics.yaml`, and restart them.",
-    ),
-    Reason(
         "partials missing",
         "expected partial states of orders [0] from 1187 on, got those after 1250: run sowline rebuild exposure",
         "The log of a view lacks messages: they were deleted before they were applied. Those that follow are dead"

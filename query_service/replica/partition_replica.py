@@ -301,8 +301,8 @@ class PartitionReplica:
                 if event.reflects is not None:
                     partition, position = event.reflects
                     self.reflected[partition] = position
-            elif event.reflected:
-                self.reflected.update(event.reflected)
+            else:
+                self.reflected = dict(event.reflected)
 
     # going back
 

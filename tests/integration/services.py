@@ -279,12 +279,16 @@ class System:
         self.kafka = kafka
         self.directory = directory
         self.config = directory / "topics.yaml"
-        given = {"topics": topics, "fanouts": fanouts, "views": views, "conflated": conflated}
-        self.config.write_text(yaml.safe_dump(given))
-        self.topics: Topics = parse_topics(self.config.read_text())
+        self._given = {"topics": topics, "fanouts": fanouts, "views": views, "conflated": conflated}
+        self.redefine()
         self.group = f"{topics[0]['name']}-group"
         self.cluster = Cluster(kafka_config(kafka))
         self._services = ExitStack()
+
+    def redefine(self, **given: list[dict[str, Any]]) -> None:
+        """Change parts of `topics.yaml`, for services that start later."""
+        self.config.write_text(yaml.safe_dump(self._given | given))
+        self.topics: Topics = parse_topics(self.config.read_text())
 
     def service(self, module: str, **settings: object) -> Service:
         """Return a service of this system, to be started; it ends with the system."""
