@@ -522,6 +522,14 @@ REASONS = (
         "Add the origin to `SOWLINE_ORIGINS`.",
     ),
     Reason(
+        "partials missing",
+        "expected partial states of orders [0] from 1187 on, got those after 1250: run sowline rebuild exposure",
+        "The log of a view lacks messages: they were deleted before they were applied. Those that follow are dead"
+        " letters.",
+        "Restart the `views` service: at its start it writes the states of all groups again. Or"
+        " [rebuild](operate.md#rebuilding) the view.",
+    ),
+    Reason(
         "pipeline failed",
         "the column amount can't be cast to INT",
         "Spark failed while it ran a pipeline.",
@@ -701,6 +709,12 @@ REASONS = (
         " its new id",
         "A message names a schema that the registry did not have when the message was applied.",
         "Register schemas before messages name them. Publish the messages again under the schema's new id.",
+    ),
+    Reason(
+        "view",
+        "expected partial states in the log of view exposure, got a publish: publish to the topics that it reads",
+        "The log of a view has a command. The records of a view are computed, and can't be published.",
+        "Find the program that writes to the log of the view. It should write to the topics that the view reads.",
     ),
     Reason(
         "workers active",

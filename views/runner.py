@@ -6,9 +6,11 @@ partition compares positions of the source (`materializer.core.views`).
 
 import threading
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import structlog
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from sowline.config.settings import VIEWS, Settings
 from sowline.config.topics import TopicDefinition
@@ -16,8 +18,10 @@ from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import Behind, plain_consumer, poll_batch, raising
 from sowline.protocol.change import read_event
 from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete
+from views.core.joins import JoinedTable
 from views.core.source_partition import SourcePartition
 from views.output import PartialsOutput
+from views.tables import JoinedTopics, TablePartition
 
 log = structlog.get_logger()
 
@@ -26,17 +30,28 @@ SNAPSHOT_MESSAGES = 100
 """Messages of a snapshot that are written before the next poll: a group member must poll in time."""
 
 POLL_SECONDS = 0.2
+JOIN_POLL_SECONDS = 0.01
+"""With joins, two consumers are read in turn."""
+
 PROGRESS_SECONDS = 0.5
 """How often a source partition's position is reported to the partitions of the view that it changes nothing in."""
+
+
+NO_TABLES: Mapping[JoinedTable, TopicDefinition] = MappingProxyType({})
 
 
 class ViewRunner:
     """Writes the partial states of one view until the service stops."""
 
     def __init__(
-        self, settings: Settings, topic: TopicDefinition, source: TopicDefinition, stop: threading.Event
+        self,
+        settings: Settings,
+        topic: TopicDefinition,
+        source: TopicDefinition,
+        stop: threading.Event,
+        joined: Mapping[JoinedTable, TopicDefinition] = NO_TABLES,
     ) -> None:
-        """Prepare to compute `topic`, a view, from the changes of `source`."""
+        """Prepare to compute `topic`, a view, from the changes of `source`, and of the topics that it joins."""
         self._topic = topic
         self._source = source
         self._stop = stop
@@ -53,6 +68,9 @@ class ViewRunner:
             f"{settings.group}{VIEWS}{topic.name}",
         )
         self._partitions: dict[int, SourcePartition] = {}
+        self._joined = self._opened_tables(settings, joined)
+        self._joined_ends: dict[int, dict[TablePartition, int]] = {}
+        """By source partition, the ends of the joined topics when its generation began."""
         self._behind = Behind()
         assert topic.view is not None
         self._interval = topic.view.interval_ms / 1000
@@ -77,11 +95,14 @@ class ViewRunner:
                 messages = poll_batch(
                     self._consumer, BATCH_MAX, 0.0 if is_busy else self._wait(), self._on_end
                 )
+                self._take_joined()
                 self._take(messages)
                 self._behind.look(self._consumer, self._reached)
         finally:
             self._output.close()
             self._consumer.close()
+            if self._joined is not None:
+                self._joined.close()
 
     def _on_end(self, topic: str, number: int, offset: int) -> None:
         if (partition := self._partitions.get(number)) is not None:
@@ -109,7 +130,9 @@ class ViewRunner:
     def waiting(self) -> str | None:
         """Return a sentence that names the partitions that can't be loaded yet; None if there are none."""
         numbers = [n for n, one in list(self._partitions.items()) if one.phase is Phase.INCOMPLETE]
-        return incomplete(self._source.changes, numbers) if numbers else None
+        if numbers:
+            return incomplete(self._source.changes, numbers)
+        return None if self._joined is None else self._joined.waiting()
 
     # loads and snapshots
 
@@ -133,13 +156,52 @@ class ViewRunner:
                 "loading takes long; continuing to the current end", topic=self._source.name, partition=number
             )
             self._aim(number, partition.load.progress)
-        elif phase is Phase.COMPLETE:
+        elif phase is Phase.COMPLETE and self._has_joined(number):
             # The snapshot is of one position, and is sent step by step.
             self._consumer.pause([TopicPartition(self._source.changes, number)])
             partition.end_load()
 
     def _aim(self, number: int, progress: LoadProgress) -> None:
         progress.aim(self._cluster.ends(self._source.changes, [number])[number], time.monotonic())
+
+    # joins
+
+    def _opened_tables(
+        self, settings: Settings, joined: Mapping[JoinedTable, TopicDefinition]
+    ) -> JoinedTopics | None:
+        return JoinedTopics(settings.kafka_client, self._cluster, joined) if joined else None
+
+    def _generation(self, number: int) -> int:
+        """Begin the next generation of a source partition, and return it.
+
+        Kafka refuses the commit of a member that has lost the partition. So no two members have one generation, and
+        the newest one belongs to the owner.
+        """
+        assert self._joined is not None
+        [committed] = self._consumer.committed([TopicPartition(self._source.changes, number)], timeout=30)
+        if committed.error is not None:
+            raise KafkaException(committed.error)
+        generation = int(committed.metadata or 0) + 1
+        claim = TopicPartition(self._source.changes, number, 0, str(generation))
+        self._consumer.commit(offsets=[claim], asynchronous=False)
+        # What an earlier owner has written reflects nothing behind these ends. The new one must not show less.
+        self._joined_ends[number] = self._joined.ends()
+        return generation
+
+    def _has_joined(self, number: int) -> bool:
+        """Whether the tables have what they had when the generation of a source partition began."""
+        return self._joined is None or self._joined.have_reached(self._joined_ends[number])
+
+    def _take_joined(self) -> None:
+        """Take the changes of joined topics, and write the states that they change."""
+        # A snapshot is of one position. It may still be read from the states that a change would touch.
+        if self._joined is None or any(one.is_sending_snapshot for one in self._partitions.values()):
+            return
+        for table, change in self._joined.changes():
+            taken_out = [(one, one.take_out(table, change.sow_key)) for one in self._partitions.values()]
+            table.put(change)
+            for partition, records in taken_out:
+                self._output.send(partition.take_in(records))
 
     # a batch
 
@@ -159,6 +221,8 @@ class ViewRunner:
 
     def _wait(self) -> float:
         """Return for how many seconds to wait for the next change."""
+        if self._joined is not None:
+            return JOIN_POLL_SECONDS
         if not self._interval:
             return POLL_SECONDS
         return min(POLL_SECONDS, max(0.0, self._flushed_at + self._interval - time.monotonic()))
@@ -179,9 +243,13 @@ class ViewRunner:
 
     def _opened(self, number: int, topic_id: str) -> SourcePartition:
         """Return a partition that begins to load."""
+        joined = self._joined
+        tables, generation = ([], 0) if joined is None else (joined.tables, self._generation(number))
         progress = LoadProgress(topic_id, compaction_lag_ms(self._source) / 1000)
         self._aim(number, progress)
-        partition = SourcePartition(self._topic, number, self._source.partitions, topic_id, progress)
+        partition = SourcePartition(
+            self._topic, number, self._source.partitions, topic_id, progress, tables, generation
+        )
         partition.next_offset = self._cluster.starts(self._source.changes, [number])[number]
         log.info("view loads its source", view=self._topic.name, source=self._source.name, partition=number)
         return partition

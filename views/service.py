@@ -13,6 +13,7 @@ from sowline.errors import SowlineError
 from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
 from sowline.runtime.health import HealthServer
+from views.core.joins import JoinedTable
 from views.core.source_partition import ChangesMissing
 from views.runner import ViewRunner
 
@@ -51,7 +52,11 @@ class ViewsService:
         source = self._topics.named(topic.view.source)
         while not self._stop.is_set():
             try:
-                runner = ViewRunner(self._settings, topic, source, self._stop)
+                joined = {
+                    JoinedTable(join, self._topics.named(join.topic)): self._topics.named(join.topic)
+                    for join in topic.view.joins
+                }
+                runner = ViewRunner(self._settings, topic, source, self._stop, joined)
                 self._runners[topic.name] = runner
                 runner.run()
             except SowlineError as error:

@@ -42,6 +42,11 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     states: bytes | None = None
 
     @property
+    def is_live(self) -> bool:
+        """Whether it is a record, or a group that `having` hides: what a reset must end."""
+        return self.body is not None or self.states is not None
+
+    @property
     def is_forgettable(self) -> bool:
         """Whether a deleted record is kept for its numbers only."""
         return self.body is None and self.writes is None and self.states is None

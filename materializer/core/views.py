@@ -34,6 +34,10 @@ NOWHERE: Final = before_the_log(-1)
 """Before any position: nothing of a source partition is reflected yet."""
 
 
+OTHER_DEFINITION: Final = "other definition"
+"""The outcome of a message that was computed by another definition of the view."""
+
+
 class _Merged(NamedTuple):
     """A group after a message: its key, the entry before, its states, and its body. Without states it is gone."""
 
@@ -57,14 +61,13 @@ class ViewFold:
         )
 
     def apply(self, record: LogRecord) -> None:
-        """Apply one message; raise `bad message`, `partials missing` or `other definition` to refuse it."""
+        """Apply one message, if it is of the view's definition; raise `bad message` or `partials missing`."""
         message = read_partials(record.value)
+        # Written before the view was defined anew, or by a process that has the definition of before. It is no fault
+        # of the message, and `rebuild` meets all of them again.
         if message.definition != self._view.digest:
-            raise SowlineError(
-                "other definition",
-                f"expected partial states of view {self._view.name} by its present definition"
-                f" ({self._view.digest}), got {message.definition:.40}",
-            )
+            self._state.set_outcome(OTHER_DEFINITION)
+            return
         source, up_to = message.partition, Position.parse(message.up_to)
         reached = self._state.reflected.get(source, NOWHERE)
         if up_to <= reached:
@@ -174,7 +177,7 @@ class ViewFold:
         )
         state.add_change(change)
         state.records.put(one.sow_key, _record_of(one.key_text, change))
-        state.live_records += (one.body is not None) - (previous is not None)
+        state.live_records += bool(one.states) - (one.current is not None)
 
 
 def _record_of(key_text: str, change: Change) -> Record | None:

@@ -87,7 +87,8 @@ class ChangesFollower:
         if change.origin is not None:
             self._saw_origin(*change.origin)
         if change.reflects is not None:
-            note_reflected(self._reflected, *change.reflects)
+            partition, position = change.reflects
+            self._reflected[partition] = position
         if self._definition.has_sow:
             self._put(change, view)
 
@@ -96,7 +97,7 @@ class ChangesFollower:
         held = view.get(key)
         record = record_of(self._definition, change, held)
         view.put(key, record)
-        self._live += (change.body is not None) - (held is not None and held.body is not None)
+        self._live += (record is not None and record.is_live) - (held is not None and held.is_live)
         self._stale_keys.discard(key)
         if record is not None and record.is_forgettable:
             self._tombstones.add(record.time, key)
@@ -114,8 +115,7 @@ class ChangesFollower:
         self._newest = progress
         for partition, offset in progress.origins.items():
             self._saw_origin(partition, offset)
-        for partition, position in progress.reflected.items():
-            note_reflected(self._reflected, partition, position)
+        self._reflected = dict(progress.reflected)
         self._stale_keys.discard(PROGRESS_KEY)
 
     def _saw_origin(self, partition: int, offset: int) -> None:
@@ -172,11 +172,6 @@ class ChangesFollower:
             changes_id=self.checkpoint.changes_id,
             reflected=dict(self._reflected),
         )
-
-
-def note_reflected(reflected: dict[int, Position], partition: int, position: Position) -> None:
-    """Note up to where the changes of a source partition are reflected in a view."""
-    reflected[partition] = max(position, reflected.get(partition, position))
 
 
 def record_of(definition: TopicDefinition, change: Change, held: Record | None) -> Record | None:

@@ -10,7 +10,7 @@ from confluent_kafka import Message
 
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import decode_record, encode_record
-from materializer.partition.changes_follower import note_reflected, record_of
+from materializer.partition.changes_follower import record_of
 from materializer.partition.kafka_partition import as_event, offsets_of
 from materializer.store.bulk_load import PENDING_BYTES_MAX, BulkLoad, LoadState, NativeBulkLoad
 from materializer.store.interface import DiskStore
@@ -65,7 +65,8 @@ class ChangesLoader:
         self._newest: _Newest | None = None
         self._era = 0
         self._origins: dict[int, int] = {}
-        self._reflected: dict[int, Position] = {}
+        self._reflects: dict[int, tuple[Position, Position]] = {}
+        """By source partition of a view, the newest change that names it, and what that reflects."""
         self._time = 0
         self._live = 0
         self._reset_time = 0
@@ -137,8 +138,6 @@ class ChangesLoader:
             self.progress = event
         for partition, offset in event.origins.items():
             self._saw_origin(event, partition, offset)
-        for partition, position in event.reflected.items():
-            note_reflected(self._reflected, partition, position)
 
     def _load_change(self, event: Change) -> None:
         entries = self._entries
@@ -165,7 +164,7 @@ class ChangesLoader:
         if record is not None and record.is_forgettable:
             self.has_tombstones = True
         entries.put(key, before, None if record is None else encode_record(record))
-        self._live += (event.body is not None) - (held is not None and held.body is not None)
+        self._live += (record is not None and record.is_live) - (held is not None and held.is_live)
         self._newest_events.keep(event, is_stored=record is not None)
 
     def _note_change(self, event: Change) -> None:
@@ -178,7 +177,10 @@ class ChangesLoader:
         if event.origin is not None:
             self._saw_origin(event, *event.origin)
         if event.reflects is not None:
-            note_reflected(self._reflected, *event.reflects)
+            source, position = event.reflects
+            self._reflects[source] = max(
+                (event.position, position), self._reflects.get(source, (event.position, position))
+            )
         if event.op == RESET:
             self._reset_time = max(self._reset_time, event.time)
 
@@ -203,6 +205,16 @@ class ChangesLoader:
             outcomes={},
             limits=definition.limits,
         )
+
+    def _reflected(self, progress: Progress) -> dict[int, Position]:
+        """Return what a view reflects: what the newest progress event reports, and the changes behind it."""
+        # A rebuild begins with nothing. What the events before it report does not count any more.
+        newer = {
+            source: reflected
+            for source, (position, reflected) in self._reflects.items()
+            if position > progress.position
+        }
+        return {**progress.reflected, **newer}
 
     @property
     def has_changes(self) -> bool:
@@ -236,7 +248,7 @@ class ChangesLoader:
             last_change=last_change,
             time=self._time,
             origins=self._origins,
-            reflected=self._reflected,
+            reflected=self._reflected(self.progress),
             definition=self.progress.definition,
             log_id=self.progress.log_id,
             changes_end=changes_end,

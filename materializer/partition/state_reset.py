@@ -39,7 +39,8 @@ class StateReset:
         # A publisher may use the same numbers again after the reset. Without a later time its new commands would
         # count as repeats of the old ones (test_nothing_is_a_repeat_of_what_was_before).
         time = checkpoint.time + 1
-        return cls(replace(checkpoint.new_era(log_id, offset), time=time, numbers_since=time))
+        era = checkpoint.new_era(log_id, offset)
+        return cls(replace(era, time=time, numbers_since=time, reflected={}))
 
     def ends(self, store: Store, batch_max: int = 1000) -> Iterator[list[Change]]:
         """Yield the ends of the records that the store holds, in batches, in the order of their SOW keys."""
@@ -86,8 +87,8 @@ class StateReset:
         return replace(checkpoint, position=position, last_change=position)
 
 
-def _live(store: Store) -> Iterator[tuple[bytes, bytes]]:
+def _live(store: Store) -> Iterator[tuple[bytes, bytes | None]]:
     for key, data in store.scan():
-        body = decode_record(data).body
-        if body is not None:
-            yield key, body
+        record = decode_record(data)
+        if record.is_live:
+            yield key, record.body

@@ -5,11 +5,12 @@ A read waits here before it takes its instant. Open this module to find out how 
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from query_service.replica.log_end import Lag
 from query_service.topics.state import ServedTopics, TopicState
 from sowline.errors import SowlineError
-from sowline.model.bookmark import parse_bookmark
+from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.protocol.request import Request
 
 AT_LEAST_SECONDS_MAX = 10.0
@@ -32,25 +33,53 @@ async def wait_until_fresh(state: ServedTopics, topics: Sequence[TopicState], re
 
 
 async def _wait_for_bookmark(state: ServedTopics, topics: Sequence[TopicState], text: str) -> None:
-    wanted = parse_bookmark(text)
-    by_log = {topic.definition.log: topic for topic in topics}
-    for log, positions in wanted.items():
-        if log not in by_log:
-            raise SowlineError(
-                "invalid bookmark", f"expected at_least of {', '.join(by_log)}, got a bookmark of {log}"
-            )
-        if beyond := [number for number in positions if number >= by_log[log].definition.partitions]:
-            raise SowlineError("invalid bookmark", f"{log} has no partition {beyond[0]}")
     deadline = time.monotonic() + AT_LEAST_SECONDS_MAX
-    for log, named in wanted.items():
-        topic = by_log[log]
-        positions = topic.held_of(named)
-        if not await state.wait_until_reached(topic, positions, deadline - time.monotonic()):
+    for log, positions in parse_bookmark(text).items():
+        readers = [chain for topic in topics if (chain := _chain_to(state, topic, log))]
+        if not readers:
+            logs = ", ".join(topic.definition.log for topic in topics)
             raise SowlineError(
-                "behind",
-                f"this replica is at {topic.bookmark(topic.positions)}, before {text}, which the read demands; retry"
-                " later",
+                "invalid bookmark",
+                f"expected at_least of {logs}, or of what it is computed from, got a bookmark of {log}",
             )
+        for chain in readers:
+            if beyond := [n for n in positions if n >= chain[0].definition.partitions]:
+                raise SowlineError("invalid bookmark", f"{log} has no partition {beyond[0]}")
+            await _wait_for_chain(state, chain, positions, deadline, text)
+
+
+def _chain_to(state: ServedTopics, topic: TopicState, log: str) -> list[TopicState]:
+    """Return the topic with this log, the view that reads it, and so on up to `topic`; empty if there is none."""
+    if topic.definition.log == log:
+        return [topic]
+    view = topic.definition.view
+    # A view with joins orders what it takes of several topics by itself: it has no positions of its source.
+    source = None if view is None or view.joins else state.topics.get(view.source)
+    chain = [] if source is None else _chain_to(state, source, log)
+    return [*chain, topic] if chain else []
+
+
+async def _wait_for_chain(
+    state: ServedTopics, chain: Sequence[TopicState], positions: Positions, deadline: float, text: str
+) -> None:
+    """Wait until the first topic has reached the positions, and each view of it reflects them."""
+    first, *views = chain
+    topic = first
+    has_reached = await state.wait_until_reached(first, first.held_of(positions), deadline - time.monotonic())
+    wanted = positions
+    for view in views:
+        if not has_reached:
+            break
+        topic = view
+        has_reached = await state.wait_until(partial(view.reflects, wanted), deadline - time.monotonic())
+        # What this view is at now contains the positions. A view of it must reflect that.
+        wanted = view.positions
+    if not has_reached:
+        raise SowlineError(
+            "behind",
+            f"this replica is at {topic.bookmark(topic.positions)}, before {text}, which the read demands; retry"
+            " later",
+        )
 
 
 async def _wait_for_lag(state: ServedTopics, topics: Sequence[TopicState], seconds_max: float) -> None:

@@ -18,6 +18,7 @@ from sowline.model.position import Position, before_the_log, position_of
 from sowline.native import note_panic
 from sowline.protocol.change import Change, Event, Progress
 from sowline.protocol.changes_loader import NewestEvents, RelativeAge, Verdict, verdict
+from sowline.protocol.partials import position_texts, read_positions
 
 RUN_MIN = 8
 """Changes that a run has at least to be loaded by the native core: for fewer, its call costs more than it spares."""
@@ -43,6 +44,8 @@ class Head(NamedTuple):
     next_offset: int
     time: int
     changed_time: int
+    reflected: dict[str, str] = {}  # noqa: RUF012 -- it is never changed
+    """In a view: by source partition, the position up to which its changes are reflected."""
 
 
 class Ring:
@@ -117,6 +120,8 @@ class PartitionReplica:
         """The log time of the newest change, in ms since 1970; 0 if there was none."""
         self.next_offset = 0
         """The next offset in the changes topic; everything before it is applied."""
+        self.reflected: dict[int, Position] = {}
+        """In a view: by source partition, the position up to which its changes are reflected."""
         self.ring = Ring(ring_changes_max, ring_bytes_max)
         self.loading = True
         self.is_restored = False
@@ -217,7 +222,8 @@ class PartitionReplica:
         """The state that a snapshot keeps; None while there is none."""
         if self.position is None:
             return None
-        return Head(self.position, self.next_offset, self.time, self.changed_time)
+        reflected = position_texts(self.reflected)
+        return Head(self.position, self.next_offset, self.time, self.changed_time, reflected)
 
     @property
     def index(self) -> list[tuple[Position, int]]:
@@ -226,7 +232,8 @@ class PartitionReplica:
 
     def restore(self, head: Head, index: list[tuple[Position, int]]) -> None:
         """Begin with a snapshot, whose records the rows have already; follow from it instead of loading."""
-        self.position, self.next_offset, self.time, self.changed_time = head
+        self.position, self.next_offset, self.time, self.changed_time, reflected = head
+        self.reflected = read_positions(reflected)
         self._index = index
         self.is_restored = True
 
@@ -235,6 +242,7 @@ class PartitionReplica:
         self._rows.remove_partition(self.number)
         self.position = None
         self.next_offset = self.time = self.changed_time = self.changes_applied = 0
+        self.reflected = {}
         self.ring.clear()
         self._index = []
         self._since_indexed = 0
@@ -290,6 +298,11 @@ class PartitionReplica:
             self.time = max(self.time, event.time)
             if isinstance(event, Change):
                 self.changed_time = max(self.changed_time, event.time)
+                if event.reflects is not None:
+                    partition, position = event.reflects
+                    self.reflected[partition] = position
+            else:
+                self.reflected = dict(event.reflected)
 
     # going back
 

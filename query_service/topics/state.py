@@ -195,6 +195,14 @@ class TopicState:
         """Return those of the positions whose partitions this service holds: a bookmark names those of all shards."""
         return {number: position for number, position in positions.items() if number in self.partitions}
 
+    def reflects(self, positions: Positions) -> bool:
+        """Whether a view reflects the changes of its source up to these positions."""
+        return all(
+            number in partition.reflected and partition.reflected[number] >= position
+            for partition in self.partitions.values()
+            for number, position in positions.items()
+        )
+
     def bookmark(self, positions: Positions) -> str:
         """Return the positions as a bookmark of this topic's log."""
         return format_bookmark({self.definition.log: positions})

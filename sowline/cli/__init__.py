@@ -23,7 +23,7 @@ from sowline.cli.help import CONTEXT, HelpGroup
 from sowline.cli.interrupt import end_on_interrupt
 from sowline.cli.operate import backup, dump, rebuild, restore, verify
 from sowline.cli.schema_commands import schemas
-from sowline.cli.services import fanout, gateway, materializer, pipeline, query_service, up
+from sowline.cli.services import fanout, gateway, materializer, pipeline, query_service, up, views
 from sowline.cli.token import token
 from sowline.cli.top.command import top
 from sowline.cli.types import types
@@ -62,7 +62,7 @@ def main() -> None:
 
 main.add_commands(
     {
-        "Run": (up, materializer, query_service, gateway, fanout, pipeline),
+        "Run": (up, materializer, query_service, gateway, views, fanout, pipeline),
         "Read": (topics, sow, subscribe, sow_and_subscribe, timeline, explain, types),
         "Write": (publish, delta_publish, delta, delete),
         "Operate": (top, doctor, dead, schemas, dump, verify, backup, restore, rebuild, token),

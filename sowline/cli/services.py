@@ -68,6 +68,7 @@ gateway = _service(
     Program.GATEWAY,
     "Run a gateway: answer queries from query services that hold parts of the topics.",
 )
+views = _service("views", Program.VIEWS, "Run the views: compute them from the changes of other topics.")
 fanout = _service("fanout", Program.FANOUT, "Run the fanouts: write configured subscriptions to Kafka.")
 
 
@@ -136,7 +137,7 @@ def up(
     accept_loss: bool,
     access: Path | None,
 ) -> None:
-    """Run everything on this machine: Kafka (unless one is given), materializer, query service, fanouts.
+    """Run everything on this machine: Kafka (unless one is given), materializer, query service, views, fanouts.
 
     Once the query service is ready, it prints all addresses: a panel on a terminal, one line of JSON in a pipe. Other
     commands find it by themselves.

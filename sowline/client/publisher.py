@@ -15,7 +15,6 @@ from sowline.config.outgoing_command import (
     ANY_PARTITION,
     check_document,
     check_tagging,
-    check_writable,
     checked_size,
 )
 from sowline.config.topics import TopicDefinition, Topics
@@ -175,7 +174,6 @@ class Publisher:
         about: Mapping[str, Any],
     ) -> None:
         """Write a command whose body and key have been checked."""
-        check_writable(definition)
         is_tagged = check_tagging(about, definition)
         self._raise_failure()
         header_key = key if definition.has_sow and definition.key_rule.takes_header else None

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from sowline.codecs.codec import Codec
 from sowline.codecs.framing import Frame, read_frame
-from sowline.config.outgoing_command import checked_key, checked_size
+from sowline.config.outgoing_command import check_writable, checked_key, checked_size
 from sowline.config.topics import TopicDefinition
 from sowline.config.typed_message import changes_nothing, typed_delta, typed_message
 from sowline.errors import SowlineError
@@ -42,6 +42,7 @@ def outgoing_body(
     the paths of what such a delta changes, if it does not show that. `key` is the SOW key that the publisher gives.
     Raise the reason why the command is refused.
     """
+    check_writable(definition)
     codec = definition.codec
     if fields and (codec is None or not is_native):
         raise SowlineError(

@@ -53,7 +53,8 @@ def check_writable(definition: TopicDefinition) -> None:
 
 
 def check_document(key: str, definition: TopicDefinition) -> None:
-    """Raise `no documents`, or the problem of the key text that names a document."""
+    """Raise `view`, `no documents`, or the problem of the key text that names a document."""
+    check_writable(definition)
     if not definition.documents:
         raise _no_documents(definition, "a delta")
     definition.key_rule.check(key)

@@ -42,7 +42,7 @@ from sowline.config.topic_fields import (
     TopicName,
     TopicsModel,
 )
-from sowline.config.views import ComputedTopic, ConflatedDefinition, ViewDefinition
+from sowline.config.views import ComputedTopic, ConflatedDefinition, Join, ViewDefinition
 from sowline.config.yaml_file import YamlFile, YamlFileError, open_yaml_file
 from sowline.emodb.intrinsics import RESERVED_KEYS
 from sowline.errors import SowlineError
@@ -416,6 +416,14 @@ class TopicDefinition(TopicsModel):
         return _key_paths(self.key)
 
     @cached_property
+    def joined_by(self) -> tuple[tuple[str, ...], ...]:
+        """The fields by which a view can join the topic: its key fields, or those that a view groups by."""
+        if self.view is None:
+            return self.key_paths
+        paths = [path.steps for path in self.view.grouping_paths]
+        return tuple(tuple(map(str, steps)) for steps in paths)
+
+    @cached_property
     def key_rule(self) -> KeyRule:
         """The rule for the topic's keys, if it has a SOW. The first use of the rule loads a key generator."""
         if isinstance(self.key, SuppliedKey):
@@ -589,7 +597,7 @@ class Topics(TopicsModel):
         found = {topic.name: topic for topic in self.declared}
         waiting = self.computed
         while waiting:
-            ready = [view for view in waiting if view.source in found]
+            ready = [view for view in waiting if all(name in found for name in view.read_topics)]
             if not ready:
                 break  # `_check_views` refuses them
             for view in ready:
@@ -647,18 +655,22 @@ class Topics(TopicsModel):
     def _check_views(self) -> None:
         names = set(self._names)
         for view in self.computed:
-            if view.source not in names:
-                raise ValueError(f"view {view.name!r} reads topic {view.source!r}, which is not defined")
+            for read in view.read_topics:
+                if read not in names:
+                    raise ValueError(f"view {view.name!r} reads topic {read!r}, which is not defined")
         found = {topic.name: topic for topic in self.topics}
         if cyclic := [view.name for view in self.computed if view.name not in found]:
             raise ValueError(
                 f"expected views that do not read each other in a circle, got {', '.join(cyclic)}"
             )
         for view in self.computed:
-            if not found[view.source].has_sow:
-                raise ValueError(
-                    f"view {view.name!r} reads topic {view.source!r}, which keeps no records (sow: false)"
-                )
+            for read in view.read_topics:
+                if not found[read].has_sow:
+                    raise ValueError(
+                        f"view {view.name!r} reads topic {read!r}, which keeps no records (sow: false)"
+                    )
+            for join in view.joins:
+                _check_join(view, join, found[join.topic])
 
     def named(self, name: str) -> TopicDefinition:
         """Return the topic with this name; raise `invalid topic`."""
@@ -667,6 +679,22 @@ class Topics(TopicsModel):
                 return topic
         known = ", ".join(topic.name for topic in self.topics) or "none"
         raise SowlineError("invalid topic", f"expected a defined topic ({known}), got {name!r}")
+
+
+def _check_join(view: ComputedTopic, join: Join, topic: TopicDefinition) -> None:
+    """Raise ValueError unless a join names all fields of the joined topic's key."""
+    keys = {str(FieldSteps(path)) for path in topic.joined_by}
+    named = {str(theirs) for _, theirs in join.equalities}
+    if not keys:
+        raise ValueError(
+            f"view {view.name!r} joins topic {join.topic!r}, whose keys are not fields of its records: join one with"
+            " key fields, or a view with a grouping"
+        )
+    if named != keys or len(join.equalities) != len(keys):
+        raise ValueError(
+            f"view {view.name!r} joins topic {join.topic!r} on {', '.join(sorted(named))}: expected the fields of its"
+            f" key, {', '.join(sorted(keys))}, each once, so that at most one record fits"
+        )
 
 
 _truth = TypeAdapter(bool)

@@ -1,8 +1,9 @@
 """Computed topics in `topics.yaml`: `views:`, and `conflated:` for topics whose records change less often."""
 
+import re
 from functools import cached_property
 from hashlib import blake2b
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import orjson
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -20,9 +21,10 @@ from sowline.expressions.projection import (
 from sowline.filter import Filter, FilterError, compile_filter, require_deterministic
 from sowline.filter.tree import walk
 from sowline.model.limits import MIB
-from sowline.model.path import Path
+from sowline.model.path import Path, PathError, parse_path
 
 INDEXES_MAX = 64
+JOINS_MAX = 8
 INTERVAL_MS_MIN = 10
 INTERVAL_MS_MAX = 3_600_000
 
@@ -76,9 +78,19 @@ class ComputedTopic(TopicsModel):
         return None
 
     @property
+    def joins(self) -> tuple["Join", ...]:
+        """The topics whose records are added to those of the source."""
+        return ()
+
+    @property
     def interval_ms(self) -> int:
         """How long changes are merged before they are written; 0: each change is written."""
         return 0
+
+    @property
+    def read_topics(self) -> list[str]:
+        """The topics that it is computed from: its source, and those that it joins."""
+        return list(dict.fromkeys([self.source, *(join.topic for join in self.joins)]))
 
     @property
     def digest(self) -> str:
@@ -94,6 +106,10 @@ class ComputedTopic(TopicsModel):
             "grouping": [str(path) for path in self.grouping_paths],
             "projection": "" if fields is None else fields.text,
             "having": "" if results is None else results.text,
+            "joins": [
+                {"topic": join.topic, "on": join.on, "as": join.name, "kind": join.kind}
+                for join in self.joins
+            ],
             "interval_ms": self.interval_ms,
         }
 
@@ -120,6 +136,48 @@ class ConflatedDefinition(ComputedTopic):
         return self.interval
 
 
+class Join(TopicsModel):
+    """A topic whose record is added to each record of the source, under a name.
+
+    `on` names the fields of both that must be equal: `/customer = /id`, the field of the source first. On the side of
+    the joined topic they are all fields of its key, so that at most one record fits.
+    """
+
+    topic: TopicName
+    on: str = Field(description="fields of the source, and the key fields of the topic that equal them")
+    name: str = Field(alias="as", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")
+    kind: Literal["left", "inner"] = Field(
+        default="left", description="left: records without a match count, too; inner: they do not"
+    )
+
+    @field_validator("on")
+    @classmethod
+    def _equalities(cls, text: str) -> str:
+        _read_equalities(text)
+        return text
+
+    @cached_property
+    def equalities(self) -> tuple[tuple[Path, Path], ...]:
+        """The fields that must be equal: of the source, and of the joined topic."""
+        return _read_equalities(self.on)
+
+
+_EQUALITY = re.compile(r"\s*(/\S+)\s*=\s*(/\S+)\s*")
+
+
+def _read_equalities(text: str) -> tuple[tuple[Path, Path], ...]:
+    found = []
+    for part in re.split(r"\s+AND\s+", text, flags=re.IGNORECASE):
+        match = _EQUALITY.fullmatch(part)
+        if match is None:
+            raise ValueError(f"expected fields such as /customer = /id, with AND between them, got {text!r}")
+        try:
+            found.append((parse_path(match[1]), parse_path(match[2])))
+        except PathError as error:
+            raise ValueError(error.message) from None
+    return tuple(found)
+
+
 class ViewDefinition(ComputedTopic):
     """One view: the topic that it reads, and what it computes.
 
@@ -128,6 +186,7 @@ class ViewDefinition(ComputedTopic):
     an ungrouped view is the source's whole record. `having` is a filter on the fields of the result.
     """
 
+    join: tuple[Join, ...] = Field(default=(), max_length=JOINS_MAX)
     filter: RecordFilter = Field(default="", description="which records of the source count")
     grouping: tuple[FieldPath, ...] = Field(default=(), max_length=GROUPING_PATHS_MAX)
     projection: tuple[str, ...] = Field(default=(), max_length=FIELDS_MAX)
@@ -155,6 +214,11 @@ class ViewDefinition(ComputedTopic):
                 "expected a grouping with an aggregate (a view of one group can group by a field that is always null)"
             )
         return self
+
+    @property
+    def joins(self) -> tuple[Join, ...]:
+        """The topics whose records are added to those of the source."""
+        return self.join
 
     @cached_property
     def grouping_paths(self) -> tuple[Path, ...]:
@@ -195,6 +259,8 @@ class ViewDefinition(ComputedTopic):
             None if fields is None else fields.text,
             self.having,
         ]
+        if self.join:
+            deciding.append([[join.topic, join.on, join.name, join.kind] for join in self.join])
         return _digest_of(deciding)
 
 

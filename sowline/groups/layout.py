@@ -149,7 +149,7 @@ class Layout:
     def read(self, document: Document) -> GroupInput:
         """Return the inputs from a record."""
         return GroupInput(
-            orjson.dumps([_grouped(read(document)) for read in self._grouping]),
+            orjson.dumps([grouped_value(read(document)) for read in self._grouping]),
             [first(evaluate(document)) for evaluate in self._arguments],
             [read(document) for read in self._others],
         )
@@ -180,7 +180,7 @@ def _literals(nodes: Sequence[Node]) -> list[Any]:
     return [node.value for node in nodes if isinstance(node, Literal)]
 
 
-def _grouped(value: Value) -> Scalar:
+def grouped_value(value: Value) -> Scalar:
     """Return the canonical form of a value for grouping: 1.0 becomes 1, because they are equal."""
     scalar = first(value)
     if isinstance(scalar, float) and scalar.is_integer() and INT64_MIN <= scalar <= UINT64_MAX:

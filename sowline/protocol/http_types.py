@@ -64,6 +64,19 @@ class ReaderSchemaReport(msgspec.Struct, forbid_unknown_fields=True):
     """The subject in a registry; empty if none is set."""
 
 
+class JoinReport(msgspec.Struct, forbid_unknown_fields=True, rename={"name": "as"}):
+    """A topic whose records a view adds to those of its source."""
+
+    topic: str
+    """The topic."""
+    on: str
+    """The fields of the source, and the key fields of the topic that equal them."""
+    name: str
+    """The field that has the topic's record."""
+    kind: Literal["left", "inner"]
+    """Whether records without a match count, too (left), or not (inner)."""
+
+
 class ViewReport(msgspec.Struct, forbid_unknown_fields=True, rename={"source": "from"}):
     """What a view computes."""
 
@@ -77,6 +90,8 @@ class ViewReport(msgspec.Struct, forbid_unknown_fields=True, rename={"source": "
     """The fields of its records; empty for those of that topic."""
     having: str
     """Which results are records of the view; empty for all."""
+    joins: list[JoinReport]
+    """The topics whose records are added to those of that topic."""
     interval_ms: int
     """How long a conflated topic merges the changes of a record; 0 in a view."""
 

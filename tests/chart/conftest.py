@@ -76,6 +76,7 @@ def everything() -> Values:
         },
         "config": {
             "topics": [{"name": "orders", "key": ["/id"], "partitions": 4, "record_bytes_max": 10_000_000}],
+            "views": [{"name": "open", "from": "orders", "filter": "/status = 'open'"}],
             "fanouts": [{"name": "late", "topic": "orders", "filter": "/status = 'late'", "options": "oof"}],
         },
         "settings": {
@@ -101,6 +102,7 @@ def everything() -> Values:
         "queryService": service
         | {"autoscaling": {"enabled": True, "maxReplicas": 8}}
         | {"service": {"type": "LoadBalancer", "annotations": {"a": "b"}}},
+        "views": service | {"autoscaling": {"enabled": True, "cpuPercent": 60}},
         "fanout": service
         | {"autoscaling": {"enabled": True, "cpuPercent": 0, "maxReplicas": 4, "external": lag}},
         "pipelines": {name: value for name, value in component.items() if name != "maxUnavailable"}

@@ -14,7 +14,7 @@ from sowline.config.topics import load_topics
 from tests.chart.conftest import CHART, PIPELINE, Objects, Render, Values, everything, least, sharded
 
 ROOT = CHART.parents[1]
-SERVICES = {"materializer": 8081, "query-service": 8080, "fanout": 8082}
+SERVICES = {"materializer": 8081, "query-service": 8080, "views": 8083, "fanout": 8082}
 PIPELINES = ["pipeline-clicks", "pipeline-orders"]
 
 Check = Callable[[Objects], list[str]]
@@ -49,8 +49,8 @@ def test_check_finds_mistakes(render: Render, check: Check) -> None:
     assert "/spec/replicas" in found
 
 
-def test_fanout_is_there_when_needed(render: Render) -> None:
-    """The fanout service is installed if there are fanouts to write, a pipeline if there is its file."""
+def test_views_and_fanout_are_there_when_needed(render: Render) -> None:
+    """Each is installed if there is something to compute or to write, a pipeline if there is its file."""
     assert set(pods(render(least()))) == {"materializer", "query-service"}
     assert set(pods(render(everything()))) == {*SERVICES, *PIPELINES}
 
@@ -122,7 +122,7 @@ def test_topics_are_understood(render: Render, tmp_path: Path) -> None:
     path = tmp_path / "topics.yaml"
     path.write_text(configuration(render(everything()), "blue-sowline")["topics.yaml"])
     topics = load_topics(path)
-    assert [topic.name for topic in topics.topics] == ["orders"]
+    assert [topic.name for topic in topics.topics] == ["orders", "open"]
     assert [fanout.name for fanout in topics.fanouts] == ["late"]
 
 
@@ -172,7 +172,7 @@ def test_selectors_meet(render: Render) -> None:
     selectors += [
         item["spec"]["podSelector"]["matchLabels"] for item in of_kind(objects, "NetworkPolicy").values()
     ]
-    assert len(selectors) == 3 + 3 + 5
+    assert len(selectors) == 4 + 4 + 6
     for selector in selectors:
         assert sum(selector.items() <= candidate.items() for candidate in labels) == 1
 
@@ -225,13 +225,15 @@ def test_autoscaling(render: Render) -> None:
     objects = render(everything())
     scalers = {name: item["spec"] for name, item in of_kind(objects, "HorizontalPodAutoscaler").items()}
     deployments = of_kind(objects, "Deployment")
-    assert set(scalers) == {"query-service", "fanout"}
+    assert set(scalers) == {"query-service", "views", "fanout"}
     for name, spec in scalers.items():
         assert spec["scaleTargetRef"]["name"] == deployments[name]["metadata"]["name"]
         assert "replicas" not in deployments[name]["spec"]
     assert (scalers["query-service"]["minReplicas"], scalers["query-service"]["maxReplicas"]) == (2, 8)
     (cpu,) = scalers["query-service"]["metrics"]
     assert cpu["resource"] == {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}
+    (cpu,) = scalers["views"]["metrics"]
+    assert cpu["resource"]["target"]["averageUtilization"] == 60
     (lag,) = scalers["fanout"]["metrics"]
     assert lag["external"]["metric"] == {
         "name": "lag",
@@ -395,7 +397,7 @@ def test_the_ports_of_the_query_service(render: Render, monkeypatch: pytest.Monk
         "/etc/sowline-tls/tls.crt",
     )
     assert (settings.tls_client_ca, settings.tls_client_required) == ("/etc/sowline-tls/ca.crt", True)
-    others = [pods(objects)[service] for service in ("materializer", "fanout")]
+    others = [pods(objects)[service] for service in ("materializer", "views", "fanout")]
     assert not any({"access", "tls"} & {one["name"] for one in pod["volumes"]} for pod in others)
 
 
@@ -439,7 +441,7 @@ def test_each_shard_has_pods_of_its_own(render: Render) -> None:
         if name.startswith("query-service")
     }
     assert set(sets) == {"query-service-0", "query-service-1", "query-service-2"}
-    assert set(of_kind(objects, "Deployment")) == {"gateway", "fanout", *PIPELINES}
+    assert set(of_kind(objects, "Deployment")) == {"gateway", "views", "fanout", *PIPELINES}
     for number, item in enumerate(sets.values()):
         template = item["spec"]["template"]
         assert environment(template["spec"])["SOWLINE_SHARD"] == f"{number}/3"
@@ -459,7 +461,7 @@ def test_each_shard_has_pods_of_its_own(render: Render) -> None:
     mounts = {mount["name"]: mount["mountPath"] for mount in gateway["containers"][0]["volumeMounts"]}
     assert given["SOWLINE_NODES_TOKEN_FILE"] == f"{mounts['nodes']}/token"
     assert given["SOWLINE_NODES_CA_FILE"] == f"{mounts['nodes']}/ca.crt"
-    assert of_kind(objects, "HorizontalPodAutoscaler").keys() == {"gateway", "fanout"}
+    assert of_kind(objects, "HorizontalPodAutoscaler").keys() == {"gateway", "views", "fanout"}
     budgets = of_kind(objects, "PodDisruptionBudget")
     for name, chosen in (("query-service", sets), ("gateway", ["gateway"])):
         selector = budgets[name]["spec"]["selector"]["matchLabels"].items()

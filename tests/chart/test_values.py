@@ -29,6 +29,7 @@ def wrong(path: str, value: Any) -> Values:
         ("kafka.bootstrap", "kafka", "/kafka/bootstrap"),
         ("config.topics", [], "/config/topics"),
         ("config.topics", [{"key": ["/id"]}], "'name'"),
+        ("config.views", [{"name": "open"}], "'from'"),
         ("config.fanouts", [{"name": "late"}], "'topic'"),
         ("image.pullPolicy", "Sometimes", "/image/pullPolicy"),
         ("materializer.replicas", -1, "/materializer/replicas"),

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("sowline", "materializer", "query_service", "gateway", "fanout")
+PACKAGES = ("sowline", "materializer", "query_service", "gateway", "fanout", "views")
 _MADE = re.compile(r'(CounterMetricFamily|GaugeMetricFamily|_by|_by_partition|\.family)\(\s*"(sowline_\w+)"')
 _KINDS = {"CounterMetricFamily": "counter", "_by": "counter", ".family": "histogram"}
 

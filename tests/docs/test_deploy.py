@@ -7,6 +7,7 @@ import fanout.service
 import gateway.service
 import materializer.service
 import query_service.service
+import views.service
 from sowline.config.settings import Settings
 
 TEXT = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
@@ -25,6 +26,7 @@ def test_ports() -> None:
         "materializer": str(materializer.service.USUAL_PORT),
         "query-service": str(query_service.service.USUAL_PORT),
         "gateway": str(gateway.service.USUAL_PORT),
+        "views": str(views.service.USUAL_PORT),
         "fanout": str(fanout.service.USUAL_PORT),
     }
 

@@ -23,6 +23,7 @@ SOURCES = (
     "gateway",
     "sowline",
     "tests",
+    "views",
 )
 TEXTS = (*SOURCES, "docs", "helm", ".ci", ".github")
 TEXT_SUFFIXES = {".css", ".html", ".js", ".md", ".py", ".toml", ".yaml", ".yml"}

@@ -24,7 +24,7 @@ from sowline.protocol.request import COMMANDS, Request
 from tests.unit.query_service.sessions import Server
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("sowline", "ingest", "materializer", "query_service", "gateway", "fanout", "deploy")
+PACKAGES = ("sowline", "ingest", "materializer", "query_service", "gateway", "fanout", "views", "deploy")
 SOURCES = "".join(path.read_text() for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
 
 

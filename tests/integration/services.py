@@ -274,15 +274,21 @@ class System:
         topics: list[dict[str, Any]],
         fanouts: list[dict[str, str]],
         views: list[dict[str, Any]],
+        conflated: list[dict[str, Any]],
     ):
         self.kafka = kafka
         self.directory = directory
         self.config = directory / "topics.yaml"
-        self.config.write_text(yaml.safe_dump({"topics": topics, "fanouts": fanouts, "views": views}))
-        self.topics: Topics = parse_topics(self.config.read_text())
+        self._given = {"topics": topics, "fanouts": fanouts, "views": views, "conflated": conflated}
+        self.redefine()
         self.group = f"{topics[0]['name']}-group"
         self.cluster = Cluster(kafka_config(kafka))
         self._services = ExitStack()
+
+    def redefine(self, **given: list[dict[str, Any]]) -> None:
+        """Change parts of `topics.yaml`, for services that start later."""
+        self.config.write_text(yaml.safe_dump(self._given | given))
+        self.topics: Topics = parse_topics(self.config.read_text())
 
     def service(self, module: str, **settings: object) -> Service:
         """Return a service of this system, to be started; it ends with the system."""
@@ -416,7 +422,8 @@ def system(
     topics: list[dict[str, Any]],
     fanouts: Sequence[dict[str, str]] = (),
     views: Sequence[dict[str, Any]] = (),
+    conflated: Sequence[dict[str, Any]] = (),
 ) -> Iterator[System]:
     """Lend a system without services yet."""
-    with closing(System(kafka, directory, topics, list(fanouts), list(views))) as made:
+    with closing(System(kafka, directory, topics, list(fanouts), list(views), list(conflated))) as made:
         yield made

@@ -4,11 +4,14 @@ import random
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from materializer.admin.commands import operate
 from sowline.client.client import Client
+from sowline.errors import SowlineError
 from tests.integration.load import new_seed
 from tests.integration.services import Service, System, system, wait_for
 
@@ -24,6 +27,11 @@ class Desk:
         self.exposure = f"{name}-exposure"
         self.large = f"{name}-large"
         self.working = f"{name}-working"
+        self.slow = f"{name}-slow"
+        self.customers = f"{name}-customers"
+        self.tiers = f"{name}-tiers"
+        self.known = f"{name}-known"
+        self.held_customers: dict[str, dict[str, Any]] = {}
         self.query = query
         self.views: list[Service] = []
         self.materializers: list[Service] = []
@@ -35,7 +43,7 @@ class Desk:
         for _ in range(commands):
             id = dice.randrange(200)
             if id in self.held and dice.random() < 0.2:
-                publisher.sow_delete(self.orders, keys=None, data={"id": id})
+                publisher.sow_delete(self.orders, data={"id": id})
                 del self.held[id]
                 continue
             order = {
@@ -48,6 +56,39 @@ class Desk:
             publisher.publish(self.orders, order)
             self.held[id] = order
         publisher.flush()
+
+    def write_customers(self, dice: random.Random, commands: int) -> None:
+        """Publish and delete random customers."""
+        publisher = self.made.publisher()
+        for _ in range(commands):
+            id = dice.choice(["acme", "bolt", "7", "nobody"])
+            if id in self.held_customers and dice.random() < 0.3:
+                publisher.sow_delete(self.customers, data={"id": id})
+                del self.held_customers[id]
+                continue
+            customer = {"id": id, "tier": dice.choice(["gold", "tin"])}
+            publisher.publish(self.customers, customer)
+            self.held_customers[id] = customer
+        publisher.flush()
+
+    def customer_of(self, order: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the customer whose key text is that of an order's field; NULL is none."""
+        return None if order["customer"] is None else self.held_customers.get(str(order["customer"]))
+
+    def expected_tiers(self) -> list[dict[str, Any]]:
+        """Return the sums by the tier of the customer, NULL without one."""
+        tiers: dict[Any, int] = defaultdict(int)
+        for order in self.held.values():
+            customer = self.customer_of(order)
+            tiers[None if customer is None else customer["tier"]] += 1
+        return [{"c": {"tier": tier}, "orders": orders} for tier, orders in tiers.items()]
+
+    def expected_known(self) -> list[dict[str, Any]]:
+        """Return the orders whose customer exists, with its tier."""
+        found = [(order, self.customer_of(order)) for order in self.held.values()]
+        return [
+            {"id": order["id"], "tier": customer["tier"]} for order, customer in found if customer is not None
+        ]
 
     def expected(self) -> list[dict[str, Any]]:
         """Return the groups of the orders that count, computed from all of them."""
@@ -87,6 +128,19 @@ def definitions(name: str) -> list[dict[str, Any]]:
             "filter": "/status = 'working'",
             "projection": ["/id", "/qty * 2 AS /double"],
         },
+        {
+            "name": f"{name}-tiers",
+            "from": name,
+            "join": [{"topic": f"{name}-customers", "on": "/customer = /id", "as": "c"}],
+            "grouping": ["/c/tier"],
+            "projection": ["COUNT(1) AS /orders"],
+        },
+        {
+            "name": f"{name}-known",
+            "from": name,
+            "join": [{"topic": f"{name}-customers", "on": "/customer = /id", "as": "c", "kind": "inner"}],
+            "projection": ["/id", "/c/tier AS /tier"],
+        },
     ]
 
 
@@ -94,9 +148,13 @@ def definitions(name: str) -> list[dict[str, Any]]:
 def desk(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """All services, each view empty."""
     name = f"t{uuid.uuid4().hex[:12]}-orders"
-    topic = {"name": name, "key": "/id", "partitions": 2}
+    topics: list[dict[str, Any]] = [
+        {"name": name, "key": "/id", "partitions": 2},
+        {"name": f"{name}-customers", "key": "/id", "partitions": 2},
+    ]
     directory = tmp_path_factory.mktemp("computed")
-    with system(kafka, directory, [topic], views=definitions(name)) as made:
+    slow = {"name": f"{name}-slow", "from": name, "interval": "300ms"}
+    with system(kafka, directory, topics, views=definitions(name), conflated=[slow]) as made:
         desk = Desk(made, name, made.service("query_service").start())
         desk.materializers = [made.service("materializer").start()]
         desk.views = [made.service("views").start()]
@@ -109,6 +167,12 @@ def rows(client: Client, topic: str, **query: Any) -> list[dict[str, Any]]:
     """Return the bodies that a query finds, in an order that does not depend on their keys."""
     found = [message.data for message in client.sow(topic, **query) if message.command == "sow"]
     return in_order(found)
+
+
+def bookmark_of(client: Client, topic: str, records: int, **query: Any) -> str | None:
+    """Return the bookmark of a query if it finds so many records."""
+    begun, *found = client.sow(topic, **query)
+    return begun.bookmark if sum(message.command == "sow" for message in found) == records else None
 
 
 def in_order(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -140,3 +204,114 @@ def test_views_equal_a_recomputation(desk: Desk) -> None:
                 if one["status"] == "working"
             ]
             wait_for(lambda working=working: rows(client, desk.working) == in_order(working), "the records")
+
+
+def test_joins_equal_a_recomputation(desk: Desk) -> None:
+    """Changes of both sides, records without a match, and services that were killed."""
+    dice = random.Random(new_seed())
+    with Client(desk.query.url) as client:
+        for turn in range(3):
+            desk.write(dice, 60)
+            desk.write_customers(dice, 6)
+            if turn == 1:
+                desk.views[0].kill()
+                desk.write(dice, 30)
+                desk.write_customers(dice, 6)
+                desk.views[0].start()
+            desk.write(dice, 30)
+            tiers, known = in_order(desk.expected_tiers()), in_order(desk.expected_known())
+            wait_for(lambda tiers=tiers: rows(client, desk.tiers) == tiers, "the groups")
+            wait_for(lambda known=known: rows(client, desk.known) == known, "the records")
+
+
+def test_a_conflated_topic_changes_a_record_once_in_an_interval(desk: Desk) -> None:
+    """It has the records of its source and their SOW keys. A deletion comes at the end of an interval, too."""
+    publisher = desk.made.publisher()
+    for quantity in range(200):
+        publisher.publish(desk.orders, {"id": 1000, "qty": quantity})
+    publisher.flush()
+    topic = desk.made.topic(desk.slow)
+    with Client(desk.query.url) as client:
+        last = [{"id": 1000, "qty": 199}]
+        wait_for(lambda: rows(client, desk.slow, filter="/id = 1000") == last, "the last update")
+        wait_for(lambda: rows(client, desk.slow) == rows(client, desk.orders), "the records of the source")
+        keys = {message.sow_key for message in client.sow(desk.slow) if message.command == "sow"}
+        assert keys == {message.sow_key for message in client.sow(desk.orders) if message.command == "sow"}
+        bodies = [message.value() or b"" for message in desk.made.read(topic.changes)]
+        assert 1 <= sum(b'"id":1000' in body for body in bodies) < 20
+        publisher.sow_delete(desk.orders, data={"id": 1000})
+        publisher.flush()
+        wait_for(lambda: rows(client, desk.slow, filter="/id = 1000") == [], "the record to be deleted")
+
+
+def test_a_read_waits_for_what_a_view_reflects(desk: Desk) -> None:
+    """A bookmark of the source is demanded of a view, and of a view of that view."""
+    with Client(desk.query.url) as client:
+        for id in (2000, 2001):
+            order = {"id": id, "customer": "late", "region": "eu", "status": "open", "qty": 99}
+            client.publish(desk.orders, order)
+        client.flush()
+        late = "/customer = 'late'"
+        bookmark = wait_for(lambda: bookmark_of(client, desk.orders, 2, filter=late), "the orders")
+        assert [row["orders"] for row in rows(client, desk.exposure, filter=late, at_least=bookmark)] == [2]
+        assert [row["orders"] for row in rows(client, desk.large, filter=late, at_least=bookmark)] == [2]
+        with pytest.raises(SowlineError, match=r"expected at_least of .* or of what it is computed from"):
+            rows(client, desk.orders, at_least=f"{desk.exposure}.partials:0@1")
+
+
+def test_a_view_takes_no_commands(desk: Desk) -> None:
+    """The refusal names the topic to write to. A command in its log becomes a dead letter."""
+    with Client(desk.query.url) as client:
+        with pytest.raises(SowlineError, match=f"write to {desk.orders}"):
+            client.publish(desk.exposure, {"customer": "acme"})
+        with pytest.raises(SowlineError, match=f"write to {desk.orders}"):
+            client.sow_delete(desk.exposure, filter="1=1")
+    with pytest.raises(SowlineError, match=f"write to {desk.orders}"):
+        desk.made.publisher().publish(desk.exposure, {"customer": "acme"})
+
+
+def test_a_view_is_rebuilt_from_its_source(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By another definition. Groups that `having` hid do not come back. A dump is the same from each source."""
+    name = f"t{uuid.uuid4().hex[:12]}-sales"
+    view: dict[str, Any] = {
+        "name": f"{name}-sums",
+        "from": name,
+        "grouping": ["/city"],
+        "projection": ["SUM(/qty) AS /sold"],
+        "having": "/sold > 10",
+    }
+    topics = [{"name": name, "key": "/id", "partitions": 2}]
+    with system(kafka, tmp_path, topics, views=[view]) as made:
+        materializer, views = made.service("materializer").start(), made.service("views").start()
+        materializer.wait_ready()
+        made.write(name, *({"id": id, "city": f"c{id % 4}", "qty": id} for id in range(20)))
+        query = made.service("query_service").start().wait_ready()
+        with Client(query.url) as client:
+            wait_for(lambda: len(rows(client, view["name"])) == 4, "the groups")
+        for service in (materializer, views, query):
+            service.stop()
+        made.redefine(views=[view | {"filter": "/qty < 6", "having": "/sold > 4"}])
+        monkeypatch.setenv("SOWLINE_KAFKA", kafka)
+        monkeypatch.setenv("SOWLINE_CONFIG", str(made.config))
+        monkeypatch.setenv("SOWLINE_GROUP", made.group)
+        monkeypatch.setenv("SOWLINE_DATA_DIR", str(tmp_path / "sow"))
+        with pytest.raises(SystemExit) as ended:
+            operate.main(["rebuild", view["name"]], prog_name="sowline")
+        assert not ended.value.code, capfd.readouterr()
+        for service in (materializer, views, query):
+            service.start().wait_ready()
+        with Client(query.url) as client:
+            expected = [{"city": "c1", "sold": 6}]
+            wait_for(lambda: rows(client, view["name"]) == expected, "the groups of the new definition")
+        materializer.stop()
+        capfd.readouterr()
+        dumps = []
+        for source in ("store", "changes", "log"):
+            with pytest.raises(SystemExit):
+                operate.main(["dump", view["name"], "--from", source], prog_name="sowline")
+            dumps.append(capfd.readouterr().out)
+        assert dumps[0] == dumps[1] == dumps[2]
+        assert '"reflected"' in dumps[0]
+        assert '"states"' in dumps[0]

@@ -79,6 +79,10 @@ class OutgoingPartials:
         for number, states in by_partition.items():
             open = self._open[number]
             size = sum(map(_size_of, states))
+            if len(states) > STATES_MAX or size > self._bytes_max:
+                yield from self._in_steps(number, position, states)
+                open = self._open[number] = _Open(position)
+                continue
             is_repeated = any(state.key in open.states for state in states)
             if open.states and (
                 open.bytes + size > self._bytes_max
@@ -117,6 +121,23 @@ class OutgoingPartials:
                     ),
                 )
             self._open[number] = _Open(self.position)
+
+    def _in_steps(self, number: int, position: Position, states: list[PartialState]) -> Iterator[Outgoing]:
+        """Yield the messages of one change that touches many states: a joined record that belongs to many."""
+        if self._open[number].states:
+            yield self._ended(number)
+        after = self._open[number].sent
+        portions = self._portions(states)
+        for count, portion in enumerate(portions, 1):
+            message = Partials(
+                definition=self._digest,
+                partition=self._source,
+                after=str(after),
+                up_to=str(position),
+                states=portion,
+                ends=count == len(portions),
+            )
+            yield Outgoing(number, message)
 
     def _portions(self, states: list[PartialState]) -> list[list[PartialState]]:
         """Return the states of each message of a snapshot: there is one, even without states."""

@@ -1,22 +1,31 @@
 """A partition of a view's source: loads its records, follows its changes, and makes messages of partial states. Pure.
 
-Without a position to follow from, it loads the newest change of each record. Then it sends a snapshot, and follows.
+It loads the newest change of each record, sends a snapshot, and follows. States have positions, which order them. In
+a view without joins they are those of the source, so every owner gives the same state the same position. With joins,
+the order in which changes of several topics arrive decides. Then each owner has a generation, higher than all before,
+and counts what it takes: its positions are `generation/count`.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from sowline.config.topics import TopicDefinition
+from sowline.model.path import Document
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Event
 from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, is_of, verdict
 from sowline.protocol.newest_changes import NewestChanges
+from views.core.joins import JoinedStates, JoinedTable
 from views.core.outgoing import Outgoing, OutgoingPartials
 from views.core.states import states_of
 
 
 class ChangesMissing(Exception):
     """Changes between the position and an event are gone: the partition must be loaded again."""
+
+
+TakenOut = list[tuple[bytes, Document | None]]
+"""Records that are to be joined again, each with its document before."""
 
 
 class SourcePartition:
@@ -29,8 +38,13 @@ class SourcePartition:
         partitions: int,
         topic_id: str,
         progress: LoadProgress,
+        tables: Sequence[JoinedTable] = (),
+        generation: int = 0,
     ) -> None:
-        """Begin to load partition `partition` of `partitions` of the source; `topic_id` is that of its changes."""
+        """Begin to load partition `partition` of `partitions` of the source; `topic_id` is that of its changes.
+
+        `generation` is needed with `tables`, those of the view's joins.
+        """
         view = topic.view
         assert view is not None
         self.partition = partition
@@ -40,14 +54,15 @@ class SourcePartition:
         self.load: NewestChanges | None = NewestChanges(topic_id, progress)
         self._topic = topic
         self._partitions = partitions
-        self._states = states_of(view, partition)
+        states = states_of(view, partition)
+        self._joined = JoinedStates(tables, states) if tables else None
+        self._states = self._joined or states
+        self._generation = generation
+        self._count = 0
+        self._followed = self.load.position
+        """The position of the source up to which changes were taken."""
         self._outgoing: OutgoingPartials | None = None
         self._snapshot: Iterator[Outgoing] | None = None
-
-    @property
-    def position(self) -> Position | None:
-        """The position up to which changes were taken; None while it loads."""
-        return None if self._outgoing is None else self._outgoing.position
 
     @property
     def is_sending_snapshot(self) -> bool:
@@ -55,22 +70,41 @@ class SourcePartition:
         return self._snapshot is not None
 
     def take(self, event: Event, offset: int) -> Sequence[Outgoing]:
-        """Take the next event; return the messages that it ends. Raise `ChangesMissing`."""
+        """Take the next event of the source; return the messages that it ends. Raise `ChangesMissing`."""
         self.next_offset = max(offset + 1, self.next_offset)
         if self.load is not None:
             self.load.take(event, offset)
             return ()
-        outgoing = self._outgoing
-        assert outgoing is not None, "what is not loading follows"
         if not is_of(event, self.topic_id):
             return ()
-        judged = verdict(event, outgoing.position)
+        judged = verdict(event, self._followed)
         if judged is Verdict.GAP:
-            raise ChangesMissing(f"partition {self.partition}: changes after {outgoing.position} are gone")
+            raise ChangesMissing(f"partition {self.partition}: changes after {self._followed} are gone")
         if judged is Verdict.DROP:
             return ()
+        self._followed = event.position
+        assert self._outgoing is not None, "what is not loading follows"
         changes = self._states.change(event) if isinstance(event, Change) else ()
-        return list(outgoing.take(event.position, changes))
+        return list(self._outgoing.take(self._next_position(), changes))
+
+    def _next_position(self) -> Position:
+        if self._joined is None:
+            return self._followed
+        self._count += 1
+        return Position(self._generation, self._count)
+
+    def take_out(self, table: JoinedTable, sow_key: bytes) -> TakenOut:
+        """Take out the records that a joined record belongs to, before that changes."""
+        if self._joined is None or self._outgoing is None:
+            return []
+        return self._joined.touched(table, sow_key)
+
+    def take_in(self, taken_out: TakenOut) -> Sequence[Outgoing]:
+        """Join the records again that were taken out; return the messages that this ends."""
+        if self._joined is None or self._outgoing is None or not taken_out:
+            return ()
+        changes = self._joined.touch(taken_out)
+        return list(self._outgoing.take(self._next_position(), changes))
 
     def at_end(self, offset: int) -> None:
         """Note that all events before an offset, the end, were taken."""
@@ -88,8 +122,11 @@ class SourcePartition:
         """Use the records that were loaded, and begin to send a snapshot."""
         assert self.load is not None, "it is loading"
         load, self.load = self.load, None
+        self._followed = load.position
         self._states.load(load.live())
-        self._outgoing = OutgoingPartials(self._topic, self.partition, self._partitions, load.position)
+        self._outgoing = OutgoingPartials(
+            self._topic, self.partition, self._partitions, self._next_position()
+        )
         self._snapshot = self._outgoing.snapshot(self._states.all())
 
     def snapshot(self, messages_max: int) -> list[Outgoing]:

@@ -8,7 +8,6 @@ import orjson
 
 from sowline.config.views import ComputedTopic
 from sowline.expressions.projection import Projection
-from sowline.filter import Filter
 from sowline.filter.expression import compile_tree
 from sowline.groups import GroupStates
 from sowline.groups.layout import ExportedGroup
@@ -27,52 +26,94 @@ class StateChange(NamedTuple):
     state: bytes | None
 
 
+Order = tuple[Any, ...]
+"""When a record last changed: log time, partition, position."""
+
+
 class States(Protocol):
     """The states of a view in one source partition."""
 
     def load(self, changes: Iterator[Change]) -> None:
         """Add the newest change of each live record."""
 
+    def add(self, sow_key: bytes, document: Document | None, order: Order) -> None:
+        """Add a record while a load lasts; None if it does not count."""
+
     def change(self, change: Change) -> list[StateChange]:
         """Apply a change; return the states that it changes, each of another group."""
+
+    def replace(
+        self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
+    ) -> list[StateChange]:
+        """Put a document in the stead of another one, each None if there is none; return the changed states."""
+
+    def order_of(self, change: Change) -> Order:
+        """Return when a change was made, to compare it with others."""
 
     def all(self) -> Iterator[StateChange]:
         """Yield all states."""
 
 
 def states_of(view: ComputedTopic, partition: int) -> States:
-    """Return the states of a view in a source partition, without records."""
-    return GroupedStates(view, partition) if view.grouping_paths else RecordStates(view)
+    """Return the states of a view without joins in a source partition, without records."""
+    return GroupedStates(view, partition) if view.grouping_paths else RecordStates(view, partition)
 
 
-class GroupedStates:
-    """The states of the groups of a view."""
+class _States:
+    """What both kinds of states have in common."""
 
     def __init__(self, view: ComputedTopic, partition: int) -> None:
-        fields = view.projected
-        assert fields is not None, "a grouping has a projection"
         self._partition = partition
         self._filter = view.record_filter
-        self._groups = GroupStates(view.name, view.grouping_paths, fields, groups_max=GROUPS_MAX)
+
+    def replace(
+        self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
+    ) -> list[StateChange]:
+        """Put a document in the stead of another one, each None if there is none; return the changed states."""
+        raise NotImplementedError
 
     def load(self, changes: Iterator[Change]) -> None:
         """Add the newest change of each live record."""
         for change in changes:
-            document = _counted(change.body, self._filter)
-            if document is not None:
-                self._groups.load([(change.sow_key, document, self._order(change))])
+            self.add(change.sow_key, _read(change.body), self.order_of(change))
+
+    def add(self, sow_key: bytes, document: Document | None, order: Order) -> None:
+        """Add a record while a load lasts; None if it does not count."""
+        self.replace(sow_key, None, document, order)
 
     def change(self, change: Change) -> list[StateChange]:
         """Apply a change; return the states of its group, or of both groups if the record moves."""
-        before = _counted(change.previous, self._filter)
-        now = _counted(change.body, self._filter)
+        before, now = _read(change.previous), _read(change.body)
+        return self.replace(change.sow_key, before, now, self.order_of(change))
+
+    def order_of(self, change: Change) -> Order:
+        """Return when a change was made, to compare it with others."""
+        return change.time, self._partition, change.position
+
+    def _counted(self, document: Document | None) -> Document | None:
+        """Return a document if it counts."""
+        is_counted = document is not None and (self._filter is None or self._filter.matches(document))
+        return document if is_counted else None
+
+
+class GroupedStates(_States):
+    """The states of the groups of a view."""
+
+    def __init__(self, view: ComputedTopic, partition: int) -> None:
+        super().__init__(view, partition)
+        fields = view.projected
+        assert fields is not None, "a grouping has a projection"
+        self._groups = GroupStates(view.name, view.grouping_paths, fields, groups_max=GROUPS_MAX)
+
+    def replace(
+        self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
+    ) -> list[StateChange]:
+        """Put a document in the stead of another one; return the states of their groups, if they change."""
+        before, now = self._counted(before), self._counted(now)
         if before is None and now is None:
             return []
-        made = self._groups.change(change.sow_key, before, now, self._order(change))
+        made = self._groups.change(sow_key, before, now, order)
         return [StateChange(group_key(one.key), one.body) for one in made if one.body != one.previous]
-
-    def _order(self, change: Change) -> tuple[Any, ...]:
-        return change.time, self._partition, change.position
 
     def all(self) -> Iterator[StateChange]:
         """Yield the states of all groups."""
@@ -80,38 +121,57 @@ class GroupedStates:
             yield StateChange(group_key(ExportedGroup.read(state).key.encode()), state)
 
 
-class RecordStates:
+class RecordStates(_States):
     """The records of a view without groups: a record's state is its body, if the record counts.
 
-    Nothing is kept: the state before a change is computed from the previous body.
+    States are kept only while a load lasts. Later, the state before a change is computed from the previous body.
     """
 
-    def __init__(self, view: ComputedTopic) -> None:
-        self._filter = view.record_filter
+    def __init__(self, view: ComputedTopic, partition: int) -> None:
+        super().__init__(view, partition)
         self._fields = None if view.projected is None else _Fields(view.projected)
-        self._loaded: list[StateChange] = []
+        self._loaded: dict[str, bytes] = {}
 
     def load(self, changes: Iterator[Change]) -> None:
         """Add the newest change of each live record."""
-        self._loaded = [
-            made for change in changes if (made := self._made(change, change.body)).state is not None
-        ]
+        for change in changes:
+            self._note(self._made(change.sow_key, self._counted(_read(change.body)), change.body))
+
+    def add(self, sow_key: bytes, document: Document | None, order: Order) -> None:
+        """Add a record while a load lasts; None if it does not count."""
+        self._note(self._made(sow_key, self._counted(document), None))
+
+    def _note(self, made: StateChange) -> None:
+        if made.state is not None:
+            self._loaded[made.key] = made.state
 
     def change(self, change: Change) -> list[StateChange]:
         """Apply a change; return the record's state if it changes."""
-        before, now = self._made(change, change.previous), self._made(change, change.body)
-        return [] if before == now else [now]
+        before, now = self._counted(_read(change.previous)), self._counted(_read(change.body))
+        was = self._made(change.sow_key, before, change.previous)
+        made = self._made(change.sow_key, now, change.body)
+        return [] if was == made else [made]
+
+    def replace(
+        self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
+    ) -> list[StateChange]:
+        """Put a document in the stead of another one; return the record's state if it changes."""
+        was, made = (self._made(sow_key, self._counted(one), None) for one in (before, now))
+        return [] if was == made else [made]
 
     def all(self) -> Iterator[StateChange]:
         """Yield the states that were loaded, once."""
-        loaded, self._loaded = self._loaded, []
-        yield from loaded
+        loaded, self._loaded = self._loaded, {}
+        return (StateChange(key, state) for key, state in loaded.items())
 
-    def _made(self, change: Change, body: bytes | None) -> StateChange:
-        document = _counted(body, self._filter)
-        if document is None or self._fields is None:
-            return StateChange(change.sow_key.decode(), None if document is None else body)
-        return StateChange(change.sow_key.decode(), self._fields.of(document))
+    def _made(self, sow_key: bytes, document: Document | None, body: bytes | None) -> StateChange:
+        """Return the state of a record with this document; `body` is its text, if it is known."""
+        key = sow_key.decode()
+        if document is None:
+            return StateChange(key, None)
+        if self._fields is not None:
+            return StateChange(key, self._fields.of(document))
+        return StateChange(key, orjson.dumps(document) if body is None else body)
 
 
 class _Fields:
@@ -134,12 +194,8 @@ class _Fields:
         return orjson.dumps(made)
 
 
-def _counted(body: bytes | None, filter: Filter | None) -> Document | None:
-    """Return a body as a document; None if there is none, or if it does not match the view's filter."""
-    if body is None:
-        return None
-    document = orjson.loads(body)
-    return document if filter is None or filter.matches(document) else None
+def _read(body: bytes | None) -> Document | None:
+    return None if body is None else orjson.loads(body)
 
 
 def group_key(text: bytes) -> str:

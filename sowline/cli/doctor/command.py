@@ -22,10 +22,13 @@ _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 @click.option("--config", type=PATH, help="The file of topics (SOWLINE_CONFIG).")
 @click.option("--kafka", "-k", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
 @click.option("--data-dir", type=PATH, help="Where the materializer keeps state (SOWLINE_DATA_DIR).")
+@click.option("--access", help="The access file of the query services (SOWLINE_ACCESS).")
 @click.option("--url", "-u", "urls", multiple=True, help="The URL of a service of any kind; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each finding.")
 @with_connection
-def doctor(urls: tuple[str, ...], connection: ConnectionOptions, as_json: bool, **given: Any) -> None:
+def doctor(
+    urls: tuple[str, ...], connection: ConnectionOptions, as_json: bool, access: str | None, **given: Any
+) -> None:
     """Examine a set-up: its topics, Kafka, state and services; report what is wrong, and what to do.
 
     Nothing is written, and services may run meanwhile. Exits with 1 if there is an error.
@@ -38,6 +41,8 @@ def doctor(urls: tuple[str, ...], connection: ConnectionOptions, as_json: bool, 
     if not given and not urls and not _SETTINGS & os.environ.keys() and (stack := chosen_stack()) is not None:
         click.echo(f"sowline: {stack.sentence}", err=True)
         given, urls = {"config": stack.config, "kafka": stack.kafka, "data_dir": stack.data_dir}, stack.urls
+    if access is not None:
+        given["access"] = access
     counted = dict.fromkeys(_COLORS, 0)
     for finding in examined(given, urls, connection):
         counted[finding.severity] += 1

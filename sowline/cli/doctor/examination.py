@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sowline.cli.connection import ConnectionOptions
+from sowline.cli.doctor.access_checks import access_findings
 from sowline.cli.doctor.checks import directory_findings, service_findings
 from sowline.cli.doctor.facts import DirectoryFacts, KafkaFacts, ServiceFacts
 from sowline.cli.doctor.finding import Finding, count
@@ -21,6 +22,7 @@ from sowline.config.settings import SettingsError, read_settings
 from sowline.config.topics import Topics, load_topics
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
+from sowline.serving.access.watched_file import WatchedFile
 
 HEALTH = ("healthz", "startupz", "readyz")
 
@@ -35,8 +37,7 @@ def examined(given: dict[str, Any], urls: Iterable[str], connection: ConnectionO
     topics, kafka = None, None
     try:
         topics = load_topics(settings.config)
-        found = f"{count(len(topics.topics), 'topic')}, {count(len(topics.fanouts), 'fanout')}"
-        yield Finding("topics", "ok", str(settings.config), "a file of topics", found)
+        yield Finding("topics", "ok", str(settings.config), "a file of topics", _counted(topics))
     except SowlineError as error:
         yield from _wrong_topics(str(settings.config), error)
     if topics is not None:
@@ -47,7 +48,26 @@ def examined(given: dict[str, Any], urls: Iterable[str], connection: ConnectionO
             yield missing_kafka(settings.kafka, error.message)
         logs = [topic.log for topic in topics.topics]
         yield from directory_findings(see_directory(settings.data_dir), logs)
+        yield from _access(settings.access, topics)
     yield from _services(urls, connection, topics, kafka)
+
+
+def _counted(topics: Topics) -> str:
+    counts = {"topic": len(topics.declared), "view": len(topics.views), "fanout": len(topics.fanouts)}
+    return ", ".join(count(number, what) for what, number in counts.items())
+
+
+def _access(path: str, topics: Topics) -> Iterator[Finding]:
+    """Examine the access file, if one is configured."""
+    if not path:
+        return
+    try:
+        access = WatchedFile(Path(path)).access
+    except SowlineError as error:
+        advice = "put that right: no query service starts with it"
+        yield Finding("access_file", "error", path, "an access file", error.message, advice)
+        return
+    yield from access_findings(path, access, topics)
 
 
 def _services(

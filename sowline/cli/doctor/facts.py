@@ -53,6 +53,8 @@ class KafkaFacts:
     """What Kafka answers about the topics and groups in question.
 
     `applied` is the last log offset of each log partition that a materializer has applied, according to the changes.
+    `reflected` has, by log partition of a view and by source partition, the last offset of the source's log that the
+    view's records reflect.
     `session_min_ms` is the shortest session timeout that the brokers allow, None if unknown. `unanswered` has a
     sentence for each question that Kafka did not answer.
     """
@@ -62,6 +64,7 @@ class KafkaFacts:
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
     groups: Mapping[str, GroupFacts] = field(default_factory=dict)
     applied: Mapping[TopicPartitionId, int] = field(default_factory=dict)
+    reflected: Mapping[TopicPartitionId, Mapping[int, int]] = field(default_factory=dict)
     dead: Mapping[str, DeadFacts] = field(default_factory=dict)
     session_min_ms: int | None = None
     unanswered: tuple[str, ...] = ()

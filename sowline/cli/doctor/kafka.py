@@ -27,10 +27,11 @@ from sowline.cli.doctor.facts import (
     TopicPartitionId,
 )
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.settings import FANOUTS, WORKERS, Settings
+from sowline.config.settings import FANOUTS, VIEWS, WORKERS, Settings
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.clients import REPORT_ENDS, consuming, poll_batch
+from sowline.model.position import Position
 from sowline.protocol.change import Change, Progress, read_event
 
 ANSWER_SECONDS_MAX = 5.0
@@ -217,15 +218,21 @@ def ask_kafka(settings: Settings, topics: Topics) -> KafkaFacts:
     asking = KafkaExamination(settings.kafka_client)
     names = [name for topic in topics.topics for name in (topic.log, topic.changes, topic.dead)]
     found = asking.topics([*names, *(fanout.output for fanout in topics.fanouts)])
-    groups = [settings.group + WORKERS, *(f"{settings.group}{FANOUTS}{one.name}" for one in topics.fanouts)]
+    groups = [
+        settings.group + WORKERS,
+        *(f"{settings.group}{VIEWS}{view.name}" for view in topics.views),
+        *(f"{settings.group}{FANOUTS}{fanout.name}" for fanout in topics.fanouts),
+    ]
     logs = {topic.changes: topic.log for topic in topics.topics}
     dead = [topic.dead for topic in topics.topics]
+    applied, reflected = _applied(asking, found, logs)
     return KafkaFacts(
         len(asking.brokers),
         time.time_ns() // 1_000_000,
         found,
         asking.groups(groups),
-        _applied(asking, found, logs),
+        applied,
+        reflected,
         _dead(asking, found, dead),
         asking.session_min_ms(),
         tuple(asking.unanswered),
@@ -246,16 +253,31 @@ def _spans(
 
 def _applied(
     asking: KafkaExamination, found: Mapping[str, TopicFacts], logs: Mapping[str, str]
-) -> dict[TopicPartitionId, int]:
-    """Return, by log partition, the last applied offset according to the newest changes."""
-    newest: dict[TopicPartitionId, tuple[int, int]] = {}
+) -> tuple[dict[TopicPartitionId, int], dict[TopicPartitionId, dict[int, int]]]:
+    """Return, by log partition, the offsets that are applied and, in a view, reflected, as the newest changes say."""
+    applied: dict[TopicPartitionId, Position] = {}
+    reflected: dict[TopicPartitionId, dict[int, Position]] = {}
     for message in asking.tails(_spans(found, logs, CHANGES_READ_MAX)):
         if (event := _event(message)) is not None:
             partition = logs[message.topic() or ""], message.partition() or 0
-            newest[partition] = max(
-                newest.get(partition, (0, -1)), (event.position.era, event.position.offset)
-            )
-    return {partition: offset for partition, (_, offset) in newest.items()}
+            applied[partition] = max(event.position, applied.get(partition, event.position))
+            sources = reflected.setdefault(partition, {})
+            for source, position in _reflected(event):
+                sources[source] = max(position, sources.get(source, position))
+    return (
+        {partition: position.offset for partition, position in applied.items()},
+        {
+            partition: {source: position.offset for source, position in sources.items()}
+            for partition, sources in reflected.items()
+        },
+    )
+
+
+def _reflected(event: Change | Progress) -> Iterable[tuple[int, Position]]:
+    """Return up to where an event reflects partitions of a view's source."""
+    if isinstance(event, Progress):
+        return event.reflected.items()
+    return () if event.reflects is None else (event.reflects,)
 
 
 def _event(message: Message) -> Change | Progress | None:

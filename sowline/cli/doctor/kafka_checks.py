@@ -9,8 +9,9 @@ from typing import Final, Literal
 
 from sowline.cli.doctor.facts import DeadFacts, GroupFacts, KafkaFacts, TopicFacts
 from sowline.cli.doctor.finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding, Severity, count, few
-from sowline.config.settings import FANOUTS, WORKERS, Settings
+from sowline.config.settings import FANOUTS, VIEWS, WORKERS, Settings
 from sowline.config.topics import TopicDefinition, Topics
+from sowline.config.views import ViewDefinition
 from sowline.kafka.admin import kafka_topics, serves
 
 
@@ -46,6 +47,11 @@ def kafka_findings(kafka: KafkaFacts, topics: Topics, settings: Settings) -> Ite
         yield from _log_findings(kafka, topic, kafka.groups.get(settings.group + WORKERS, GroupFacts()))
         if topic.dead in kafka.dead:
             yield _dead_finding(topic, kafka.dead[topic.dead])
+    for view in topics.views:
+        group = f"{settings.group}{VIEWS}{view.name}"
+        changes = topics.named(view.source).changes
+        yield from _owner_findings("views", kafka, f"view {view.name}", group, [changes])
+        yield from _view_findings(kafka, view, topics)
     for fanout in topics.fanouts:
         group = f"{settings.group}{FANOUTS}{fanout.name}"
         changes = topics.named(fanout.topic).changes
@@ -96,6 +102,26 @@ def _owner_findings(
     else:
         found = f"{count(group.members, 'member')} for {count(len(wanted), 'partition')}"
         yield Finding(service, "ok", where, "an owner for each partition", found)
+
+
+def _view_findings(kafka: KafkaFacts, view: ViewDefinition, topics: Topics) -> Iterator[Finding]:
+    """Compare what a view reflects with what is applied of its source: the partition furthest behind counts."""
+    log, source = topics.named(view.name).log, topics.named(view.source)
+    behind = [
+        kafka.applied.get((source.log, number), -1) - offset
+        for (name, _), reflected in kafka.reflected.items()
+        if name == log
+        for number, offset in reflected.items()
+    ]
+    if (most := max(behind, default=0)) > BEHIND_RECORDS_MAX:
+        yield Finding(
+            "view_behind",
+            "warning",
+            f"view {view.name}",
+            f"at most {count(BEHIND_RECORDS_MAX, 'record')} of a partition of {source.log} not yet reflected",
+            count(most, "record"),
+            "run `sowline top` to see what is slow: the `views` service, or the materializers that apply its states",
+        )
 
 
 # topics
@@ -336,11 +362,12 @@ def _dead_finding(topic: TopicDefinition, dead: DeadFacts) -> Finding:
     reasons = ", ".join(f"{n} {name}" for name, n in sorted(dead.reasons.items(), key=lambda one: -one[1]))
     of = f" of the newest {dead.read}" if dead.read < dead.waiting else ""
     newest = datetime.fromtimestamp(dead.newest_ms / 1000, UTC).isoformat(timespec="seconds")
+    again = "publish them corrected" if topic.view is None else "do what it says"
     return Finding(
         "dead_letters",
         "warning",
         topic.dead,
         "no dead letters",
         f"{dead.waiting:,} ({reasons}{of}), the newest from {newest}",
-        "read them (sow.message says what is wrong), publish them corrected, then delete them (kafka-delete-records)",
+        f"read them (sow.message says what is wrong), {again}, then delete them (kafka-delete-records)",
     )

@@ -11,10 +11,18 @@ from sowline.cli.columns import columns, number, tenths
 from sowline.cli.http import Numbers
 from sowline.model.bookmark import EPOCH, parse_bookmark
 
-Kind = Literal["query service", "materializer", "fanout"]
+Kind = Literal["query service", "materializer", "views", "fanout"]
 
 SORTS: Final = ("topic", "records", "log", "changes", "lag", "subscriptions")
 """The orders of topics: by name from a to z, by all others from the largest."""
+
+
+_SENT: Final[Mapping[Kind, str]] = {
+    "query service": "sowline_messages_sent_total",
+    "views": "sowline_view_states_total",
+    "fanout": "sowline_fanout_messages_total",
+}
+"""The messages that a service sends. A materializer has no such metric."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,10 @@ class Look:
             return None
         if self.topics is not None:
             return "query service"
-        return "fanout" if "sowline_fanout_messages_total" in self.numbers else "materializer"
+        for kind, name in _SENT.items():
+            if name in self.numbers:
+                return kind
+        return "materializer"
 
     def number(self, name: str) -> float:
         """Return a metric, added up over all of its labels; 0 if there is none."""
@@ -228,10 +239,9 @@ _MEMORY: Final = {
 
 
 def _service(before: Look, now: Look, seconds: float) -> ServiceRow:
-    sent = {"query service": "sowline_messages_sent_total", "fanout": "sowline_fanout_messages_total"}
     rate = None
-    if now.kind in sent and before.kind == now.kind:
-        name = sent[now.kind]
+    if now.kind is not None and now.kind in _SENT and before.kind == now.kind:
+        name = _SENT[now.kind]
         rate = _rate(before.number(name), now.number(name), seconds)
     memory = {kind: int(now.number(name)) for kind, name in _MEMORY.items()} if now.topics is not None else {}
     state = now.away or now.complaint or "ready"
@@ -244,6 +254,7 @@ def _service(before: Look, now: Look, seconds: float) -> ServiceRow:
 _BEHIND: Final = {
     "materializer": "sowline_behind_records",
     "query service": "sowline_replica_behind_changes",
+    "views": "sowline_view_behind_changes",
     "fanout": "sowline_fanout_behind_changes",
 }
 _DELAY: Final = {

@@ -8,7 +8,6 @@ from sowline.config.outgoing_command import (
     ANY_PARTITION,
     check_document,
     check_tagging,
-    check_writable,
     checked_size,
 )
 from sowline.config.topics import TopicDefinition
@@ -90,7 +89,6 @@ class CheckedCommand(NamedTuple):
 
 
 def _headers(topic: TopicDefinition, command: str, fields: Mapping[str, Any]) -> Headers:
-    check_writable(topic)
     check_tagging(fields, topic)
     headers = command_headers(command, **fields)
     read_command(headers)

@@ -14,6 +14,7 @@ import yaml
 import fanout.service
 import materializer.service
 import query_service.service
+import views.service
 from sowline.cli import main
 from sowline.config.settings import Settings
 from sowline.config.topics import load_topics
@@ -28,6 +29,7 @@ DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
 PORTS = {
     "materializer": materializer.service.USUAL_PORT,
     "query-service": query_service.service.USUAL_PORT,
+    "views": views.service.USUAL_PORT,
     "fanout": fanout.service.USUAL_PORT,
 }
 

@@ -22,7 +22,9 @@ def completed(*words: str) -> list[str]:
 @pytest.fixture(autouse=True)
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No service answers, and a file defines topics."""
-    (tmp_path / "topics.yaml").write_text("topics: [{name: orders, key: /id}, {name: offers, key: /id}]")
+    (tmp_path / "topics.yaml").write_text(
+        "{topics: [{name: orders, key: /id}, {name: offers, key: /id}], views: [{name: open, from: orders}]}"
+    )
     monkeypatch.setenv("SOWLINE_URL", UNREACHABLE)
     monkeypatch.setenv("SOWLINE_CONFIG", str(tmp_path / "topics.yaml"))
 
@@ -35,8 +37,8 @@ def test_commands_and_options_are_completed() -> None:
 
 
 def test_topics_are_completed_from_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no query service answers; without a file there is nothing."""
-    assert completed("sow", "o") == ["offers", "orders"]
+    """Where no query service answers, views too; without a file there is nothing."""
+    assert completed("sow", "o") == ["offers", "open", "orders"]
     assert completed("publish", "or") == ["orders"]
     monkeypatch.setenv("SOWLINE_CONFIG", "none.yaml")
     assert completed("sow", "o") == []

@@ -1,5 +1,6 @@
 """What `sowline doctor` finds in a set-up: from facts to findings, and its command where nobody answers."""
 
+import re
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from sowline import __version__
 from sowline.cli import main
 from sowline.cli.doctor import kafka as doctor_kafka
+from sowline.cli.doctor.access_checks import access_findings
 from sowline.cli.doctor.checks import ROOM_BYTES_MIN, ROOM_BYTES_SCARCE, directory_findings, service_findings
 from sowline.cli.doctor.examination import see_directory
 from sowline.cli.doctor.facts import (
@@ -29,6 +31,7 @@ from sowline.cli.doctor.kafka_checks import kafka_findings
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics, parse_topics
 from sowline.kafka.admin import kafka_topics
+from sowline.serving.authorization.access_file import parse_access
 
 NOW = 1_790_000_000_000
 TOPICS = parse_topics(
@@ -265,6 +268,120 @@ def test_dead_letters_are_counted() -> None:
     )
 
 
+# views
+
+VIEWS = parse_topics(
+    """
+topics: [{name: orders, key: /id, partitions: 2, replication: 2}]
+views:
+  - {name: totals, from: orders, replication: 2, grouping: [/desk], projection: [COUNT(1) AS /n, MAX(/qty) AS /most]}
+  - {name: open, from: orders, replication: 2, filter: "/status = 'open'"}
+  - {name: brief, from: orders, replication: 2, projection: [/id, /desk, /qty * 2 AS /twice]}
+  - {name: renamed, from: orders, replication: 2, grouping: [/desk], projection: [MAX(/qty) AS /desk]}
+"""
+)
+WITH_VIEWS = replace(
+    SOUND,
+    topics=sound_topics(VIEWS),
+    groups={
+        "g-materializer": GroupFacts(1, frozenset((topic.log, n) for topic in VIEWS.topics for n in (0, 1))),
+        **{f"g-view-{view.name}": GroupFacts(1, GROUPS["g-fanout-late"].owned) for view in VIEWS.views},
+    },
+    applied={(topic.log, n): 9 for topic in VIEWS.topics for n in (0, 1)},
+    reflected={("totals.partials", 0): {0: 9, 1: 9}, ("totals.partials", 1): {0: 9, 1: 9}},
+)
+
+
+def test_sound_views_have_nothing_wrong() -> None:
+    """Each view says so, and so does each of its topics."""
+    assert of_kafka(WITH_VIEWS, topics=VIEWS) == []
+    codes = [one.code for one in kafka_findings(WITH_VIEWS, VIEWS, SETTINGS)]
+    assert codes == ["kafka", "materializer", *["applied"] * 5, *["views"] * 4]
+
+
+@pytest.mark.parametrize(
+    ("group", "code"),
+    [
+        (GroupFacts(), "views_none"),
+        (GroupFacts(1, frozenset({("orders.changes", 1)})), "partitions_unowned"),
+    ],
+)
+def test_a_view_that_is_not_computed(group: GroupFacts, code: str) -> None:
+    """Its group has no members, or none of these has a partition of its source."""
+    kafka = replace(WITH_VIEWS, groups={**WITH_VIEWS.groups, "g-view-open": group})
+    assert of_kafka(kafka, topics=VIEWS) == [(code, "error", "view open")]
+
+
+@pytest.mark.parametrize(("reflected", "is_found"), [(10, False), (9, True)])
+def test_a_view_that_is_behind(reflected: int, is_found: bool) -> None:
+    """The partitions of the view and of its source that are furthest apart count."""
+    end = BEHIND_RECORDS_MAX + 10
+    kafka = replace(
+        WITH_VIEWS,
+        applied={**WITH_VIEWS.applied, ("orders", 1): end},
+        reflected={("totals.partials", 0): {0: 9, 1: end}, ("totals.partials", 1): {0: 9, 1: reflected}},
+    )
+    wanted = [("view_behind", "warning", "view totals")]
+    assert of_kafka(kafka, topics=VIEWS) == (wanted if is_found else [])
+
+
+def test_dead_letters_of_a_view() -> None:
+    """Nothing can be published to a view, so the advice is another one."""
+    kafka = replace(WITH_VIEWS, dead={"open.dead": DeadFacts(1, 1, {"other definition": 1}, NOW)})
+    (found,) = [one for one in kafka_findings(kafka, VIEWS, SETTINGS) if one.code == "dead_letters"]
+    assert "publish" not in found.advice
+
+
+def shown_to(*rights: str) -> list[tuple[str, str]]:
+    """Return what the doctor finds of a role with these rights to read, by view."""
+    access = parse_access(f"roles: {{desk: {{read: [{', '.join(rights)}]}}}}")
+    ok, *found = access_findings("access.yaml", access, VIEWS)
+    assert (ok.code, ok.found) == ("access", "1 role")
+    assert {(one.code, one.severity, one.where) for one in found} <= {("view_rights", "warning", "role desk")}
+    return [(re.findall(r"view (\w+)", one.expected)[0], one.found) for one in found]
+
+
+NY = "filter: \"/desk = 'NY'\""
+ONLY_NY = "only records with /desk = 'NY'"
+
+
+@pytest.mark.parametrize(
+    ("rights", "found"),
+    [
+        (["{topics: '^.*'}"], []),
+        (["{topics: orders}"], []),
+        (["{topics: totals}"], [("totals", "no right to read orders")]),
+        # A filter on what records are grouped by limits groups, unless a field of another value has its name.
+        ([f"{{topics: '^.*', {NY}}}"], [("renamed", ONLY_NY)]),
+        (["{topics: totals}", f"{{topics: orders, {NY}}}"], [("totals", ONLY_NY)]),
+        # A view that has the filter itself has no other records.
+        (["{topics: open}", "{topics: orders, filter: \"/status = 'open'\"}"], []),
+        (["{topics: open}", f"{{topics: orders, {NY}}}"], [("open", ONLY_NY)]),
+        # Records of a group have many statuses, those of an ungrouped view one; one view does not show it.
+        (
+            ["{topics: '^.*', filter: \"/status = 'open'\"}"],
+            [(name, "only records with /status = 'open'") for name in ("totals", "brief", "renamed")],
+        ),
+        # Fields that a view shows, or computes others of.
+        (
+            ["{topics: '^.*', select: '[-/,+/desk,+/id,+/status]'}"],
+            [(name, "only the fields [-/,+/desk,+/id,+/status]") for name in ("totals", "brief", "renamed")],
+        ),
+        (
+            ["{topics: '^.*', select: '[-/,+/desk,+/id,+/qty]'}"],
+            [("open", "only the fields [-/,+/desk,+/id,+/qty]")],
+        ),
+        (
+            ["{topics: '^(totals|open)'}", "{topics: orders, select: '[-/cost]'}"],
+            [("open", "only the fields [-/cost]")],
+        ),
+    ],
+)
+def test_a_view_that_shows_what_a_role_may_not_read(rights: list[str], found: list[tuple[str, str]]) -> None:
+    """Rights to a view are its own, so that may be intended: it is a warning."""
+    assert shown_to(*rights) == found
+
+
 # this machine
 
 DIRECTORY = DirectoryFacts("var", owner="sow", me="sow", free_bytes=ROOM_BYTES_SCARCE, logs=("orders",))
@@ -437,6 +554,11 @@ def test_files_and_settings_that_are_none(tmp_path: Path, monkeypatch: pytest.Mo
     ]
     done = run(main, ["doctor", "--config", str(tmp_path / "none.yaml"), "--json"])
     assert "--config" in codes(done.output)["topics_file"]["advice"]
+    (tmp_path / "topics.yaml").write_text("topics: [{name: orders, key: /id}]")
+    (tmp_path / "access.yaml").write_text("roles: {desk: {reads: []}}")
+    where = ["--config", str(tmp_path / "topics.yaml"), "--kafka", "127.0.0.1:1"]
+    done = run(main, ["doctor", *where, "--access", str(tmp_path / "access.yaml"), "--json"])
+    assert "line 1: roles.desk.reads" in codes(done.output)["access_file"]["found"]
     monkeypatch.setenv("SOWLINE_PORT", "many")
     done = run(main, ["doctor", "--json"])
     assert (done.exit_code, codes(done.output)["settings"]["where"]) == (1, "SOWLINE_PORT")

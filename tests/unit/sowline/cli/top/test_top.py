@@ -110,16 +110,20 @@ def test_without_a_query_service_the_lag_is_that_of_the_owner() -> None:
 
 
 def test_services_that_say_what_is_wrong() -> None:
-    """One that is away has a row like all others, and so has one that complains; a fanout has no topics."""
+    """One that is away has a row like all others, and so has one that complains; fanouts and views have no topics."""
     fanout = Look("f", None, "", read_metrics('sowline_fanout_messages_total{fanout="late"} 5\n'))
-    looks = (Look("a", "refused"), replace(query("q", 1, 1), complaint="Kafka is away"), fanout)
+    of_views = 'sowline_view_states_total{view="totals"} 5\nsowline_view_behind_changes{view="totals"} 7\n'
+    views = Look("v", None, "", read_metrics(of_views))
+    looks = (Look("a", "refused"), replace(query("q", 1, 1), complaint="Kafka is away"), fanout, views)
     shown = table(Looks(1.0, looks), Looks(2.0, looks))
     assert [(row.kind, row.state) for row in shown.services] == [
         (None, "refused"),
         ("query service", "Kafka is away"),
         ("fanout", "ready"),
+        ("views", "ready"),
     ]
-    assert shown.services[2].message_rate == 0.0
+    assert [row.message_rate for row in shown.services[2:]] == [0.0, 0.0]
+    assert [row.behind for row in shown.services[2:]] == [None, 7]
 
 
 def test_a_topic_that_is_empty_or_loads() -> None:

@@ -1,0 +1,155 @@
+"""The joined topics of a view: loads all of their partitions, and follows them."""
+
+import time
+from collections.abc import Iterator, Mapping
+
+import structlog
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition
+from sowline.kafka.admin import Cluster, compaction_lag_ms
+from sowline.kafka.clients import REPORT_ENDS, plain_consumer, poll_batch
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import Change, Event, read_event
+from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, incomplete, is_of, verdict
+from sowline.protocol.newest_changes import NewestChanges
+from views.core.joins import JoinedTable
+from views.core.source_partition import ChangesMissing
+
+log = structlog.get_logger()
+
+BATCH_MAX = 1000
+LOAD_BATCH_MAX = 10_000
+
+TablePartition = tuple[str, int]
+"""A changes topic, and the number of a partition."""
+
+
+class _Followed:
+    """A partition of a joined topic."""
+
+    def __init__(self, topic: TopicDefinition, topic_id: str) -> None:
+        self.topic_id = topic_id
+        self.progress = LoadProgress(topic_id, compaction_lag_ms(topic) / 1000)
+        self.load: NewestChanges | None = NewestChanges(topic_id, self.progress)
+        self.phase = Phase.READING
+        self.next_offset = 0
+        self.position: Position = before_the_log()
+
+    def take(self, event: Event, offset: int) -> Change | None:
+        """Take an event; return the change to apply, None while it loads. Raise `ChangesMissing`."""
+        self.next_offset = max(self.next_offset, offset + 1)
+        if self.load is not None:
+            self.load.take(event, offset)
+            return None
+        judged = verdict(event, self.position) if is_of(event, self.topic_id) else Verdict.DROP
+        if judged is Verdict.GAP:
+            raise ChangesMissing(f"changes of a joined topic after {self.position} are gone")
+        if judged is Verdict.DROP:
+            return None
+        self.position = event.position
+        return event if isinstance(event, Change) else None
+
+
+class JoinedTopics:
+    """The joined topics of one view. Call `close`."""
+
+    def __init__(
+        self, kafka: KafkaConfig, cluster: Cluster, joined: Mapping[JoinedTable, TopicDefinition]
+    ) -> None:
+        self.tables = list(joined)
+        self._cluster = cluster
+        self._topics = {topic.changes: topic for topic in joined.values()}
+        self._by_changes = {
+            changes: [table for table, topic in joined.items() if topic.changes == changes]
+            for changes in self._topics
+        }
+        self._partitions: dict[TablePartition, _Followed] = {}
+        self._consumer: Consumer = plain_consumer(kafka, REPORT_ENDS)
+        starts = []
+        for changes, topic in self._topics.items():
+            numbers = range(topic.partitions)
+            topic_id = cluster.topic_id(changes)
+            first = cluster.starts(changes, numbers)
+            for number in numbers:
+                followed = self._partitions[changes, number] = _Followed(topic, topic_id)
+                self._aim((changes, number), followed)
+                starts.append(TopicPartition(changes, number, first[number]))
+        self._consumer.assign(starts)
+
+    def _aim(self, partition: TablePartition, followed: _Followed) -> None:
+        changes, number = partition
+        followed.progress.aim(self._cluster.ends(changes, [number])[number], time.monotonic())
+
+    @property
+    def are_loaded(self) -> bool:
+        """Whether all records are in the tables."""
+        return all(one.load is None for one in self._partitions.values())
+
+    def ends(self) -> dict[TablePartition, int]:
+        """Return the present end of each partition."""
+        found = {}
+        for changes, topic in self._topics.items():
+            for number, end in self._cluster.ends(changes, range(topic.partitions)).items():
+                found[changes, number] = end
+        return found
+
+    def have_reached(self, ends: Mapping[TablePartition, int]) -> bool:
+        """Whether everything before these offsets was taken."""
+        return self.are_loaded and all(
+            self._partitions[partition].next_offset >= end for partition, end in ends.items()
+        )
+
+    def waiting(self) -> str | None:
+        """Return a sentence that names the partitions that can't be loaded yet; None if there are none."""
+        waits: dict[str, list[int]] = {}
+        for (changes, number), one in self._partitions.items():
+            if one.phase is Phase.INCOMPLETE:
+                waits.setdefault(changes, []).append(number)
+        return "; ".join(incomplete(changes, numbers) for changes, numbers in waits.items()) or None
+
+    def changes(self) -> Iterator[tuple[JoinedTable, Change]]:
+        """Read what has arrived; yield each change and a table that must take it. Raise `ChangesMissing`."""
+        batch_max = BATCH_MAX if self.are_loaded else LOAD_BATCH_MAX
+        for message in poll_batch(self._consumer, batch_max, 0.0, self._on_end):
+            yield from self._taken(message)
+        if not self.are_loaded:
+            self._advance_loads()
+
+    def _taken(self, message: Message) -> Iterator[tuple[JoinedTable, Change]]:
+        changes = message.topic() or ""
+        event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
+        change = self._partitions[changes, message.partition() or 0].take(event, message.offset() or 0)
+        if change is not None:
+            for table in self._by_changes[changes]:
+                yield table, change
+
+    def _on_end(self, topic: str, number: int, offset: int) -> None:
+        followed = self._partitions[topic, number]
+        followed.next_offset = max(followed.next_offset, offset)
+        if followed.load is not None:
+            followed.progress.at_end(offset)
+
+    def _advance_loads(self) -> None:
+        for partition, followed in self._partitions.items():
+            load = followed.load
+            if load is None:
+                continue
+            followed.phase = load.phase(time.monotonic())
+            if followed.phase is Phase.LATE:
+                log.warning(
+                    "loading takes long; continuing to the current end",
+                    topic=partition[0],
+                    partition=partition[1],
+                )
+                self._aim(partition, followed)
+            elif followed.phase is Phase.COMPLETE:
+                followed.load, followed.position = None, load.position
+                for change in load.live():
+                    for table in self._by_changes[partition[0]]:
+                        table.put(change)
+
+    def close(self) -> None:
+        """Leave Kafka."""
+        self._consumer.close()
