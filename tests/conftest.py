@@ -114,9 +114,14 @@ def pytest_configure_node(node: WorkerController) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Write the report, in the worker that has the file for it."""
+    """Write the report, in the worker that has the file for it, and take what is collected out of all collections.
+
+    All tests with their modules are a heap that the collector would go through each time, for nothing: they stay.
+    """
     if path := getattr(session.config, "workerinput", {}).get("report"):
         Path(path).write_text("\n".join(pytest_report_collectionfinish(session.items)))
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
