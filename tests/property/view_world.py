@@ -1,0 +1,431 @@
+"""Views in memory: source partitions, their owners in the service `views`, and the materializer of the view.
+
+Owners may stall, wake and die at any instruction, several of them may own a source partition at a time, and what they
+have produced comes to the view's log in any order across its partitions. After each step every partition of the view
+is compared with a plain recomputation over the sources, at each message boundary.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from contextlib import AbstractContextManager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import orjson
+
+from materializer.admin.dump import dump_lines
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import decode_record
+from materializer.core.views import NOWHERE
+from materializer.partition.changes_loader import ChangesLoader
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.partition import Partition
+from materializer.store.integrity import survey
+from materializer.store.interface import Store
+from materializer.store.memory import MemoryStore
+from query_service.index.rows import Rows
+from query_service.replica.partition_replica import PartitionReplica
+from query_service.replica.plain_run import EventAtOffset
+from sowline.config.topics import TopicDefinition, Topics
+from sowline.model.key import partition_of
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import DELETED, Change
+from sowline.protocol.changes_loader import Verdict, verdict
+from sowline.protocol.command import PARTIALS, Headers
+from sowline.protocol.partials import read_partials
+from tests.property.view_reference import VIEWS, Body, Recompute, SourceRecord
+from tests.property.world import World
+from views.core.outgoing import Outgoing, OutgoingPartials
+from views.core.states import States, states_of
+
+STATES_A_MESSAGE = 2
+"""So few that most snapshots are of several messages."""
+
+COMMAND: Headers = [("sow.command", PARTIALS.encode())]
+
+Vector = dict[int, Position]
+
+
+class SourceModel:
+    """A partition of the topic that a view reads: its changes, and its records after each of them."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.changes: list[Change] = []
+        self._positions: list[Position] = []
+        self._states: list[dict[bytes, SourceRecord]] = [{}]
+
+    @property
+    def position(self) -> Position:
+        """The position of the newest change."""
+        return self._positions[-1] if self._positions else before_the_log()
+
+    @property
+    def newest(self) -> list[Change]:
+        """The newest change of each live record, as the compacted changes topic has them."""
+        return [seen.change for seen in self._states[-1].values()]
+
+    def write(self, key: bytes, body: Body | None, *, in_same_record: bool = False) -> Change | None:
+        """Write a record, or delete it (None), by a log record of its own or by that of the change before."""
+        held = self._states[-1].get(key)
+        if held is None and body is None:
+            return None
+        last = self.position
+        position = last._replace(nth=last.nth + 1) if in_same_record else Position(0, last.offset + 1)
+        change = Change(
+            sow_key=key,
+            body=None if body is None else orjson.dumps(body),
+            previous=None if held is None else held.change.body,
+            position=position,
+            after=last,
+            op="publish",
+            time=len(self.changes) // 3,
+            reason=DELETED if body is None else None,
+        )
+        self.changes.append(change)
+        self._positions.append(position)
+        others = {name: seen for name, seen in self._states[-1].items() if name != key}
+        self._states.append(
+            others if body is None else {**others, key: SourceRecord(body, change, self.number)}
+        )
+        return change
+
+    def at(self, position: Position) -> dict[bytes, SourceRecord]:
+        """Return the records at a position."""
+        return self._states[bisect_right(self._positions, position)]
+
+
+@dataclass
+class SourceOwner:
+    """A process that owns a source partition, or believes so: its states, and what it has produced by now."""
+
+    source: SourceModel
+    states: States
+    outgoing: OutgoingPartials
+    read: int
+    """The number of changes that it has read."""
+    produced: deque[Outgoing] = field(default_factory=deque)
+
+    def take(self, count: int) -> None:
+        """Read changes, and produce the messages that they end."""
+        for change in self.source.changes[self.read : self.read + count]:
+            self.produced += self.outgoing.take(change.position, self.states.change(change))
+            self.read += 1
+
+    def flush(self, *, also_idle: bool) -> None:
+        """Produce messages with all that was read."""
+        self.produced += self.outgoing.flush(also_idle=also_idle)
+
+    def next_for(self, partition: int) -> Outgoing | None:
+        """Return the next message to a partition of the view, if there is one; it is no longer produced then."""
+        for one in self.produced:
+            if one.partition == partition:
+                self.produced.remove(one)
+                return one
+        return None
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether everything that was read is in the log of the view."""
+        return not self.produced and not list(deepcopy(self.outgoing).flush(also_idle=False))
+
+
+class ExpectedView(NamedTuple):
+    """What a partition of the view reflects behind a message; not `is_whole` while a snapshot is in progress."""
+
+    vector: Vector
+    is_whole: bool
+
+
+class ViewFollower:
+    """A reader of one partition of the view, which compares it with the recomputation at each message boundary."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.position = before_the_log()
+        self.records: dict[bytes, bytes] = {}
+        self.reflected: Vector = {}
+        self.events_read = 0
+        self._expected: list[ExpectedView] = []
+        self._vector: Vector = {}
+        self._ahead: Vector = {}
+
+    def expected(self, world: "ViewWorld", offset: int) -> ExpectedView:
+        """Return what the messages of the log mean, up to an offset."""
+        for record in world.stage2.logs[self.number][len(self._expected) : offset + 1]:
+            self._note(read_partials(record.value))
+        return self._expected[offset] if offset >= 0 else ExpectedView({}, True)
+
+    def _note(self, message: Any) -> None:
+        source, up_to = message.partition, Position.parse(message.up_to)
+        reached = self._vector.get(source, NOWHERE)
+        if up_to > reached:
+            if message.is_snapshot and not message.ends:
+                self._ahead[source] = max(up_to, self._ahead.get(source, NOWHERE))
+            else:
+                assert message.is_snapshot or Position.parse(message.after) <= reached, "an owner left a gap"
+                self._vector = {**self._vector, source: up_to}
+        whole = all(position <= self._vector.get(one, NOWHERE) for one, position in self._ahead.items())
+        self._expected.append(ExpectedView(self._vector, whole))
+
+    def follow(self, world: "ViewWorld") -> None:
+        """Read the new events of the changes topic."""
+        history = world.stage2.changes[self.number].history
+        for message in history[self.events_read :]:
+            event = message.event
+            judged = verdict(event, self.position)
+            assert judged is not Verdict.GAP, f"a gap before {event}"
+            if judged is Verdict.DROP:
+                continue
+            self.position = event.position
+            is_boundary = True
+            if isinstance(event, Change):
+                self._take(event)
+                is_boundary = event.last
+            else:
+                self._move(dict(event.reflected))
+            if is_boundary:
+                self._compare(world)
+        self.events_read = len(history)
+
+    def _take(self, change: Change) -> None:
+        assert change.previous == self.records.get(change.sow_key)
+        assert (change.reason == DELETED) == (change.body is None and change.previous is not None)
+        if change.body is None:
+            self.records.pop(change.sow_key, None)
+        else:
+            self.records[change.sow_key] = change.body
+        if change.reflects is not None:
+            self._move({**self.reflected, change.reflects[0]: change.reflects[1]})
+
+    def _move(self, reflected: Vector) -> None:
+        for source, position in self.reflected.items():
+            assert position <= reflected.get(source, NOWHERE), (
+                f"the view goes back to {reflected} from {self.reflected}"
+            )
+        self.reflected = reflected
+
+    def _compare(self, world: "ViewWorld") -> None:
+        expected = self.expected(world, self.position.offset)
+        assert self.reflected == expected.vector, f"expected {expected.vector}, got {self.reflected}"
+        if expected.is_whole:
+            found = as_text({key.decode(): orjson.loads(body) for key, body in self.records.items()})
+            recomputed = as_text(world.recomputed(self.number, expected.vector))
+            assert found == recomputed, f"expected {recomputed}, got {found}"
+
+
+def as_text(records: dict[str, Body]) -> str:
+    """Return records as JSON: unlike Python's numbers, 1, 1.0 and true differ there."""
+    return orjson.dumps(records, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2).decode()
+
+
+class ViewWorld:
+    """One view, its sources, their owners, and the materializer of the view."""
+
+    def __init__(self, view: str, sources: int, partitions: int) -> None:
+        text, recompute = VIEWS[view]
+        self.definition = defined(text, sources, partitions)
+        self._recompute: Recompute = recompute
+        view_definition = self.definition.view
+        assert view_definition is not None
+        self.view = view_definition
+        self.partitions = partitions
+        self.sources = [SourceModel(number) for number in range(sources)]
+        self.owners: list[SourceOwner] = []
+        self.saved: dict[int, SourceOwner] = {}
+        self.stage2 = World(self.definition)
+        self.followers = [ViewFollower(number) for number in range(partitions)]
+
+    def patched(self) -> list[AbstractContextManager[Any]]:
+        """Return what must be entered before anything is done."""
+        return [*self.stage2.patched(), patch("views.core.outgoing.STATES_MAX", STATES_A_MESSAGE)]
+
+    # the service `views`
+
+    def begin(self, source: int) -> None:
+        """A process takes a source partition and has no state: it loads it, and produces a snapshot."""
+        partition = self.sources[source]
+        states = states_of(self.view, source)
+        states.load(iter(partition.newest))
+        outgoing = OutgoingPartials(self.definition, source, len(self.sources), partition.position)
+        owner = SourceOwner(partition, states, outgoing, len(partition.changes))
+        owner.produced += outgoing.snapshot(states.all())
+        self.owners.append(owner)
+
+    def resume(self, source: int) -> None:
+        """A process takes a source partition and continues from the state that was saved, if one was."""
+        if (saved := self.saved.get(source)) is None:
+            self.begin(source)
+        else:
+            self.owners.append(copy_of(saved))
+
+    def save(self, owner: SourceOwner) -> None:
+        """Save an owner's state, if the log has all that it has read."""
+        if owner.is_acknowledged:
+            self.saved[owner.source.number] = copy_of(owner)
+
+    def append(self, owner: SourceOwner, partition: int, count: int) -> None:
+        """Append what an owner has produced to one partition of the log, in its order."""
+        for _ in range(count):
+            if (one := owner.next_for(partition)) is None:
+                return
+            self._append(partition, one.message.encode())
+
+    def repeat(self, partition: int, number: int) -> None:
+        """Append a message again."""
+        if log := self.stage2.logs[partition]:
+            self._append(partition, log[number % len(log)].value)
+
+    def _append(self, partition: int, value: bytes | None) -> None:
+        self.stage2.time += 1
+        self.stage2.write(partition, value, None, COMMAND)
+
+    # the materializer
+
+    def lose(self, partition: int, *, store: bool, changes: bool) -> None:
+        """The owner of a partition of the view is killed; its disk is lost, or the changes topic, or both."""
+        self.stage2.owner(partition)
+        self.stage2.crash(partition)
+        if store:
+            self.stage2.disk.pop(Path(str(partition)))
+        if changes:
+            self.stage2.changes[partition].replace()
+            self.stage2.late[partition] = []
+        self.stage2.owner(partition)
+
+    def compact(self, partition: int, keeps: Any) -> None:
+        """Kafka compacts the changes, once they are older than the lag: an owner has reported all by then."""
+        self.stage2.arrive_late(partition)
+        self.stage2.drain()
+        self.repeat(partition, 0)
+        self.stage2.drain()
+        self.stage2.changes[partition].compact(keeps)
+
+    # everything must add up
+
+    def recomputed(self, partition: int, vector: Vector) -> dict[str, Body]:
+        """Return the records of a partition of the view, by key text, computed from the sources at a vector."""
+        records = {
+            key: seen
+            for number, position in vector.items()
+            for key, seen in self.sources[number].at(position).items()
+        }
+        return {
+            key: body
+            for key, body in self._recompute(records).items()
+            if partition_of(key, self.partitions) == partition
+        }
+
+    def check(self) -> None:
+        """Compare each partition of the view with the recomputation."""
+        for number, follower in enumerate(self.followers):
+            follower.follow(self)
+            if (owner := self.stage2.owners.get(number)) is not None:
+                self._check_owner(number, owner.checkpoint, follower)
+        assert not any(self.stage2.dead), f"refused: {self.stage2.dead}"
+
+    def _check_owner(self, number: int, checkpoint: Checkpoint, follower: ViewFollower) -> None:
+        reached = checkpoint.next_offset - 1
+        assert dict(checkpoint.reflected) == follower.expected(self, reached).vector, "reflected"
+        if checkpoint.position == follower.position:
+            records = {key: decode_record(data) for key, data in self.stage2.store(number).scan()}
+            live = {key: record.body for key, record in records.items() if record.body is not None}
+            assert live == follower.records, "the records of an owner and those that it has emitted"
+            assert checkpoint.records == len(live)
+
+    def settle(self) -> None:
+        """Let a new owner of each source partition bring the view up to date; then everything must add up."""
+        self.owners = []
+        for source in range(len(self.sources)):
+            self.resume(source)
+        for owner in self.owners:
+            owner.take(len(owner.source.changes))
+            owner.flush(also_idle=True)
+            for number in range(self.partitions):
+                self.append(owner, number, len(owner.produced))
+        for number in range(self.partitions):
+            self.stage2.arrive_late(number)
+        self.stage2.drain()
+        for number in range(self.partitions):
+            self.repeat(number, 0)
+        self.stage2.drain()
+        self.check()
+        for number, follower in enumerate(self.followers):
+            assert follower.reflected == {source.number: source.position for source in self.sources}
+            assert follower.expected(self, follower.position.offset).is_whole
+            self._check_other_batches(number)
+            self._check_loading(number)
+
+    def _lines(self, number: int, store: Store, checkpoint: Checkpoint) -> list[bytes]:
+        records = [(key, decode_record(data)) for key, data in store.scan()]
+        copy: Any = SimpleNamespace(checkpoint=checkpoint, records=lambda: iter(records))
+        return list(dump_lines(self.definition, number, copy))
+
+    def _own_lines(self, number: int) -> list[bytes]:
+        return self._lines(number, self.stage2.store(number), self.stage2.owner(number).checkpoint)
+
+    def _check_other_batches(self, number: int) -> None:
+        """The same log in batches of another size makes the same state, byte for byte."""
+        log = self.stage2.logs[number]
+        for size in (1, 1000):
+            store, definition = MemoryStore(), self.definition
+            begin = Checkpoint(limits=definition.limits, log_id="log", definition=definition.digest)
+            partition = Partition(
+                definition,
+                number,
+                OpenedPartition(store, begin, before_the_log()),  # type: ignore[arg-type]
+            )
+            for start in range(0, len(log), size):
+                partition.commit(partition.prepare(log[start : start + size], len(log)), 0)
+            assert self._lines(number, store, partition.checkpoint) == self._own_lines(number)
+
+    def _check_loading(self, number: int) -> None:
+        """The changes topic as it is, and compacted, loads to the same state; so a query service has its records."""
+        changes = self.stage2.changes[number]
+        for _ in range(2):
+            store = MemoryStore()
+            loader = ChangesLoader(store, self.definition)
+            loader.load([message.event for message in changes.held])
+            loader.finish()
+            assert self._lines(number, store, loader.checkpoint(0)) == self._own_lines(number)
+            assert survey(store).checksum == store.checksum()
+            half = len(changes.history) // 2
+            for loaded, followed in (
+                (changes.held, []),
+                (changes.history[:half], changes.history[half:]),
+            ):
+                self._check_replica(number, [_at(one) for one in loaded], [_at(one) for one in followed])
+            changes.compact(lambda: False)
+
+    def _check_replica(self, number: int, loaded: list[EventAtOffset], followed: list[EventAtOffset]) -> None:
+        rows = Rows()
+        replica = PartitionReplica(number, rows, ring_changes_max=5)
+        replica.load(loaded)
+        replica.loaded()
+        replica.apply(followed)
+        assert {key: rows.body(key) for key in rows.numbers} == self.followers[number].records
+
+
+def _at(message: Any) -> EventAtOffset:
+    return EventAtOffset(message.at, message.event)
+
+
+def copy_of(owner: SourceOwner) -> SourceOwner:
+    """Return a copy of an owner: nothing that one of them does changes the other."""
+    states, outgoing = deepcopy((owner.states, owner.outgoing))
+    return SourceOwner(owner.source, states, outgoing, owner.read)
+
+
+def defined(view: dict[str, Any], sources: int, partitions: int, **source: Any) -> TopicDefinition:
+    """Return the topic of a view of `orders`."""
+    topics = Topics.model_validate(
+        {
+            "topics": [{"name": "orders", "key": "/id", "partitions": sources, **source}],
+            "views": [{"name": "view", "from": "orders", "partitions": partitions, **view}],
+        }
+    )
+    return topics.named("view")
