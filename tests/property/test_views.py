@@ -62,6 +62,21 @@ class ViewsAgainstRecomputation(RuleBasedStateMachine):
         for nth, (key, body) in enumerate(written):
             source.write(b"%d.%d" % (number, key), body, in_same_record=nth > 0 and bool(source.changes))
 
+    @rule(
+        slot=numbers, what=st.sampled_from(["compact", "report", "stale", "era"]), number=st.integers(0, 30)
+    )
+    def age(self, slot: int, what: str, number: int) -> None:
+        """Its changes topic is compacted, gets progress events or late writes, or its log is another one."""
+        source = self.world.sources[self._source(slot)]
+        if what == "compact":
+            source.compact(lambda: False)
+        elif what == "report":
+            source.report(source.position._replace(offset=source.position.offset + 2, nth=0))
+        elif what == "stale":
+            source.write_again(number)
+        else:
+            source.begin_era()
+
     # their owners
 
     @rule(slot=numbers, is_fresh=st.booleans())
@@ -76,7 +91,8 @@ class ViewsAgainstRecomputation(RuleBasedStateMachine):
     def own(self, slot: int, count: int, idle: bool | None, sent: int) -> None:
         """An owner reads changes, and writes some of what it has produced."""
         owner = self._owner(slot)
-        owner.take(count)
+        self.world.take(owner, count)
+        owner = self._owner(slot)
         if idle is not None:
             owner.flush(also_idle=idle)
         for number in range(self.world.partitions):
@@ -132,6 +148,11 @@ class ViewsAgainstRecomputation(RuleBasedStateMachine):
     def arrive_late(self, slot: int, count: int) -> None:
         """Some of what a dead owner had on its way arrives."""
         self.world.stage2.arrive_late(self._partition(slot), count)
+
+    @rule(slot=numbers, start=numbers, count=st.integers(1, 3))
+    def write_old(self, slot: int, start: int, count: int) -> None:
+        """An owner that was thought dead writes old changes once more."""
+        self.world.write_old(self._partition(slot), start, count)
 
     @rule(slot=numbers, data=st.data())
     def compact(self, slot: int, data: Any) -> None:

@@ -7,12 +7,13 @@ is compared with a plain recomputation over the sources, at each message boundar
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from unittest.mock import patch
 
 import orjson
@@ -33,17 +34,20 @@ from query_service.replica.plain_run import EventAtOffset
 from sowline.config.topics import TopicDefinition, Topics
 from sowline.model.key import partition_of
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import DELETED, Change
-from sowline.protocol.changes_loader import Verdict, verdict
+from sowline.protocol.change import AGAIN, DELETED, Change, Event, Progress
+from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, verdict
 from sowline.protocol.command import PARTIALS, Headers
 from sowline.protocol.partials import read_partials
 from tests.property.view_reference import VIEWS, Body, Recompute, SourceRecord
-from tests.property.world import World
-from views.core.outgoing import Outgoing, OutgoingPartials
-from views.core.states import States, states_of
+from tests.property.world import World, changes_of
+from views.core.outgoing import Outgoing
+from views.core.source_partition import ChangesMissing, SourcePartition
 
 STATES_A_MESSAGE = 2
 """So few that most snapshots are of several messages."""
+
+MESSAGES_MAX = 100
+"""More than a snapshot has here."""
 
 COMMAND: Headers = [("sow.command", PARTIALS.encode())]
 
@@ -51,18 +55,19 @@ Vector = dict[int, Position]
 
 
 class SourceModel:
-    """A partition of the topic that a view reads: its changes, and its records after each of them."""
+    """A partition of the topic that a view reads: its changes topic, and its records after each change."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.changes: list[Change] = []
+        self.position = before_the_log()
+        """The position of the newest event."""
+        self.held: list[tuple[int, Event]] = []
+        """What the changes topic has by now, with the offsets."""
+        self.end = 0
         self._positions: list[Position] = []
         self._states: list[dict[bytes, SourceRecord]] = [{}]
-
-    @property
-    def position(self) -> Position:
-        """The position of the newest change."""
-        return self._positions[-1] if self._positions else before_the_log()
+        self.report(self.position)
 
     @property
     def newest(self) -> list[Change]:
@@ -70,18 +75,22 @@ class SourceModel:
         return [seen.change for seen in self._states[-1].values()]
 
     def write(self, key: bytes, body: Body | None, *, in_same_record: bool = False) -> Change | None:
-        """Write a record, or delete it (None), by a log record of its own or by that of the change before."""
+        """Write a record, or delete it (None), by a log record of its own or by that of the change before.
+
+        Return the change; None if there is nothing to delete.
+        """
         held = self._states[-1].get(key)
         if held is None and body is None:
             return None
-        last = self.position
-        position = last._replace(nth=last.nth + 1) if in_same_record else Position(0, last.offset + 1)
+        position = self.position._replace(offset=self.position.offset + 1, nth=0)
+        if in_same_record and self._after == self.position:
+            position = self.position._replace(nth=self.position.nth + 1)
         change = Change(
             sow_key=key,
             body=None if body is None else orjson.dumps(body),
             previous=None if held is None else held.change.body,
             position=position,
-            after=last,
+            after=self._after,
             op="publish",
             time=len(self.changes) // 3,
             reason=DELETED if body is None else None,
@@ -92,33 +101,104 @@ class SourceModel:
         self._states.append(
             others if body is None else {**others, key: SourceRecord(body, change, self.number)}
         )
+        self.position = position
+        self._append(change)
         return change
+
+    @property
+    def _after(self) -> Position:
+        return self._positions[-1] if self._positions else before_the_log()
+
+    def report(self, position: Position) -> None:
+        """Write a progress event: log records up to this position have made no change."""
+        self.position = position
+        self._append(Progress(position, self._after, 0, {}, "", "log", 0, {}))
+
+    def begin_era(self) -> None:
+        """The log is another one, whose offsets begin at 0."""
+        self.report(before_the_log(self.position.era + 1))
+
+    def write_again(self, number: int) -> None:
+        """A stalled owner writes an old change once more; the owner repairs the key."""
+        if self.changes:
+            old = self.changes[number % len(self.changes)]
+            if old.position.era < self.position.era:
+                return
+            newest = self._states[-1].get(old.sow_key)
+            at = self._after if newest is None else newest.change.position
+            self._append(old)
+            self._append(
+                Change(
+                    sow_key=old.sow_key,
+                    body=None if newest is None else newest.change.body,
+                    previous=None,
+                    position=at,
+                    after=at,
+                    op=AGAIN,
+                    time=old.time if newest is None else newest.change.time,
+                    emitted_in=self.position.era if at.era < self.position.era else None,
+                )
+            )
+            self.report(self.position)
+
+    def _append(self, event: Event) -> None:
+        self.held.append((self.end, event))
+        self.end += 1
+
+    def compact(self, keeps: Callable[[], bool]) -> None:
+        """Remove those events that are not their key's last and that `keeps` does not spare."""
+        last = {_key(event): offset for offset, event in self.held}
+        self.held = [(offset, event) for offset, event in self.held if offset == last[_key(event)] or keeps()]
 
     def at(self, position: Position) -> dict[bytes, SourceRecord]:
         """Return the records at a position."""
         return self._states[bisect_right(self._positions, position)]
 
 
+def _key(event: Event) -> bytes:
+    return event.sow_key if isinstance(event, Change) else event.key
+
+
 @dataclass
 class SourceOwner:
-    """A process that owns a source partition, or believes so: its states, and what it has produced by now."""
+    """A process that owns a source partition, or believes so, and what it has produced by now."""
 
     source: SourceModel
-    states: States
-    outgoing: OutgoingPartials
-    read: int
-    """The number of changes that it has read."""
+    partition: SourcePartition
     produced: deque[Outgoing] = field(default_factory=deque)
 
+    @classmethod
+    def begun(cls, topic: TopicDefinition, source: SourceModel, sources: int) -> Self:
+        """Return a process that has loaded its source partition. Its snapshot is still to be produced."""
+        load = LoadProgress("", 1e9)
+        load.aim(source.end, 0)
+        partition = SourcePartition(topic, source.number, sources, "", load)
+        for offset, event in source.held:
+            assert not partition.take(event, offset)
+        partition.at_end(source.end)
+        assert load.phase(0) is Phase.COMPLETE
+        partition.end_load()
+        return cls(source, partition)
+
     def take(self, count: int) -> None:
-        """Read changes, and produce the messages that they end."""
-        for change in self.source.changes[self.read : self.read + count]:
-            self.produced += self.outgoing.take(change.position, self.states.change(change))
-            self.read += 1
+        """Read events, and produce the messages that they end; before that, the rest of its snapshot.
+
+        Raise `ChangesMissing` if it has waited for so long that events are gone.
+        """
+        partition = self.partition
+        for _ in range(count):
+            if partition.is_sending_snapshot:
+                self.produced += partition.snapshot(1)
+                continue
+            ahead = (one for one in self.source.held if one[0] >= partition.next_offset)
+            offset, event = next(ahead, (None, None))
+            if offset is None or event is None:
+                return
+            self.produced += partition.take(event, offset)
 
     def flush(self, *, also_idle: bool) -> None:
         """Produce messages with all that was read."""
-        self.produced += self.outgoing.flush(also_idle=also_idle)
+        self.produced += self.partition.flush(also_idle=also_idle)
 
     def next_for(self, partition: int) -> Outgoing | None:
         """Return the next message to a partition of the view, if there is one; it is no longer produced then."""
@@ -128,10 +208,14 @@ class SourceOwner:
                 return one
         return None
 
-    @property
-    def is_acknowledged(self) -> bool:
-        """Whether everything that was read is in the log of the view."""
-        return not self.produced and not list(deepcopy(self.outgoing).flush(also_idle=False))
+    def copy(self) -> "SourceOwner | None":
+        """Return a copy to resume from, if everything that was read is in the log of the view; else None."""
+        if self.produced or self.partition.is_sending_snapshot:
+            return None
+        topic = self.partition._topic
+        copied = deepcopy(self.partition, {id(topic): topic})
+        has_more = bool(deepcopy(copied, {id(topic): topic}).flush(also_idle=False))
+        return None if has_more else SourceOwner(self.source, copied)
 
 
 class ExpectedView(NamedTuple):
@@ -247,26 +331,31 @@ class ViewWorld:
     # the service `views`
 
     def begin(self, source: int) -> None:
-        """A process takes a source partition and has no state: it loads it, and produces a snapshot."""
-        partition = self.sources[source]
-        states = states_of(self.view, source)
-        states.load(iter(partition.newest))
-        outgoing = OutgoingPartials(self.definition, source, len(self.sources), partition.position)
-        owner = SourceOwner(partition, states, outgoing, len(partition.changes))
-        owner.produced += outgoing.snapshot(states.all())
-        self.owners.append(owner)
+        """A process takes a source partition and has no state: it loads it, and will produce a snapshot."""
+        self.owners.append(SourceOwner.begun(self.definition, self.sources[source], len(self.sources)))
 
     def resume(self, source: int) -> None:
         """A process takes a source partition and continues from the state that was saved, if one was."""
-        if (saved := self.saved.get(source)) is None:
+        saved = self.saved.get(source)
+        copied = None if saved is None else saved.copy()
+        if copied is None:
             self.begin(source)
         else:
-            self.owners.append(copy_of(saved))
+            self.owners.append(copied)
+
+    def take(self, owner: SourceOwner, count: int) -> None:
+        """Let an owner read; one that finds changes missing begins again."""
+        try:
+            owner.take(count)
+        except ChangesMissing:
+            self.owners.remove(owner)
+            self.saved.pop(owner.source.number, None)
+            self.begin(owner.source.number)
 
     def save(self, owner: SourceOwner) -> None:
         """Save an owner's state, if the log has all that it has read."""
-        if owner.is_acknowledged:
-            self.saved[owner.source.number] = copy_of(owner)
+        if (copied := owner.copy()) is not None:
+            self.saved[owner.source.number] = copied
 
     def append(self, owner: SourceOwner, partition: int, count: int) -> None:
         """Append what an owner has produced to one partition of the log, in its order."""
@@ -296,6 +385,13 @@ class ViewWorld:
             self.stage2.changes[partition].replace()
             self.stage2.late[partition] = []
         self.stage2.owner(partition)
+
+    def write_old(self, partition: int, start: int, count: int) -> None:
+        """An owner that was thought dead writes old changes of a partition of the view once more."""
+        changes = self.stage2.changes[partition]
+        own = [event for _, event in changes_of(changes.history[changes.since :]) if event.op != AGAIN]
+        for event in own[start : start + count]:
+            changes.append(event)
 
     def compact(self, partition: int, keeps: Any) -> None:
         """Kafka compacts the changes, once they are older than the lag: an owner has reported all by then."""
@@ -342,8 +438,10 @@ class ViewWorld:
         self.owners = []
         for source in range(len(self.sources)):
             self.resume(source)
+        for owner in list(self.owners):
+            self.take(owner, owner.source.end + MESSAGES_MAX)
         for owner in self.owners:
-            owner.take(len(owner.source.changes))
+            owner.take(owner.source.end + MESSAGES_MAX)
             owner.flush(also_idle=True)
             for number in range(self.partitions):
                 self.append(owner, number, len(owner.produced))
@@ -412,12 +510,6 @@ class ViewWorld:
 
 def _at(message: Any) -> EventAtOffset:
     return EventAtOffset(message.at, message.event)
-
-
-def copy_of(owner: SourceOwner) -> SourceOwner:
-    """Return a copy of an owner: nothing that one of them does changes the other."""
-    states, outgoing = deepcopy((owner.states, owner.outgoing))
-    return SourceOwner(owner.source, states, outgoing, owner.read)
 
 
 def defined(view: dict[str, Any], sources: int, partitions: int, **source: Any) -> TopicDefinition:

@@ -13,12 +13,14 @@ from materializer.core.views import NOWHERE, ViewFold
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.partition import Partition
 from sowline.model.position import Position
-from sowline.protocol.change import Change
+from sowline.protocol.change import AGAIN, Change
+from sowline.protocol.changes_loader import Verdict, verdict
 from sowline.protocol.command import LogRecord
 from sowline.protocol.partials import HeldState, HeldStates, Partials, read_held, read_partials
 from tests.simulation.mistake import Mistake, mistakes_in
 from tests.simulation.view_runs import simulate_views
 from views.core.outgoing import Outgoing, OutgoingPartials
+from views.core.source_partition import SourcePartition
 from views.core.states import GroupedStates, RecordStates, StateChange
 
 _apply = ViewFold.apply
@@ -29,6 +31,7 @@ _take = OutgoingPartials.take
 _grouped = GroupedStates.change
 _single = RecordStates.change
 _decode = Checkpoint.decode
+_end_load = SourcePartition.end_load
 _loaded = ChangesLoader.checkpoint
 
 OTHER_SOURCES = 1000
@@ -164,13 +167,35 @@ def _reflected_not_loaded() -> list[Any]:
     return [patch("materializer.partition.changes_loader.note_reflected", lambda *given: None)]
 
 
+def _missing_changes_of_the_source_not_seen() -> list[Any]:
+    def judge(event: Any, held: Position) -> Verdict:
+        return Verdict.TAKE if event.position > held else Verdict.DROP
+
+    return [patch("views.core.source_partition.verdict", judge)]
+
+
+def _old_change_of_the_source_taken() -> list[Any]:
+    def judge(event: Any, held: Position) -> Verdict:
+        is_old = isinstance(event, Change) and event.op != AGAIN and event.position < held
+        return Verdict.TAKE if is_old else verdict(event, held)
+
+    return [patch("views.core.source_partition.verdict", judge)]
+
+
+def _snapshot_as_of_the_newest_record() -> list[Any]:
+    def end_load(self: SourcePartition) -> None:
+        assert self.load is not None
+        live = [change.position for change in self.load.live()]
+        self.load.position = max(live, default=self.load.position)
+        _end_load(self)
+
+    return [patch.object(SourcePartition, "end_load", end_load)]
+
+
 VIEW_MISTAKES: dict[str, Mistake] = mistakes_in(globals())
 """Each mistake, by what it is."""
 
-VIEWS_FOUND_BY: dict[str, tuple[int, ...]] = {
-    "late owner undoes a snapshot": (19, 31),
-    "states not written again": (40, 63),
-}
+VIEWS_FOUND_BY: dict[str, tuple[int, ...]] = {"late owner undoes a snapshot": (41, 48)}
 """The seeds that found a mistake that few of them find: they are tried first. Once views differ, others may."""
 
 

@@ -90,6 +90,20 @@ class ViewPlay:
 
     # the sources, and their owners
 
+    def _age(self) -> None:
+        """Other things happen to a changes topic: compaction, progress, a stalled owner, another log."""
+        source = self.world.sources[self._source()]
+        what = self.chance.choice(("compact", "compact", "report", "report", "stale", "era"))
+        if what == "compact":
+            source.compact(lambda: self.chance.random() < 0.5)
+        elif what == "report":
+            source.report(source.position._replace(offset=source.position.offset + 2, nth=0))
+        elif what == "stale":
+            source.write_again(self.chance.randrange(100))
+        else:
+            source.begin_era()
+        self._note(f"{what} of source {source.number}")
+
     def _write(self) -> None:
         source = self.world.sources[self._source()]
         for nth in range(self.chance.randint(1, 6)):
@@ -100,12 +114,12 @@ class ViewPlay:
 
     def _own(self) -> None:
         owner = self._owner()
-        owner.take(self.chance.randint(1, 9))
+        self.world.take(owner, self.chance.randint(1, 9))
         if self.chance.random() < 0.7:
             owner.flush(also_idle=self.chance.random() < 0.5)
         for number in range(self.world.partitions):
             self.world.append(owner, number, self.chance.choice((0, 1, 2, 9)))
-        self._note(f"source {owner.source.number} at {owner.outgoing.position}")
+        self._note(f"source {owner.source.number} at {owner.partition.position}")
 
     def _append(self) -> None:
         self.world.append(self._owner(), self._partition(), self.chance.randint(1, 3))
@@ -129,13 +143,14 @@ class ViewPlay:
         source = self._source()
         before = [owner for owner in self.world.owners if owner.source.number == source][-1]
         self.world.begin(source)
+        self.world.take(self.world.owners[-1], self.chance.randint(1, 3))
         for number in range(self.world.partitions):
             self.world.append(self.world.owners[-1], number, self.chance.randint(0, 2))
-        before.take(self.chance.randint(1, 5))
+        self.world.take(before, self.chance.randint(1, 5))
         before.flush(also_idle=False)
         for number in range(self.world.partitions):
             self.world.append(before, number, self.chance.randint(0, 9))
-        self._note(f"source {source} at {before.outgoing.position}")
+        self._note(f"source {source} at {before.partition.position}")
 
     def _repeat(self) -> None:
         self.world.repeat(self._partition(), self.chance.randrange(1000))
@@ -171,12 +186,16 @@ class ViewPlay:
     def _arrive_late(self) -> None:
         self.world.stage2.arrive_late(self._partition(), self.chance.randint(1, 3))
 
+    def _write_old(self) -> None:
+        self.world.write_old(self._partition(), self.chance.randrange(9), self.chance.randint(1, 3))
+
     def _compact(self) -> None:
         self.world.compact(self._partition(), lambda: self.chance.random() < 0.5)
 
 
 ACTS: dict[Callable[[ViewPlay], None], float] = {
     ViewPlay._write: 22,
+    ViewPlay._age: 5,
     ViewPlay._own: 26,
     ViewPlay._append: 6,
     ViewPlay._save: 5,
@@ -187,7 +206,8 @@ ACTS: dict[Callable[[ViewPlay], None], float] = {
     ViewPlay._die_at_work: 6,
     ViewPlay._lose: 2,
     ViewPlay._arrive_late: 4,
-    ViewPlay._compact: 2,
+    ViewPlay._write_old: 3,
+    ViewPlay._compact: 3,
 }
 """What may happen in a step, by how often it does."""
 
