@@ -160,6 +160,11 @@ def whole(records: Records) -> dict[str, Body]:
     return {key.decode(): seen.body for key, seen in records.items() if seen.body.get("f") == 1}
 
 
+def everything(records: Records) -> dict[str, Body]:
+    """`conflated`: all records as they are."""
+    return {key.decode(): seen.body for key, seen in records.items()}
+
+
 def fields(records: Records) -> dict[str, Body]:
     """`fields`: a projection of the records that have a value in it."""
     return {
@@ -197,6 +202,7 @@ VIEWS: dict[str, tuple[dict[str, Any], Recompute]] = {
         },
         scaled,
     ),
+    "conflated": ({"interval": "500ms"}, everything),
     "whole": ({"filter": "/f = 1"}, whole),
     "fields": ({"projection": ["/g", "/q AS /nested/q"], "having": "/nested/q IS NOT NULL"}, fields),
 }

@@ -314,9 +314,6 @@ class ViewWorld:
         text, recompute = VIEWS[view]
         self.definition = defined(text, sources, partitions)
         self._recompute: Recompute = recompute
-        view_definition = self.definition.view
-        assert view_definition is not None
-        self.view = view_definition
         self.partitions = partitions
         self.sources = [SourceModel(number) for number in range(sources)]
         self.owners: list[SourceOwner] = []
@@ -506,6 +503,7 @@ class ViewWorld:
         replica.loaded()
         replica.apply(followed)
         assert {key: rows.body(key) for key in rows.numbers} == self.followers[number].records
+        assert replica.reflected == self.followers[number].reflected, "what a query service reflects"
 
 
 def _at(message: Any) -> EventAtOffset:
@@ -513,11 +511,12 @@ def _at(message: Any) -> EventAtOffset:
 
 
 def defined(view: dict[str, Any], sources: int, partitions: int, **source: Any) -> TopicDefinition:
-    """Return the topic of a view of `orders`."""
+    """Return the topic of a view of `orders`, or of a conflated topic if it has an interval."""
+    kind = "conflated" if "interval" in view else "views"
     topics = Topics.model_validate(
         {
             "topics": [{"name": "orders", "key": "/id", "partitions": sources, **source}],
-            "views": [{"name": "view", "from": "orders", "partitions": partitions, **view}],
+            kind: [{"name": "view", "from": "orders", "partitions": partitions, **view}],
         }
     )
     return topics.named("view")

@@ -16,6 +16,9 @@ from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
+from query_service.index.rows import Rows
+from query_service.replica.partition_replica import PartitionReplica
+from query_service.replica.plain_run import EventAtOffset
 from sowline.config.topics import TopicDefinition, Topics
 from sowline.model.limits import Limits, define_value
 from sowline.model.position import Position, before_the_log
@@ -133,7 +136,7 @@ def message(
     *states: tuple[str, str, msgspec.Raw],
     source: int = 0,
     is_snapshot: bool = False,
-    ends: bool = False,
+    ends: bool = True,
 ) -> Partials:
     """Return a message with states, each as (position, key text, state)."""
     view = core.definition.view
@@ -288,7 +291,7 @@ def test_missing_messages_are_refused_until_a_snapshot_comes() -> None:
     """Without the messages between, the view would be of no position of its source."""
     core = ViewCore()
     assert reasons(core.apply(message(core, "-1", "5"))) == ["partials missing"]
-    core.apply(message(core, "7", "7", is_snapshot=True, ends=True))
+    core.apply(message(core, "7", "7", is_snapshot=True))
     step = core.apply(message(core, "8", "9", ("9", NORTH, state("north", 9, 1))))
     assert (reasons(step), core.records, core.reflected) == (["partials missing"], {}, {0: "7"})
     assert "from 7 on, got those after 8" in step.dead[0].message
@@ -379,13 +382,11 @@ def test_a_snapshot_replaces_all_states_of_its_source_partition() -> None:
     """A group that it does not have has no records there any more."""
     core, _ = began(2)
     core.apply(
-        message(core, "-1", "-1", is_snapshot=True, ends=True, source=1),
+        message(core, "-1", "-1", is_snapshot=True, source=1),
         message(core, "-1", "3", ("3", NORTH, state("north", 3, 1)), source=1),
         message(core, "-1", "4", ("3", NORTH, state("north", 4, 1)), ("4", SOUTH, state("south", 4, 1))),
     )
-    step = core.apply(
-        message(core, "9", "9", ("9", '["west"]', state("west", 9, 1)), is_snapshot=True, ends=True)
-    )
+    step = core.apply(message(core, "9", "9", ("9", '["west"]', state("west", 9, 1)), is_snapshot=True))
     assert {key: body["qty"] for key, body in core.records.items()} == {NORTH: 3, '["west"]': 9}
     assert [one.reflects for one in step.changes] == [None, None, (0, Position(0, 9))]
     assert core.reflected == {0: "9", 1: "3"}
@@ -395,9 +396,9 @@ def test_a_snapshot_is_reflected_at_its_end() -> None:
     """Before its last message, groups are of different positions."""
     core, _ = began()
     core.apply(message(core, "-1", "4", ("4", SOUTH, state("south", 4, 1))))
-    core.apply(message(core, "9", "9", ("9", NORTH, state("north", 9, 1)), is_snapshot=True))
+    core.apply(message(core, "9", "9", ("9", NORTH, state("north", 9, 1)), is_snapshot=True, ends=False))
     assert (list(core.records), core.reflected) == ([NORTH, SOUTH], {0: "4"})
-    core.apply(message(core, "9", "9", is_snapshot=True, ends=True))
+    core.apply(message(core, "9", "9", is_snapshot=True))
     assert (list(core.records), core.reflected) == ([NORTH], {0: "9"})
 
 
@@ -405,7 +406,7 @@ def test_a_snapshot_that_is_older_changes_nothing() -> None:
     """A stalled owner wakes and writes the rest of its snapshot."""
     core, _ = began()
     core.apply(message(core, "-1", "9", ("9", NORTH, state("north", 9, 1))))
-    step = core.apply(message(core, "5", "5", is_snapshot=True, ends=True))
+    step = core.apply(message(core, "5", "5", is_snapshot=True))
     assert (step.outcomes, list(core.records), core.reflected) == ({"2": "repeat"}, [NORTH], {0: "9"})
 
 
@@ -414,12 +415,12 @@ def test_a_late_owner_does_not_undo_a_snapshot() -> None:
     core, _ = began()
     core.apply(
         message(core, "-1", "3", ("3", SOUTH, state("south", 3, 1))),
-        message(core, "9", "9", ("9", NORTH, state("north", 9, 1)), is_snapshot=True),
+        message(core, "9", "9", ("9", NORTH, state("north", 9, 1)), is_snapshot=True, ends=False),
         message(core, "3", "4", ("4", NORTH, state("north", 4, 1)), ("4", SOUTH, NO_STATE)),
     )
     assert (core.records[NORTH]["qty"], core.reflected) == (9, {0: "4"})
     core.apply(message(core, "4", "5", ("5", NORTH, NO_STATE)))
-    core.apply(message(core, "9", "9", ("9", '["west"]', state("west", 9, 1)), is_snapshot=True, ends=True))
+    core.apply(message(core, "9", "9", ("9", '["west"]', state("west", 9, 1)), is_snapshot=True))
     assert {key: body["qty"] for key, body in core.records.items()} == {NORTH: 9, '["west"]': 9}
     assert core.reflected == {0: "9"}
 
@@ -486,7 +487,7 @@ def test_a_load_knows_what_is_reflected() -> None:
     """Compaction removes the change that reported a source partition; the progress event behind it has them all."""
     core = ViewCore(2)
     partition = partition_of(core)
-    begin = [message(core, "-1", "-1", is_snapshot=True, ends=True, source=source) for source in (0, 1)]
+    begin = [message(core, "-1", "-1", is_snapshot=True, source=source) for source in (0, 1)]
     events = run(partition, *begin)
     events += run(
         partition,
@@ -500,13 +501,30 @@ def test_a_load_knows_what_is_reflected() -> None:
     assert loader.checkpoint(0).reflected == partition.checkpoint.reflected
 
 
+def test_a_load_knows_what_a_view_reflects() -> None:
+    """So does a query service, which loads the last change and the progress event of the same position behind it."""
+    core = ViewCore(2)
+    partition = partition_of(core)
+    events = run(
+        partition, *(message(core, "-1", "-1", is_snapshot=True, source=source) for source in (0, 1))
+    )
+    events += run(
+        partition,
+        message(core, "-1", "5", ("5", NORTH, state("north", 5, 1)), source=0),
+        message(core, "-1", "7", ("7", NORTH, state("north", 7, 1)), source=1),
+    )
+    replica = PartitionReplica(0, Rows(), ring_changes_max=5)
+    replica.load(EventAtOffset(at, event) for at, event in enumerate(compacted(events)))
+    assert replica.reflected == {0: Position(0, 5), 1: Position(0, 7)}
+
+
 def test_a_group_written_again_keeps_its_states() -> None:
     """A stale owner has written old events of a shown group and of a hidden one."""
     core = ViewCore(having="/qty > 1", **TOTALS)
     partition = partition_of(core)
     run(
         partition,
-        message(core, "-1", "-1", is_snapshot=True, ends=True),
+        message(core, "-1", "-1", is_snapshot=True),
         message(core, "-1", "5", ("4", NORTH, state("north", 5, 1)), ("5", SOUTH, state("south", 1, 1))),
     )
     partition.mark_stale([NORTH.encode(), SOUTH.encode(), PROGRESS_KEY], 10)

@@ -33,9 +33,9 @@ def test_a_message_is_compact_json() -> None:
         b'{"definition":"9d3f","partition":3,"after":"7","up_to":"9.1","states":'
         b'[["8","[1]",["[1]",2,[36893488147419103232],null]],["9.1","[2]",null]]}'
     )
-    end = Partials("9d3f", 3, "9", "9", is_snapshot=True, ends=True)
-    assert end.encode() == (
-        b'{"definition":"9d3f","partition":3,"after":"9","up_to":"9","is_snapshot":true,"ends":true}'
+    part = Partials("9d3f", 3, "9", "9", is_snapshot=True, ends=False)
+    assert part.encode() == (
+        b'{"definition":"9d3f","partition":3,"after":"9","up_to":"9","is_snapshot":true,"ends":false}'
     )
 
 
@@ -48,7 +48,7 @@ def test_a_message_is_read_as_it_was_written() -> None:
     assert [bytes(one.state) for one in read.states] == [bytes(STATE), b"null"]
     assert (read.states[0].state == NO_STATE, read.states[1].state == NO_STATE) == (False, True)
     assert read.encode() == message.encode()
-    assert (read.is_snapshot, read.ends) == (False, False)
+    assert (read.is_snapshot, read.ends) == (False, True)
 
 
 @pytest.mark.parametrize(
