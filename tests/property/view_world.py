@@ -265,6 +265,8 @@ class ViewFollower:
             assert judged is not Verdict.GAP, f"a gap before {event}"
             if judged is Verdict.DROP:
                 continue
+            if event.position.era > self.position.era:
+                self.reflected = {}
             self.position = event.position
             is_boundary = True
             if isinstance(event, Change):
@@ -454,6 +456,7 @@ class ViewWorld:
             assert follower.expected(self, follower.position.offset).is_whole
             self._check_other_batches(number)
             self._check_loading(number)
+            self._check_rebuild(number)
 
     def _lines(self, number: int, store: Store, checkpoint: Checkpoint) -> list[bytes]:
         records = [(key, decode_record(data)) for key, data in store.scan()]
@@ -477,6 +480,21 @@ class ViewWorld:
             for start in range(0, len(log), size):
                 partition.commit(partition.prepare(log[start : start + size], len(log)), 0)
             assert self._lines(number, store, partition.checkpoint) == self._own_lines(number)
+
+    def _check_rebuild(self, number: int) -> None:
+        """An era with an empty base, in which the log is applied from its begin, leads to the same records."""
+        follower = self.followers[number]
+        before, reflected = follower.records.copy(), follower.reflected
+        has_entries = any(self.stage2.store(number).scan())
+        self.stage2.start_empty(number, 0, cut=1 if has_entries else None)
+        self.stage2.crash(number)
+        self.stage2.owner(number)
+        follower.follow(self)
+        assert follower.records == follower.reflected == {}
+        self.stage2.drain()
+        self.check()
+        assert (follower.records, follower.reflected) == (before, reflected)
+        self._check_loading(number)
 
     def _check_loading(self, number: int) -> None:
         """The changes topic as it is, and compacted, loads to the same state; so a query service has its records."""

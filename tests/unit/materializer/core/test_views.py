@@ -13,7 +13,8 @@ from materializer.core.record import decode_record
 from materializer.core.step import Step
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.opened import OpenedPartition
-from materializer.partition.partition import Partition
+from materializer.partition.partition import Partition, progress_of
+from materializer.partition.state_reset import StateReset, hidden_groups
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
 from query_service.index.rows import Rows
@@ -540,6 +541,35 @@ def test_a_group_written_again_keeps_its_states() -> None:
     assert [decode_record(data).states for _, data in loaded.store.scan()] == [
         decode_record(data).states for _, data in partition._store.scan()
     ]
+
+
+def test_a_view_that_is_rebuilt() -> None:
+    """Its era begins without records, without hidden groups, and reflects nothing: all messages count again."""
+    core = ViewCore(having="/qty > 1", **TOTALS)
+    partition = partition_of(core)
+    messages = [
+        message(core, "-1", "-1", is_snapshot=True),
+        message(core, "-1", "5", ("4", NORTH, state("north", 5, 1)), ("5", SOUTH, state("south", 1, 1))),
+    ]
+    events = run(partition, *messages)
+    hidden = hidden_groups(core.definition, partition._store)
+    begun = StateReset.begun(partition.checkpoint, "log", 0, hidden)
+    ends = [change for batch in begun.ends(partition._store) for change in batch]
+    assert [(one.sow_key.decode(), one.body, one.reason, one.last) for one in ends] == [
+        (NORTH, None, DELETED, False),
+        (SOUTH, None, None, True),
+    ]
+    done = begun.done(100)
+    store = MemoryStore()
+    loader = ChangesLoader(store, core.definition)
+    loader.load([*events, *ends, progress_of(done, 100, {})])
+    loader.finish()
+    assert (list(store.scan()), loader.checkpoint(0).reflected) == ([], {})
+    assert loader.checkpoint(0).position == done.position == Position(1, -1, 1)
+    loaded = Partition(core.definition, 0, OpenedPartition(store, done, done.position))  # type: ignore[arg-type]
+    run(loaded, *messages)
+    assert loaded.checkpoint.reflected == partition.checkpoint.reflected
+    assert [key for key, _ in store.scan()] == [NORTH.encode(), SOUTH.encode()]
 
 
 def test_a_view_may_read_a_view() -> None:
