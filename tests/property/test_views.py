@@ -169,5 +169,7 @@ class ViewsAgainstRecomputation(RuleBasedStateMachine):
             self.stack.close()
 
 
-ViewsAgainstRecomputation.TestCase.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+ViewsAgainstRecomputation.TestCase.settings = settings(
+    max_examples=100, stateful_step_count=25, deadline=None
+)
 TestViewsAgainstRecomputation = ViewsAgainstRecomputation.TestCase

@@ -34,7 +34,7 @@ from query_service.replica.plain_run import EventAtOffset
 from sowline.config.topics import TopicDefinition, Topics
 from sowline.model.key import partition_of
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import AGAIN, DELETED, Change, Event, Progress
+from sowline.protocol.change import AGAIN, DELETED, RESET, Change, Event, Progress
 from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, verdict
 from sowline.protocol.command import PARTIALS, Headers
 from sowline.protocol.partials import read_partials
@@ -280,7 +280,8 @@ class ViewFollower:
 
     def _take(self, change: Change) -> None:
         assert change.previous == self.records.get(change.sow_key)
-        assert (change.reason == DELETED) == (change.body is None and change.previous is not None)
+        if change.op != RESET:
+            assert (change.reason == DELETED) == (change.body is None and change.previous is not None)
         if change.body is None:
             self.records.pop(change.sow_key, None)
         else:
@@ -430,7 +431,7 @@ class ViewWorld:
             records = {key: decode_record(data) for key, data in self.stage2.store(number).scan()}
             live = {key: record.body for key, record in records.items() if record.body is not None}
             assert live == follower.records, "the records of an owner and those that it has emitted"
-            assert checkpoint.records == len(live)
+            assert checkpoint.records == sum(record.is_live for record in records.values())
 
     def settle(self) -> None:
         """Let a new owner of each source partition bring the view up to date; then everything must add up."""

@@ -9,10 +9,11 @@ from unittest.mock import patch
 from msgspec import structs
 
 from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import Record
 from materializer.core.views import NOWHERE, ViewFold
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.partition import Partition
-from materializer.partition.state_reset import StateReset, _to_end
+from materializer.partition.state_reset import StateReset
 from sowline.model.position import Position
 from sowline.protocol.change import AGAIN, Change
 from sowline.protocol.changes_loader import Verdict, verdict
@@ -166,7 +167,7 @@ def _states_not_written_again() -> list[Any]:
 
 
 def _reflected_not_loaded() -> list[Any]:
-    return [patch("materializer.partition.changes_loader.note_reflected", lambda *given: None)]
+    return [patch.object(ChangesLoader, "_reflected", lambda self, progress: {})]
 
 
 def _missing_changes_of_the_source_not_seen() -> list[Any]:
@@ -203,13 +204,7 @@ def _rebuilt_view_reflects_what_it_did() -> list[Any]:
 
 
 def _hidden_group_survives_a_rebuild() -> list[Any]:
-    def shown(store: Any) -> list[Any]:
-        return [(key, body) for key, body in _to_end(store) if body is not None]
-
-    return [
-        patch("materializer.partition.state_reset._to_end", shown),
-        patch("materializer.partition.recovery.hidden_groups", lambda *given: 0),
-    ]
+    return [patch.object(Record, "is_live", property(lambda self: self.body is not None))]
 
 
 VIEW_MISTAKES: dict[str, Mistake] = mistakes_in(globals())
