@@ -34,7 +34,8 @@ demo: set-up ## the whole system on real flights, with a live departures board
 
 test: lint ## lint, then the tests of every commit
 ifeq ($(ARGS),)
-	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder
+	@# Three processes on two cores: many tests wait for other processes more than they compute.
+	@$(BIN)/python -m pytest -n 3 --no-loadscope-reorder
 else
 	@$(BIN)/python -m pytest $(ARGS)
 endif

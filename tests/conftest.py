@@ -5,7 +5,7 @@ import os
 import signal
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -32,6 +32,15 @@ SUITES = {
     "browser": "needs Chromium",
     "integration": "needs a real Kafka",
 }
+
+OWN_SPARKS = {
+    "tests/spark/test_demo.py",
+    "tests/spark/test_lake.py",
+    "tests/spark/test_spark_avro.py",
+    "tests/spark/test_validate.py",
+    "tests/spark/test_wait.py",
+}
+"""Modules whose tests start Spark as processes of its own, so that they can run beside those of the session."""
 
 REPORTER = "gw0"
 """The worker that reports which tools are missing."""
@@ -73,10 +82,22 @@ def pytest_configure(config: pytest.Config) -> None:
     tools.extend_path()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the modules and tests out of garbage collection: they stay to the end, and are most of the heap."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by their suite, and sort the suites; the order within one stays.
 
-    Of several processes one has all of Spark's tests, and begins with them: nothing else takes as long.
+    Of several processes one has all tests of a Spark session, and begins with them: nothing else takes as long.
     """
     for item in items:
         if (suite := _suite(item)) in SUITES:
@@ -84,11 +105,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if os.environ.get("SHARDS") and item.get_closest_marker("one_node"):
             item.add_marker(pytest.mark.skip(reason="it is about a query service that holds all partitions"))
     is_one_of_several = hasattr(config, "workerinput")
-    order = {
-        suite: -1 if suite == "spark" and is_one_of_several else position
-        for position, suite in enumerate(SUITES)
-    }
-    items.sort(key=lambda item: order.get(_suite(item), len(order)))
+
+    order = {suite: number for number, suite in enumerate(SUITES)}
+
+    def position(item: pytest.Item) -> int:
+        if is_one_of_several and _needs_session(_module(item.nodeid)):
+            return -1
+        return order.get(_suite(item), len(order))
+
+    items.sort(key=position)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -134,17 +159,26 @@ def _missing(item: pytest.Item) -> list[str]:
 
 
 class SideBySide(LoadScopeScheduling):
-    """Hands out whole modules, so that what serves one starts once, and the tests of Spark together: one session."""
+    """Hands out whole modules, so that what serves one starts once, and those of a Spark session together."""
 
     def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.partition("::")[0]
-        return "tests/spark" if module.startswith("tests/spark/") else module
+        module = _module(nodeid)
+        return "tests/spark" if _needs_session(module) else module
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SideBySide:
     """With `-n`, tests run in several processes, each of which has one broker, or none."""
     return SideBySide(config, log)
+
+
+def _module(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def _needs_session(module: str) -> bool:
+    """Whether the tests of a module share the Spark session of their process."""
+    return module.startswith("tests/spark/") and module not in OWN_SPARKS
 
 
 def _suite(item: pytest.Item) -> str:

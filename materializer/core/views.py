@@ -63,8 +63,8 @@ class ViewFold:
     def apply(self, record: LogRecord) -> None:
         """Apply one message, if it is of the view's definition; raise `bad message` or `partials missing`."""
         message = read_partials(record.value)
-        # Written before the view was defined anew, or by a process that has the definition of before. It is no fault
-        # of the message, and `rebuild` meets all of them again.
+        # It was computed by an earlier definition, or by a process that still has it. That is no fault of the message,
+        # and after a rebuild all such messages are applied again.
         if message.definition != self._view.digest:
             self._state.set_outcome(OTHER_DEFINITION)
             return
@@ -79,7 +79,11 @@ class ViewFold:
                 f"expected partial states of {self._view.source} [{source}] from {reached} on, got those after"
                 f" {message.after}: run sowline rebuild {self._view.name}",
             )
-        merged = [*self._touched(record, message, reached), *self._left(record, message, up_to)]
+        try:
+            merged = [*self._touched(record, message, reached), *self._left(record, message, up_to)]
+        # A state that can't be merged must not stop the partition (test_a_state_that_can_not_be_read_is_refused).
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise SowlineError("bad message", f"expected states of groups of the view: {error}") from error
         # Until the last message of a snapshot the groups are of different positions of the source.
         reflects = None
         if message.ends:
@@ -151,7 +155,7 @@ class ViewFold:
         texts = [bytes(one.state) for one in states.values()]
         if not texts:
             return None
-        body = texts[0] if self._layout is None else _merged_body(self._layout, texts)
+        body = _only_record(texts) if self._layout is None else _merged_body(self._layout, texts)
         condition = self._view.result_filter
         if condition is not None and not condition.matches(orjson.loads(body)):
             return None
@@ -199,3 +203,10 @@ def _merged_body(layout: Layout, texts: list[bytes]) -> bytes:
     for one in exported:
         group.merge(one)
     return layout.body(group)
+
+
+def _only_record(texts: list[bytes]) -> bytes:
+    """Return the record of a view without groups; raise ValueError if its state is no object."""
+    if not texts[0].startswith(b"{"):
+        raise ValueError(f"expected a record, got {texts[0][:60]!r}")
+    return texts[0]

@@ -208,13 +208,14 @@ class ChangesLoader:
 
     def _reflected(self, progress: Progress) -> dict[int, Position]:
         """Return what a view reflects: what the newest progress event reports, and the changes behind it."""
-        # A rebuild begins with nothing. What the events before it report does not count any more.
+        # A rebuild begins with nothing. What the events before it report does not count any more, even if it has not
+        # reported its begin yet (test_a_rebuild_that_is_interrupted_reflects_nothing).
         newer = {
             source: reflected
             for source, (position, reflected) in self._reflects.items()
-            if position > progress.position
+            if position > progress.position and position.era == self._era
         }
-        return {**progress.reflected, **newer}
+        return {**progress.reflected, **newer} if progress.position.era == self._era else newer
 
     @property
     def has_changes(self) -> bool:

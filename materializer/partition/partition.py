@@ -309,6 +309,7 @@ class Partition:
             key_text=record.key_text if record.body is None or record.writes is not None else None,
             emitted_in=era if era != record.position.era else None,
             writes=record.writes,
+            states=record.states,
         )
 
     def _last_of_era(self) -> Position:

@@ -301,8 +301,10 @@ class PartitionReplica:
                 if event.reflects is not None:
                     partition, position = event.reflects
                     self.reflected[partition] = position
-            else:
-                self.reflected = dict(event.reflected)
+        # A load may have only the last change of a batch. The progress event behind it has the same position, and
+        # reports all source partitions (test_a_load_knows_what_a_view_reflects).
+        if isinstance(event, Progress) and event.position == self.position:
+            self.reflected = dict(event.reflected)
 
     # going back
 

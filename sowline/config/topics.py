@@ -199,6 +199,8 @@ class TopicDefinition(TopicsModel):
         Its log has partial states, its SOW keys are the key texts of its groups, or the SOW keys of its source.
         """
         common = {name: getattr(view, name) for name in VIEW_OPTIONS if name in view.model_fields_set}
+        if "resume_window" in common:
+            common["resume_window"] = f"{view.resume_window}ms"
         log = f"{view.name.replace('/', '.')}.partials"
         topic = cls(name=view.name, key=VIEW_KEY, log=log, partitions=view.partitions or partitions, **common)
         topic._view = view

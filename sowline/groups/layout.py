@@ -5,6 +5,7 @@ for each aggregate's result, and for each other field, which has the latest reco
 """
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -21,6 +22,10 @@ from sowline.groups.latest import Latest
 from sowline.model.path import Document, Path, Scalar, Value, reader
 
 Evaluate = Callable[[Document], Value]
+
+
+_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity')
+"""A string in JSON, or the infinity outside of strings that Python writes."""
 
 
 class GroupInput(NamedTuple):
@@ -61,7 +66,9 @@ class GroupState:
         latest = None if self.latest is None else self.latest.exported()
         states = [state.exported() for state in self.states]
         # orjson writes no integer beyond 64 bits, and exact sums have more.
-        return json.dumps([self.key.decode(), self.records, states, latest]).encode()
+        text = json.dumps([self.key.decode(), self.records, states, latest])
+        # JSON has no infinity: readers would refuse the state (test_an_infinite_extreme_can_be_read).
+        return (_INFINITY.sub(_beyond_doubles, text) if "Infinity" in text else text).encode()
 
     def merge(self, exported: "ExportedGroup") -> None:
         """Add the records of a group that was exported. No record that was merged can be changed any more."""
@@ -174,6 +181,11 @@ class Layout:
                 node = node.setdefault(step, {})
             node[name] = evaluate(slots)
         return orjson.dumps(document)
+
+
+def _beyond_doubles(match: re.Match[str]) -> str:
+    """Return a number that is read as infinity in place of the word."""
+    return "1e999" if match[0] == "Infinity" else match[0]
 
 
 def _literals(nodes: Sequence[Node]) -> list[Any]:

@@ -3,10 +3,12 @@
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import as_completed
 
-from tests.simulation.many import failures, pool
+from tests.simulation.many import failures, pool, view_failures
 from tests.simulation.run import STEPS
+from tests.simulation.view_runs import VIEW_STEPS
 
 PORTION = 20
 """Seeds that a process runs before it says how they went."""
@@ -18,7 +20,7 @@ def main() -> int:
     parser.add_argument("seed", nargs="*", type=int, help="seeds to replay")
     parser.add_argument("--seeds", type=int, default=0, help="how many to run, on all cores")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
-    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--steps", type=int, help="how many are played before the end")
     parser.add_argument(
         "--gateways", action="store_const", const=True, help="shards and gateways in every seed, not in some"
     )
@@ -28,17 +30,25 @@ def main() -> int:
         const=True,
         help="a message type with schemas in every seed, not in some",
     )
+    parser.add_argument(
+        "--views", action="store_true", help="the two stages of a view, instead of the whole system"
+    )
     given = parser.parse_args()
     failed, began = 0, time.perf_counter()
     seeds = [*given.seed, *range(given.first, given.first + given.seeds)]
+    run: Callable[..., list[str]]
+    more: tuple[int | bool | None, ...]
+    if given.views:
+        run, more = view_failures, (given.steps or VIEW_STEPS,)
+    else:
+        run, more = failures, (given.steps or STEPS, given.gateways, given.typed)
     if len(seeds) <= PORTION:
-        failed += _say(failures(seeds, given.steps, given.gateways, given.typed))
+        failed += _say(run(seeds, *more))
     else:
         portions = [seeds[start : start + PORTION] for start in range(0, len(seeds), PORTION)]
         with pool() as processes:
-            more = given.steps, given.gateways, given.typed
-            runs = [processes.submit(failures, portion, *more) for portion in portions]
-            failed += sum(_say(run.result()) for run in as_completed(runs))
+            runs = [processes.submit(run, portion, *more) for portion in portions]
+            failed += sum(_say(done.result()) for done in as_completed(runs))
     seconds = time.perf_counter() - began
     print(f"{len(seeds)} seeds in {seconds:.1f} s, {failed} failed")
     return min(failed, 100)

@@ -11,6 +11,7 @@ from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
 from tests.simulation.mutations import FAULTS_OF, FOUND_BY, mistaken
 from tests.simulation.run import STEPS, simulate
 from tests.simulation.schema_mutations import SCHEMA_MISTAKES
+from tests.simulation.view_runs import VIEW_STEPS, simulate_views
 
 RUNS_A_COLLECTION = 10
 """Runs between two garbage collections: what one leaves behind is little, and to look through all of it is dear."""
@@ -50,6 +51,16 @@ def failures(
         if number % RUNS_A_COLLECTION == 0:
             gc.collect()
     return found
+
+
+def view_failures(seeds: Sequence[int], steps: int = VIEW_STEPS) -> list[str]:
+    """Run seeds of views, one after the other, and return what the failed ones say."""
+    outcomes = [simulate_views(seed, steps) for seed in seeds]
+    return [
+        f"python -m tests.simulation {outcome.seed} --views\n{outcome}"
+        for outcome in outcomes
+        if outcome.error is not None
+    ]
 
 
 def finds(mistake: str, seeds: Sequence[int]) -> bool:

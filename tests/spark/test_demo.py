@@ -71,7 +71,7 @@ def numbers(output: str) -> dict[str, int]:
 
 def test_demo() -> None:
     """The demo ends by itself with a summary, having lost nothing, and no process of it is left."""
-    with demo("--seconds", "40", "--speed", "max") as (process, mark):
+    with demo("--seconds", "60", "--speed", "max") as (process, mark):
         output, _ = process.communicate()
         assert process.returncode == 0, output
         wait_until_none(mark)

@@ -8,12 +8,16 @@ from msgspec import Raw
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
+from sowline.model.limits import HEADROOM_BYTES
 from sowline.model.position import Position
 from sowline.protocol.partials import NO_STATE, Partials, PartialState
 from views.core.states import StateChange
 
 STATES_MAX = 500
 """States in a message. A message is applied as one, so that readers see all of it or nothing."""
+
+KEY_BYTES_MAX = 600
+"""Bytes that a state has in a message in addition to its JSON: its position, and its key text as a JSON string."""
 
 
 class Outgoing(NamedTuple):
@@ -24,7 +28,8 @@ class Outgoing(NamedTuple):
 
 
 def _size_of(state: PartialState) -> int:
-    return len(bytes(state.state)) + len(state.key)
+    """Return the bytes of a state in a message, at most."""
+    return KEY_BYTES_MAX + len(bytes(state.state))
 
 
 class _Open:
@@ -66,8 +71,9 @@ class OutgoingPartials:
         self._name = view.name
         self._source = source
         self._partitions = topic.partitions
-        self._bytes_max = topic.record_bytes_max
-        self._state_bytes_max = topic.record_bytes_max // source_partitions
+        self._bytes_max = topic.record_bytes_max + HEADROOM_BYTES // 2
+        # A group has a state for each source partition, a single record has only one.
+        self._state_bytes_max = topic.record_bytes_max // (source_partitions if view.grouping_paths else 1)
         self._open = [_Open(position) for _ in range(topic.partitions)]
 
     def take(self, position: Position, changes: Iterable[StateChange]) -> Iterator[Outgoing]:
@@ -167,8 +173,8 @@ class OutgoingPartials:
         if one.state is not None and len(one.state) > self._state_bytes_max:
             raise SowlineError(
                 "too large",
-                f"expected states of at most {self._state_bytes_max} bytes (record_bytes_max by the number of source"
-                f" partitions), got {len(one.state)} for group {one.key} of view {self._name}: raise"
-                " record_bytes_max, or leave out what lists the values of a group",
+                f"expected states of at most {self._state_bytes_max} bytes (record_bytes_max, for groups by the"
+                f" number of source partitions), got {len(one.state)} for group {one.key} of view {self._name}:"
+                " raise record_bytes_max, or leave out what lists the values of a group",
             )
         return PartialState(str(position), one.key, NO_STATE if one.state is None else Raw(one.state))

@@ -45,7 +45,7 @@ class States(Protocol):
     def replace(
         self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
     ) -> list[StateChange]:
-        """Put a document in the stead of another one, each None if there is none; return the changed states."""
+        """Replace a document by another one, each None if there is none; return the changed states."""
 
     def order_of(self, change: Change) -> Order:
         """Return when a change was made, to compare it with others."""
@@ -69,7 +69,7 @@ class _States:
     def replace(
         self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
     ) -> list[StateChange]:
-        """Put a document in the stead of another one, each None if there is none; return the changed states."""
+        """Replace a document by another one, each None if there is none; return the changed states."""
         raise NotImplementedError
 
     def load(self, changes: Iterator[Change]) -> None:
@@ -108,7 +108,7 @@ class GroupedStates(_States):
     def replace(
         self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
     ) -> list[StateChange]:
-        """Put a document in the stead of another one; return the states of their groups, if they change."""
+        """Replace a document by another one; return the states of their groups, if they change."""
         before, now = self._counted(before), self._counted(now)
         if before is None and now is None:
             return []
@@ -155,7 +155,7 @@ class RecordStates(_States):
     def replace(
         self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
     ) -> list[StateChange]:
-        """Put a document in the stead of another one; return the record's state if it changes."""
+        """Replace a document by another one; return the record's state if it changes."""
         was, made = (self._made(sow_key, self._counted(one), None) for one in (before, now))
         return [] if was == made else [made]
 

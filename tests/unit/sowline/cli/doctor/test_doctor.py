@@ -327,7 +327,7 @@ def test_a_view_that_is_behind(reflected: int, is_found: bool) -> None:
 
 def test_dead_letters_of_a_view() -> None:
     """Nothing can be published to a view, so the advice is another one."""
-    kafka = replace(WITH_VIEWS, dead={"open.dead": DeadFacts(1, 1, {"other definition": 1}, NOW)})
+    kafka = replace(WITH_VIEWS, dead={"open.dead": DeadFacts(1, 1, {"partials missing": 1}, NOW)})
     (found,) = [one for one in kafka_findings(kafka, VIEWS, SETTINGS) if one.code == "dead_letters"]
     assert "publish" not in found.advice
 

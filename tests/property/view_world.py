@@ -1,0 +1,541 @@
+"""Views in memory: source partitions, their owners in the service `views`, and the materializer of the view.
+
+Owners may stall, wake and die at any instruction, several of them may own a source partition at a time, and what they
+have produced comes to the view's log in any order across its partitions. After each step every partition of the view
+is compared with a plain recomputation over the sources, at each message boundary.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple, Self
+from unittest.mock import patch
+
+import orjson
+
+from materializer.admin.dump import dump_lines
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import decode_record
+from materializer.core.views import NOWHERE
+from materializer.partition.changes_loader import ChangesLoader
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.partition import Partition
+from materializer.store.integrity import survey
+from materializer.store.interface import Store
+from materializer.store.memory import MemoryStore
+from query_service.index.rows import Rows
+from query_service.replica.partition_replica import PartitionReplica
+from query_service.replica.plain_run import EventAtOffset
+from sowline.config.topics import TopicDefinition, Topics
+from sowline.model.key import partition_of
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import AGAIN, DELETED, RESET, Change, Event, Progress
+from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, verdict
+from sowline.protocol.command import PARTIALS, Headers
+from sowline.protocol.partials import read_partials
+from tests.property.view_reference import VIEWS, Body, Recompute, SourceRecord
+from tests.property.world import World, changes_of
+from views.core.outgoing import Outgoing
+from views.core.source_partition import ChangesMissing, SourcePartition
+
+STATES_A_MESSAGE = 2
+"""So few that most snapshots are of several messages."""
+
+MESSAGES_MAX = 100
+"""More than a snapshot has here."""
+
+COMMAND: Headers = [("sow.command", PARTIALS.encode())]
+
+Vector = dict[int, Position]
+
+
+class SourceModel:
+    """A partition of the topic that a view reads: its changes topic, and its records after each change."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.changes: list[Change] = []
+        self.position = before_the_log()
+        """The position of the newest event."""
+        self.held: list[tuple[int, Event]] = []
+        """What the changes topic has by now, with the offsets."""
+        self.end = 0
+        self._positions: list[Position] = []
+        self._states: list[dict[bytes, SourceRecord]] = [{}]
+        self.report(self.position)
+
+    @property
+    def newest(self) -> list[Change]:
+        """The newest change of each live record, as the compacted changes topic has them."""
+        return [seen.change for seen in self._states[-1].values()]
+
+    def write(self, key: bytes, body: Body | None, *, in_same_record: bool = False) -> Change | None:
+        """Write a record, or delete it (None), by a log record of its own or by that of the change before.
+
+        Return the change; None if there is nothing to delete.
+        """
+        held = self._states[-1].get(key)
+        if held is None and body is None:
+            return None
+        position = self.position._replace(offset=self.position.offset + 1, nth=0)
+        if in_same_record and self._after == self.position:
+            position = self.position._replace(nth=self.position.nth + 1)
+        change = Change(
+            sow_key=key,
+            body=None if body is None else orjson.dumps(body),
+            previous=None if held is None else held.change.body,
+            position=position,
+            after=self._after,
+            op="publish",
+            time=len(self.changes) // 3,
+            reason=DELETED if body is None else None,
+        )
+        self.changes.append(change)
+        self._positions.append(position)
+        others = {name: seen for name, seen in self._states[-1].items() if name != key}
+        self._states.append(
+            others if body is None else {**others, key: SourceRecord(body, change, self.number)}
+        )
+        self.position = position
+        self._append(change)
+        return change
+
+    @property
+    def _after(self) -> Position:
+        return self._positions[-1] if self._positions else before_the_log()
+
+    def report(self, position: Position) -> None:
+        """Write a progress event: log records up to this position have made no change."""
+        self.position = position
+        self._append(Progress(position, self._after, 0, {}, "", "log", 0, {}))
+
+    def begin_era(self) -> None:
+        """The log is another one, whose offsets begin at 0."""
+        self.report(before_the_log(self.position.era + 1))
+
+    def write_again(self, number: int) -> None:
+        """A stalled owner writes an old change once more; the owner repairs the key."""
+        if self.changes:
+            old = self.changes[number % len(self.changes)]
+            if old.position.era < self.position.era:
+                return
+            newest = self._states[-1].get(old.sow_key)
+            at = self._after if newest is None else newest.change.position
+            self._append(old)
+            self._append(
+                Change(
+                    sow_key=old.sow_key,
+                    body=None if newest is None else newest.change.body,
+                    previous=None,
+                    position=at,
+                    after=at,
+                    op=AGAIN,
+                    time=old.time if newest is None else newest.change.time,
+                    emitted_in=self.position.era if at.era < self.position.era else None,
+                )
+            )
+            self.report(self.position)
+
+    def _append(self, event: Event) -> None:
+        self.held.append((self.end, event))
+        self.end += 1
+
+    def compact(self, keeps: Callable[[], bool]) -> None:
+        """Remove those events that are not their key's last and that `keeps` does not spare."""
+        last = {_key(event): offset for offset, event in self.held}
+        self.held = [(offset, event) for offset, event in self.held if offset == last[_key(event)] or keeps()]
+
+    def at(self, position: Position) -> dict[bytes, SourceRecord]:
+        """Return the records at a position."""
+        return self._states[bisect_right(self._positions, position)]
+
+
+def _key(event: Event) -> bytes:
+    return event.sow_key if isinstance(event, Change) else event.key
+
+
+@dataclass
+class SourceOwner:
+    """A process that owns a source partition, or believes so, and what it has produced by now."""
+
+    source: SourceModel
+    partition: SourcePartition
+    produced: deque[Outgoing] = field(default_factory=deque)
+
+    @classmethod
+    def begun(cls, topic: TopicDefinition, source: SourceModel, sources: int) -> Self:
+        """Return a process that has loaded its source partition. Its snapshot is still to be produced."""
+        load = LoadProgress("", 1e9)
+        load.aim(source.end, 0)
+        partition = SourcePartition(topic, source.number, sources, "", load)
+        for offset, event in source.held:
+            assert not partition.take(event, offset)
+        partition.at_end(source.end)
+        assert load.phase(0) is Phase.COMPLETE
+        partition.end_load()
+        return cls(source, partition)
+
+    def take(self, count: int) -> None:
+        """Read events, and produce the messages that they end; before that, the rest of its snapshot.
+
+        Raise `ChangesMissing` if it has waited for so long that events are gone.
+        """
+        partition = self.partition
+        for _ in range(count):
+            if partition.is_sending_snapshot:
+                self.produced += partition.snapshot(1)
+                continue
+            ahead = (one for one in self.source.held if one[0] >= partition.next_offset)
+            offset, event = next(ahead, (None, None))
+            if offset is None or event is None:
+                return
+            self.produced += partition.take(event, offset)
+
+    def flush(self, *, also_idle: bool) -> None:
+        """Produce messages with all that was read."""
+        self.produced += self.partition.flush(also_idle=also_idle)
+
+    def next_for(self, partition: int) -> Outgoing | None:
+        """Return the next message to a partition of the view, if there is one; it is no longer produced then."""
+        for one in self.produced:
+            if one.partition == partition:
+                self.produced.remove(one)
+                return one
+        return None
+
+    def copy(self) -> "SourceOwner | None":
+        """Return a copy to resume from, if everything that was read is in the log of the view; else None."""
+        if self.produced or self.partition.is_sending_snapshot:
+            return None
+        topic = self.partition._topic
+        copied = deepcopy(self.partition, {id(topic): topic})
+        has_more = bool(deepcopy(copied, {id(topic): topic}).flush(also_idle=False))
+        return None if has_more else SourceOwner(self.source, copied)
+
+
+class ExpectedView(NamedTuple):
+    """What a partition of the view reflects behind a message; not `is_whole` while a snapshot is in progress."""
+
+    vector: Vector
+    is_whole: bool
+
+
+class ViewFollower:
+    """A reader of one partition of the view, which compares it with the recomputation at each message boundary."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.position = before_the_log()
+        self.records: dict[bytes, bytes] = {}
+        self.reflected: Vector = {}
+        self.events_read = 0
+        self._expected: list[ExpectedView] = []
+        self._vector: Vector = {}
+        self._ahead: Vector = {}
+
+    def expected(self, world: "ViewWorld", offset: int) -> ExpectedView:
+        """Return what the messages of the log mean, up to an offset."""
+        for record in world.stage2.logs[self.number][len(self._expected) : offset + 1]:
+            self._note(read_partials(record.value))
+        return self._expected[offset] if offset >= 0 else ExpectedView({}, True)
+
+    def _note(self, message: Any) -> None:
+        source, up_to = message.partition, Position.parse(message.up_to)
+        reached = self._vector.get(source, NOWHERE)
+        if up_to > reached:
+            if message.is_snapshot and not message.ends:
+                self._ahead[source] = max(up_to, self._ahead.get(source, NOWHERE))
+            else:
+                assert message.is_snapshot or Position.parse(message.after) <= reached, "an owner left a gap"
+                self._vector = {**self._vector, source: up_to}
+        whole = all(position <= self._vector.get(one, NOWHERE) for one, position in self._ahead.items())
+        self._expected.append(ExpectedView(self._vector, whole))
+
+    def follow(self, world: "ViewWorld") -> None:
+        """Read the new events of the changes topic."""
+        history = world.stage2.changes[self.number].history
+        for message in history[self.events_read :]:
+            event = message.event
+            judged = verdict(event, self.position)
+            assert judged is not Verdict.GAP, f"a gap before {event}"
+            if judged is Verdict.DROP:
+                continue
+            if event.position.era > self.position.era:
+                self.reflected = {}
+            self.position = event.position
+            is_boundary = True
+            if isinstance(event, Change):
+                self._take(event)
+                is_boundary = event.last
+            else:
+                self._move(dict(event.reflected))
+            if is_boundary:
+                self._compare(world)
+        self.events_read = len(history)
+
+    def _take(self, change: Change) -> None:
+        assert change.previous == self.records.get(change.sow_key)
+        if change.op != RESET:
+            assert (change.reason == DELETED) == (change.body is None and change.previous is not None)
+        if change.body is None:
+            self.records.pop(change.sow_key, None)
+        else:
+            self.records[change.sow_key] = change.body
+        if change.reflects is not None:
+            self._move({**self.reflected, change.reflects[0]: change.reflects[1]})
+
+    def _move(self, reflected: Vector) -> None:
+        for source, position in self.reflected.items():
+            assert position <= reflected.get(source, NOWHERE), (
+                f"the view goes back to {reflected} from {self.reflected}"
+            )
+        self.reflected = reflected
+
+    def _compare(self, world: "ViewWorld") -> None:
+        expected = self.expected(world, self.position.offset)
+        assert self.reflected == expected.vector, f"expected {expected.vector}, got {self.reflected}"
+        if expected.is_whole:
+            found = as_text({key.decode(): orjson.loads(body) for key, body in self.records.items()})
+            recomputed = as_text(world.recomputed(self.number, expected.vector))
+            assert found == recomputed, f"expected {recomputed}, got {found}"
+
+
+def as_text(records: dict[str, Body]) -> str:
+    """Return records as JSON: unlike Python's numbers, 1, 1.0 and true differ there."""
+    return orjson.dumps(records, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2).decode()
+
+
+class ViewWorld:
+    """One view, its sources, their owners, and the materializer of the view."""
+
+    def __init__(self, view: str, sources: int, partitions: int) -> None:
+        text, recompute = VIEWS[view]
+        self.definition = defined(text, sources, partitions)
+        self._recompute: Recompute = recompute
+        self.partitions = partitions
+        self.sources = [SourceModel(number) for number in range(sources)]
+        self.owners: list[SourceOwner] = []
+        self.saved: dict[int, SourceOwner] = {}
+        self.stage2 = World(self.definition)
+        self.followers = [ViewFollower(number) for number in range(partitions)]
+
+    def patched(self) -> list[AbstractContextManager[Any]]:
+        """Return what must be entered before anything is done."""
+        return [*self.stage2.patched(), patch("views.core.outgoing.STATES_MAX", STATES_A_MESSAGE)]
+
+    # the service `views`
+
+    def begin(self, source: int) -> None:
+        """A process takes a source partition and has no state: it loads it, and will produce a snapshot."""
+        self.owners.append(SourceOwner.begun(self.definition, self.sources[source], len(self.sources)))
+
+    def resume(self, source: int) -> None:
+        """A process takes a source partition and continues from the state that was saved, if one was."""
+        saved = self.saved.get(source)
+        copied = None if saved is None else saved.copy()
+        if copied is None:
+            self.begin(source)
+        else:
+            self.owners.append(copied)
+
+    def take(self, owner: SourceOwner, count: int) -> None:
+        """Let an owner read; one that finds changes missing begins again."""
+        try:
+            owner.take(count)
+        except ChangesMissing:
+            self.owners.remove(owner)
+            self.saved.pop(owner.source.number, None)
+            self.begin(owner.source.number)
+
+    def save(self, owner: SourceOwner) -> None:
+        """Save an owner's state, if the log has all that it has read."""
+        if (copied := owner.copy()) is not None:
+            self.saved[owner.source.number] = copied
+
+    def append(self, owner: SourceOwner, partition: int, count: int) -> None:
+        """Append what an owner has produced to one partition of the log, in its order."""
+        for _ in range(count):
+            if (one := owner.next_for(partition)) is None:
+                return
+            self._append(partition, one.message.encode())
+
+    def repeat(self, partition: int, number: int) -> None:
+        """Append a message again."""
+        if log := self.stage2.logs[partition]:
+            self._append(partition, log[number % len(log)].value)
+
+    def _append(self, partition: int, value: bytes | None) -> None:
+        self.stage2.time += 1
+        self.stage2.write(partition, value, None, COMMAND)
+
+    # the materializer
+
+    def lose(self, partition: int, *, store: bool, changes: bool) -> None:
+        """The owner of a partition of the view is killed; its disk is lost, or the changes topic, or both."""
+        self.stage2.owner(partition)
+        self.stage2.crash(partition)
+        if store:
+            self.stage2.disk.pop(Path(str(partition)))
+        if changes:
+            self.stage2.changes[partition].replace()
+            self.stage2.late[partition] = []
+        self.stage2.owner(partition)
+
+    def write_old(self, partition: int, start: int, count: int) -> None:
+        """An owner that was thought dead writes old changes of a partition of the view once more."""
+        changes = self.stage2.changes[partition]
+        own = [event for _, event in changes_of(changes.history[changes.since :]) if event.op != AGAIN]
+        for event in own[start : start + count]:
+            changes.append(event)
+
+    def compact(self, partition: int, keeps: Any) -> None:
+        """Kafka compacts the changes, once they are older than the lag: an owner has reported all by then."""
+        self.stage2.arrive_late(partition)
+        self.stage2.drain()
+        self.repeat(partition, 0)
+        self.stage2.drain()
+        self.stage2.changes[partition].compact(keeps)
+
+    # everything must add up
+
+    def recomputed(self, partition: int, vector: Vector) -> dict[str, Body]:
+        """Return the records of a partition of the view, by key text, computed from the sources at a vector."""
+        records = {
+            key: seen
+            for number, position in vector.items()
+            for key, seen in self.sources[number].at(position).items()
+        }
+        return {
+            key: body
+            for key, body in self._recompute(records).items()
+            if partition_of(key, self.partitions) == partition
+        }
+
+    def check(self) -> None:
+        """Compare each partition of the view with the recomputation."""
+        for number, follower in enumerate(self.followers):
+            follower.follow(self)
+            if (owner := self.stage2.owners.get(number)) is not None:
+                self._check_owner(number, owner.checkpoint, follower)
+        assert not any(self.stage2.dead), f"refused: {self.stage2.dead}"
+
+    def _check_owner(self, number: int, checkpoint: Checkpoint, follower: ViewFollower) -> None:
+        reached = checkpoint.next_offset - 1
+        assert dict(checkpoint.reflected) == follower.expected(self, reached).vector, "reflected"
+        if checkpoint.position == follower.position:
+            records = {key: decode_record(data) for key, data in self.stage2.store(number).scan()}
+            live = {key: record.body for key, record in records.items() if record.body is not None}
+            assert live == follower.records, "the records of an owner and those that it has emitted"
+            assert checkpoint.records == sum(record.is_live for record in records.values())
+
+    def settle(self) -> None:
+        """Let a new owner of each source partition bring the view up to date; then everything must add up."""
+        self.owners = []
+        for source in range(len(self.sources)):
+            self.resume(source)
+        for owner in list(self.owners):
+            self.take(owner, owner.source.end + MESSAGES_MAX)
+        for owner in self.owners:
+            owner.take(owner.source.end + MESSAGES_MAX)
+            owner.flush(also_idle=True)
+            for number in range(self.partitions):
+                self.append(owner, number, len(owner.produced))
+        for number in range(self.partitions):
+            self.stage2.arrive_late(number)
+        self.stage2.drain()
+        for number in range(self.partitions):
+            self.repeat(number, 0)
+        self.stage2.drain()
+        self.check()
+        for number, follower in enumerate(self.followers):
+            assert follower.reflected == {source.number: source.position for source in self.sources}
+            assert follower.expected(self, follower.position.offset).is_whole
+            self._check_other_batches(number)
+            self._check_loading(number)
+            self._check_rebuild(number)
+
+    def _lines(self, number: int, store: Store, checkpoint: Checkpoint) -> list[bytes]:
+        records = [(key, decode_record(data)) for key, data in store.scan()]
+        copy: Any = SimpleNamespace(checkpoint=checkpoint, records=lambda: iter(records))
+        return list(dump_lines(self.definition, number, copy))
+
+    def _own_lines(self, number: int) -> list[bytes]:
+        return self._lines(number, self.stage2.store(number), self.stage2.owner(number).checkpoint)
+
+    def _check_other_batches(self, number: int) -> None:
+        """The same log in batches of another size makes the same state, byte for byte."""
+        log = self.stage2.logs[number]
+        for size in (1, 1000):
+            store, definition = MemoryStore(), self.definition
+            begin = Checkpoint(limits=definition.limits, log_id="log", definition=definition.digest)
+            partition = Partition(
+                definition,
+                number,
+                OpenedPartition(store, begin, before_the_log()),  # type: ignore[arg-type]
+            )
+            for start in range(0, len(log), size):
+                partition.commit(partition.prepare(log[start : start + size], len(log)), 0)
+            assert self._lines(number, store, partition.checkpoint) == self._own_lines(number)
+
+    def _check_rebuild(self, number: int) -> None:
+        """An era with an empty base, in which the log is applied from its begin, leads to the same records."""
+        follower = self.followers[number]
+        before, reflected = follower.records.copy(), follower.reflected
+        has_entries = any(self.stage2.store(number).scan())
+        self.stage2.start_empty(number, 0, cut=1 if has_entries else None)
+        self.stage2.crash(number)
+        self.stage2.owner(number)
+        follower.follow(self)
+        assert follower.records == follower.reflected == {}
+        self.stage2.drain()
+        self.check()
+        assert (follower.records, follower.reflected) == (before, reflected)
+        self._check_loading(number)
+
+    def _check_loading(self, number: int) -> None:
+        """The changes topic as it is, and compacted, loads to the same state; so a query service has its records."""
+        changes = self.stage2.changes[number]
+        for _ in range(2):
+            store = MemoryStore()
+            loader = ChangesLoader(store, self.definition)
+            loader.load([message.event for message in changes.held])
+            loader.finish()
+            assert self._lines(number, store, loader.checkpoint(0)) == self._own_lines(number)
+            assert survey(store).checksum == store.checksum()
+            half = len(changes.history) // 2
+            for loaded, followed in (
+                (changes.held, []),
+                (changes.history[:half], changes.history[half:]),
+            ):
+                self._check_replica(number, [_at(one) for one in loaded], [_at(one) for one in followed])
+            changes.compact(lambda: False)
+
+    def _check_replica(self, number: int, loaded: list[EventAtOffset], followed: list[EventAtOffset]) -> None:
+        rows = Rows()
+        replica = PartitionReplica(number, rows, ring_changes_max=5)
+        replica.load(loaded)
+        replica.loaded()
+        replica.apply(followed)
+        assert {key: rows.body(key) for key in rows.numbers} == self.followers[number].records
+        assert replica.reflected == self.followers[number].reflected, "what a query service reflects"
+
+
+def _at(message: Any) -> EventAtOffset:
+    return EventAtOffset(message.at, message.event)
+
+
+def defined(view: dict[str, Any], sources: int, partitions: int, **source: Any) -> TopicDefinition:
+    """Return the topic of a view of `orders`, or of a conflated topic if it has an interval."""
+    kind = "conflated" if "interval" in view else "views"
+    topics = Topics.model_validate(
+        {
+            "topics": [{"name": "orders", "key": "/id", "partitions": sources, **source}],
+            kind: [{"name": "view", "from": "orders", "partitions": partitions, **view}],
+        }
+    )
+    return topics.named("view")

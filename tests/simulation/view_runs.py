@@ -1,0 +1,223 @@
+"""Views, played by a seed: the world of the property test, with owners that seldom stall and often die."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from random import Random
+
+from tests.property.view_reference import VIEWS, Body
+from tests.property.view_world import SourceOwner, ViewWorld
+from tests.simulation.run import Outcome
+
+VIEW_STEPS = 90
+OWNERS_MAX = 5
+"""Processes that may own a source partition: most of them are stalled."""
+
+GROUPS = ("a", "a", "b", "c", None, "", 1, 1.0, "1", True, "long" * 80)
+VALUES = (
+    0,
+    1,
+    1,
+    2,
+    7,
+    -3,
+    0.5,
+    0.1,
+    2.0,
+    "7",
+    "07",
+    "x",
+    True,
+    False,
+    None,
+    2**63,
+    2**64 - 1,
+    1e308,
+    -1e308,
+)
+
+
+class ViewPlay:
+    """One run: a view, its sources and its owners, as a seed has them."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = chance = Random(seed)
+        name = chance.choice(sorted(VIEWS))
+        sources, partitions = chance.randint(1, 3), chance.randint(1, 3)
+        self.world = ViewWorld(name, sources, partitions)
+        self.trace = [f"view {name} with {sources} source partitions and {partitions} partitions"]
+        self.step = 0
+
+    def run(self, steps: int) -> None:
+        """Disturb the world, bring it to rest, and compare everything."""
+        with ExitStack() as stack:
+            for entered in self.world.patched():
+                stack.enter_context(entered)
+            for source in self.world.sources:
+                self.world.begin(source.number)
+            acts = list(ACTS)
+            while self.step < steps:
+                self.step += 1
+                (act,) = self.chance.choices(acts, [ACTS[act] for act in acts])
+                self.trace.append(act.__name__.strip("_"))
+                act(self)
+                self.world.check()
+            self.trace.append("settle")
+            self.world.settle()
+
+    def _note(self, text: str) -> None:
+        self.trace[-1] += f": {text}"
+
+    def _source(self) -> int:
+        return self.chance.randrange(len(self.world.sources))
+
+    def _partition(self) -> int:
+        return self.chance.randrange(self.world.partitions)
+
+    def _owner(self) -> SourceOwner:
+        """Return an owner: of a source partition the one that began last, or one that has stalled and wakes."""
+        source = self.world.sources[self._source()]
+        mine = [owner for owner in self.world.owners if owner.source is source]
+        return mine[-1] if self.chance.random() < 0.75 else self.chance.choice(mine)
+
+    def _body(self) -> Body:
+        drawn = {
+            "g": self.chance.choice(GROUPS),
+            "h": self.chance.choice((1, 2)),
+            "q": self.chance.choice(VALUES),
+            "f": self.chance.choice((0, 1, 1, 1)),
+        }
+        return {name: value for name, value in drawn.items() if self.chance.random() < 0.9}
+
+    # the sources, and their owners
+
+    def _age(self) -> None:
+        """Other things happen to a changes topic: compaction, progress, a stalled owner, another log."""
+        source = self.world.sources[self._source()]
+        what = self.chance.choice(("compact", "compact", "report", "report", "stale", "era"))
+        if what == "compact":
+            source.compact(lambda: self.chance.random() < 0.5)
+        elif what == "report":
+            source.report(source.position._replace(offset=source.position.offset + 2, nth=0))
+        elif what == "stale":
+            source.write_again(self.chance.randrange(100))
+        else:
+            source.begin_era()
+        self._note(f"{what} of source {source.number}")
+
+    def _write(self) -> None:
+        source = self.world.sources[self._source()]
+        for nth in range(self.chance.randint(1, 6)):
+            key = b"%d.%d" % (source.number, self.chance.randrange(4))
+            body = None if self.chance.random() < 0.3 else self._body()
+            source.write(key, body, in_same_record=nth > 0 and self.chance.random() < 0.3)
+        self._note(f"source {source.number} to {source.position}")
+
+    def _own(self) -> None:
+        owner = self._owner()
+        self.world.take(owner, self.chance.randint(1, 9))
+        if self.chance.random() < 0.7:
+            owner.flush(also_idle=self.chance.random() < 0.5)
+        for number in range(self.world.partitions):
+            self.world.append(owner, number, self.chance.choice((0, 1, 2, 9)))
+        self._note(f"source {owner.source.number} up to offset {owner.partition.next_offset}")
+
+    def _append(self) -> None:
+        self.world.append(self._owner(), self._partition(), self.chance.randint(1, 3))
+
+    def _save(self) -> None:
+        self.world.save(self._owner())
+
+    def _take_over(self) -> None:
+        source = self._source()
+        take = self.world.begin if self.chance.random() < 0.4 else self.world.resume
+        take(source)
+        mine = [owner for owner in self.world.owners if owner.source.number == source]
+        # Of those that are stalled some die.
+        for owner in mine[:-1]:
+            if len(mine) > OWNERS_MAX or self.chance.random() < 0.2:
+                self.world.owners.remove(owner)
+        self._note(f"{take.__name__} source {source}")
+
+    def _overtake(self) -> None:
+        """An owner writes a part of a snapshot, and the one before it wakes and writes what is older."""
+        source = self._source()
+        before = [owner for owner in self.world.owners if owner.source.number == source][-1]
+        self.world.begin(source)
+        self.world.take(self.world.owners[-1], self.chance.randint(1, 3))
+        for number in range(self.world.partitions):
+            self.world.append(self.world.owners[-1], number, self.chance.randint(0, 2))
+        self.world.take(before, self.chance.randint(1, 5))
+        before.flush(also_idle=False)
+        for number in range(self.world.partitions):
+            self.world.append(before, number, self.chance.randint(0, 9))
+        self._note(f"source {source} up to offset {before.partition.next_offset}")
+
+    def _repeat(self) -> None:
+        self.world.repeat(self._partition(), self.chance.randrange(1000))
+
+    # the materializer
+
+    def _work(self) -> None:
+        number = self._partition()
+        self.world.stage2.work(
+            number,
+            self.chance.randint(1, 6),
+            intrude=self.chance.randrange(3),
+            restart=self.chance.random() < 0.1,
+        )
+        self._note(f"partition {number}")
+
+    def _die_at_work(self) -> None:
+        number = self._partition()
+        cut = self.chance.randrange(8)
+        self.world.stage2.work(number, self.chance.randint(1, 6), cut=cut)
+        is_lost = self.chance.random() < 0.5
+        if is_lost:
+            self.world.stage2.late[number] = []
+        self.world.lose(number, store=is_lost, changes=self.chance.random() < 0.1)
+        self._note(f"partition {number} before event {cut}{', its disk is lost' * is_lost}")
+
+    def _lose(self) -> None:
+        number = self._partition()
+        store, changes = self.chance.random() < 0.6, self.chance.random() < 0.4
+        self.world.lose(number, store=store, changes=changes)
+        self._note(f"partition {number}, store: {store}, changes: {changes}")
+
+    def _arrive_late(self) -> None:
+        self.world.stage2.arrive_late(self._partition(), self.chance.randint(1, 3))
+
+    def _write_old(self) -> None:
+        self.world.write_old(self._partition(), self.chance.randrange(9), self.chance.randint(1, 3))
+
+    def _compact(self) -> None:
+        self.world.compact(self._partition(), lambda: self.chance.random() < 0.5)
+
+
+ACTS: dict[Callable[[ViewPlay], None], float] = {
+    ViewPlay._write: 22,
+    ViewPlay._age: 5,
+    ViewPlay._own: 26,
+    ViewPlay._append: 6,
+    ViewPlay._save: 5,
+    ViewPlay._take_over: 7,
+    ViewPlay._overtake: 7,
+    ViewPlay._repeat: 3,
+    ViewPlay._work: 20,
+    ViewPlay._die_at_work: 6,
+    ViewPlay._lose: 2,
+    ViewPlay._arrive_late: 4,
+    ViewPlay._write_old: 3,
+    ViewPlay._compact: 3,
+}
+"""What may happen in a step, by how often it does."""
+
+
+def simulate_views(seed: int, steps: int = VIEW_STEPS) -> Outcome:
+    """Run a seed, and return what became of it."""
+    play = ViewPlay(seed)
+    error: BaseException | None = None
+    try:
+        play.run(steps)
+    except Exception as wrong:
+        error = wrong
+    return Outcome(seed, play.step, frozenset(), play.trace, error)
