@@ -173,8 +173,8 @@ class OutgoingPartials:
         if one.state is not None and len(one.state) > self._state_bytes_max:
             raise SowlineError(
                 "too large",
-                f"expected states of at most {self._state_bytes_max} bytes (record_bytes_max, for groups by the"
-                f" number of source partitions), got {len(one.state)} for group {one.key} of view {self._name}:"
-                " raise record_bytes_max, or leave out what lists the values of a group",
+                f"expected a state of at most {self._state_bytes_max} bytes for group {one.key} of view"
+                f" {self._name}, got {len(one.state)}: raise record_bytes_max (groups have it divided by the number of source"
+                " partitions), or leave out what lists values",
             )
         return PartialState(str(position), one.key, NO_STATE if one.state is None else Raw(one.state))
