@@ -259,6 +259,46 @@ def test_a_read_waits_for_what_a_view_reflects(desk: Desk) -> None:
             rows(client, desk.orders, at_least=f"{desk.exposure}.partials:0@1")
 
 
+def test_subscribers_see_groups_come_and_go(desk: Desk) -> None:
+    """As deltas, out-of-focus messages, and on a page. While `having` hides a group, its changes are not sent."""
+
+    def order(id: int) -> dict[str, Any]:
+        return {"id": id, "customer": "zed", "region": "eu", "status": "open", "qty": id}
+
+    zed = "/customer = 'zed'"
+    publisher = desk.made.publisher()
+    with Client(desk.query.url) as client, Client(desk.query.url) as paging:
+        messages = client.sow_and_delta_subscribe(desk.exposure, filter=zed, options="oof")
+        page = paging.sow_and_subscribe(desk.exposure, filter=zed, order_by="/orders", top_n=1, options="oof")
+        assert [next(messages).command, next(messages).command] == ["group_begin", "group_end"]
+        assert [next(page).command, next(page).command] == ["group_begin", "group_end"]
+        publisher.publish(desk.orders, order(3001))
+        publisher.publish(desk.orders, order(3002))
+        publisher.flush()
+        entered = next(messages)
+        assert (entered.command, entered.data["orders"]) == ("publish", 2)
+        assert next(page).data["orders"] == 2
+        publisher.publish(desk.orders, order(3003))
+        publisher.flush()
+        grown = next(messages)
+        assert grown.delta
+        assert grown.data == {"orders": 3, "largest": 3003}
+        assert next(page).data["orders"] == 3
+        for id in (3001, 3002):
+            publisher.sow_delete(desk.orders, data={"id": id})
+        publisher.flush()
+        assert next(messages).data == {"orders": 2, "smallest": 3002}
+        left = next(messages)
+        assert (left.command, left.reason, left.data["orders"]) == ("oof", "deleted", 2)
+        assert [next(page).data["orders"], next(page).command] == [2, "oof"]
+        publisher.publish(desk.orders, order(3003) | {"qty": 1})  # of a hidden group
+        publisher.publish(desk.orders, order(3004))
+        publisher.flush()
+        back = next(messages)
+        assert (back.command, back.data["orders"], back.data["smallest"]) == ("publish", 2, 1)
+        assert next(page).data["orders"] == 2
+
+
 def test_a_view_takes_no_commands(desk: Desk) -> None:
     """The refusal names the topic to write to. A command in its log becomes a dead letter."""
     with Client(desk.query.url) as client:

@@ -174,7 +174,7 @@ class OutgoingPartials:
             raise SowlineError(
                 "too large",
                 f"expected a state of at most {self._state_bytes_max} bytes for group {one.key} of view"
-                f" {self._name}, got {len(one.state)}: raise record_bytes_max (groups have it divided by the number of source"
-                " partitions), or leave out what lists values",
+                f" {self._name}, got {len(one.state)}: raise record_bytes_max (groups have it divided by the number"
+                " of source partitions), or leave out what lists values",
             )
         return PartialState(str(position), one.key, NO_STATE if one.state is None else Raw(one.state))
