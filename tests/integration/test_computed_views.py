@@ -301,7 +301,13 @@ def test_subscribers_see_groups_come_and_go(desk: Desk) -> None:
         left = next(messages)
         assert (left.command, left.reason, left.data["orders"]) == ("oof", "deleted", 2)
         assert [next(page).data["orders"], next(page).command] == [2, "oof"]
-        publisher.publish(desk.orders, order(3003) | {"qty": 1})  # of a hidden group
+        publisher.publish(desk.orders, order(3003) | {"qty": 1})
+        publisher.flush()
+        changed = "/id = 3003 AND /qty = 1"
+        bookmark = wait_for(
+            lambda: bookmark_of(client, desk.orders, 1, filter=changed), "the order to change"
+        )
+        assert rows(client, desk.exposure, filter=zed, at_least=bookmark) == [], "the group is still hidden"
         publisher.publish(desk.orders, order(3004))
         publisher.flush()
         back = next(messages)
