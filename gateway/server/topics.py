@@ -5,7 +5,7 @@ from typing import Any
 
 from gateway.nodes.node_set import NodeSet
 from sowline.config.topics import TopicDefinition
-from sowline.model.bookmark import Positions, format_bookmark
+from sowline.model.bookmark import Positions, format_bookmark, parse_bookmark
 from sowline.model.position import Position
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.http.topics import described_definition
@@ -25,6 +25,7 @@ def described_topic(
         **described_definition(topic, rights),
         "records": sum(part["records"] for part in parts),
         "bookmark": format_bookmark({topic.log: positions}),
+        "reflects": _reflected_by_all([part["reflects"] for part in parts]),
         "loading": not parts,
         "changes": sum(part["changes"] for part in parts),
         "lag": _known(parts, "lag", sum),
@@ -36,6 +37,17 @@ def described_topic(
         ),
         "subscriptions": subscriptions,
     }
+
+
+def _reflected_by_all(bookmarks: Sequence[str | None]) -> str | None:
+    """Return the bookmark of a view's source that all parts of the view reflect; None if one has none."""
+    known = [parse_bookmark(bookmark) for bookmark in bookmarks if bookmark is not None]
+    if not known or len(known) < len(bookmarks):
+        return None
+    [(log, first), *others] = [item for bookmark in known for item in bookmark.items()]
+    common = set(first).intersection(*(positions for _, positions in others))
+    every = [first, *(positions for _, positions in others)]
+    return format_bookmark({log: {number: min(one[number] for one in every) for number in common}})
 
 
 def _known(

@@ -63,8 +63,8 @@ class ViewFold:
     def apply(self, record: LogRecord) -> None:
         """Apply one message, if it is of the view's definition; raise `bad message` or `partials missing`."""
         message = read_partials(record.value)
-        # It was computed by an earlier definition, or by a process that still has it. That is no fault of the message,
-        # and after a rebuild all such messages are applied again.
+        # It was computed by an earlier definition, or by a process that still has it. That is no fault of the
+        # message, and after a rebuild all such messages are applied again.
         if message.definition != self._view.digest:
             self._state.set_outcome(OTHER_DEFINITION)
             return

@@ -105,6 +105,7 @@ class HttpApi:
             **described_definition(topic.definition, rights),
             "records": topic.size,
             "bookmark": topic.bookmark(topic.positions),
+            "reflects": self._reflects(topic),
             "loading": topic.loading,
             "changes": topic.changes_applied,
             **_lag_fields(topic),
@@ -112,6 +113,14 @@ class HttpApi:
             "newest_seconds": _seconds_since(topic.changed_time),
             "subscriptions": self._context.dispatcher.live_in(topic.definition.name),
         }
+
+    def _reflects(self, topic: TopicState) -> str | None:
+        """Return the bookmark of a view's source that it reflects; None if it has none."""
+        view = topic.definition.view
+        source = None if view is None or view.joins else self._state.topics.get(view.source)
+        if source is None or not topic.reflected:
+            return None
+        return source.bookmark(topic.reflected)
 
     async def fields(self, request: HttpRequest) -> Response:
         """Describe the fields of a topic, from a sample of the records that the user may see."""

@@ -84,7 +84,7 @@ class ComputedTopic(TopicsModel):
 
     @property
     def interval_ms(self) -> int:
-        """How long changes are merged before they are written; 0: each change is written."""
+        """How long the service merges changes before it writes them, in ms; 0: it writes each change."""
         return 0
 
     @property
@@ -132,7 +132,7 @@ class ConflatedDefinition(ComputedTopic):
 
     @property
     def interval_ms(self) -> int:
-        """How long changes are merged before they are written."""
+        """How long the service merges changes before it writes them, in ms."""
         return self.interval
 
 

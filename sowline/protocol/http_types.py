@@ -131,6 +131,8 @@ class TopicReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The number of records."""
     bookmark: str
     """The current bookmark."""
+    reflects: str | None
+    """The bookmark of a view's source up to which all of the view reflects its changes; null if there is none."""
     loading: bool
     """Whether the topic is still being loaded."""
     changes: int

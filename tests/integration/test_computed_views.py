@@ -1,5 +1,6 @@
 """Views as topics: computed by real services, read like any other topic, and equal to a plain recomputation."""
 
+import json
 import random
 import uuid
 from collections import defaultdict
@@ -12,8 +13,9 @@ import pytest
 from materializer.admin.commands import operate
 from sowline.client.client import Client
 from sowline.errors import SowlineError
+from sowline.model.bookmark import parse_bookmark
 from tests.integration.load import new_seed
-from tests.integration.services import Service, System, system, wait_for
+from tests.integration.services import Service, System, http_text, system, wait_for
 
 STATUSES = ("open", "working", "done")
 
@@ -254,9 +256,63 @@ def test_a_read_waits_for_what_a_view_reflects(desk: Desk) -> None:
         late = "/customer = 'late'"
         bookmark = wait_for(lambda: bookmark_of(client, desk.orders, 2, filter=late), "the orders")
         assert [row["orders"] for row in rows(client, desk.exposure, filter=late, at_least=bookmark)] == [2]
+        described = {
+            topic["name"]: topic for topic in json.loads(http_text(f"{desk.query.url}/v1/topics"))["topics"]
+        }
+        reflected = parse_bookmark(described[desk.exposure]["reflects"])[desk.orders]
+        assert all(reflected[n] >= at for n, at in parse_bookmark(bookmark)[desk.orders].items())
+        assert described[desk.tiers]["reflects"] is None, "it has joins"
+        assert described[desk.orders]["reflects"] is None
         assert [row["orders"] for row in rows(client, desk.large, filter=late, at_least=bookmark)] == [2]
         with pytest.raises(SowlineError, match=r"expected at_least of .* or of what it is computed from"):
             rows(client, desk.orders, at_least=f"{desk.exposure}.partials:0@1")
+
+
+def test_subscribers_see_groups_come_and_go(desk: Desk) -> None:
+    """As deltas, out-of-focus messages, and on a page. While `having` hides a group, its changes are not sent."""
+
+    def order(id: int) -> dict[str, Any]:
+        return {"id": id, "customer": "zed", "region": "eu", "status": "open", "qty": id}
+
+    zed = "/customer = 'zed'"
+    publisher = desk.made.publisher()
+    with Client(desk.query.url) as client, Client(desk.query.url) as paging:
+        messages = client.sow_and_delta_subscribe(desk.exposure, filter=zed, options="oof")
+        page = paging.sow_and_subscribe(desk.exposure, filter=zed, order_by="/orders", top_n=1, options="oof")
+        assert [next(messages).command, next(messages).command] == ["group_begin", "group_end"]
+        assert [next(page).command, next(page).command] == ["group_begin", "group_end"]
+        publisher.publish(desk.orders, order(3001))
+        publisher.publish(desk.orders, order(3002))
+        publisher.flush()
+        entered = next(messages)
+        assert (entered.command, entered.data["orders"]) == ("publish", 2)
+        assert next(page).data["orders"] == 2
+        publisher.publish(desk.orders, order(3003))
+        publisher.flush()
+        grown = next(messages)
+        assert grown.delta
+        assert grown.data == {"orders": 3, "largest": 3003}
+        assert next(page).data["orders"] == 3
+        publisher.sow_delete(desk.orders, data={"id": 3001})
+        publisher.flush()
+        assert next(messages).data == {"orders": 2, "smallest": 3002}
+        publisher.sow_delete(desk.orders, data={"id": 3002})
+        publisher.flush()
+        left = next(messages)
+        assert (left.command, left.reason, left.data["orders"]) == ("oof", "deleted", 2)
+        assert [next(page).data["orders"], next(page).command] == [2, "oof"]
+        publisher.publish(desk.orders, order(3003) | {"qty": 1})
+        publisher.flush()
+        changed = "/id = 3003 AND /qty = 1"
+        bookmark = wait_for(
+            lambda: bookmark_of(client, desk.orders, 1, filter=changed), "the order to change"
+        )
+        assert rows(client, desk.exposure, filter=zed, at_least=bookmark) == [], "the group is still hidden"
+        publisher.publish(desk.orders, order(3004))
+        publisher.flush()
+        back = next(messages)
+        assert (back.command, back.data["orders"], back.data["smallest"]) == ("publish", 2, 1)
+        assert next(page).data["orders"] == 2
 
 
 def test_a_view_takes_no_commands(desk: Desk) -> None:

@@ -38,7 +38,7 @@ views:
       - {topic: tiers, on: /c/tier = /tier, as: t, kind: inner}
     grouping: [/c/tier, /t/members]
     projection: [COUNT(1) AS /orders, MAX(/qty) AS /largest]
-  - name: labelled
+  - name: labeled
     from: orders
     partitions: 1
     join: [{topic: customers, on: /customer = /id AND /desk = /desk, as: c}]
@@ -231,7 +231,7 @@ def test_joins_equal_a_recomputation(taken: list[tuple[str, Any, bool]]) -> None
 def test_a_joined_record_of_many_goes_out_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step is a message of bounded size. Only the last one moves what the view reflects."""
     monkeypatch.setattr(outgoing, "STATES_MAX", 4)
-    joins = Joins(TOPICS.named("labelled"))
+    joins = Joins(TOPICS.named("labeled"))
     for id in range(30):
         order = {"id": id, "customer": "1", "desk": "a", "qty": 0}
         joins.step("orders", order, is_deleted=False)

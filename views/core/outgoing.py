@@ -1,6 +1,7 @@
 """Messages of partial states: collects what changes do to the states of a view, in ranges of the source's changes."""
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from msgspec import Raw
@@ -12,6 +13,9 @@ from sowline.model.limits import HEADROOM_BYTES
 from sowline.model.position import Position
 from sowline.protocol.partials import NO_STATE, Partials, PartialState
 from views.core.states import StateChange
+
+KEYS_CACHED = 1 << 16
+"""Groups whose partition is remembered."""
 
 STATES_MAX = 500
 """States in a message. A message is applied as one, so that readers see all of it or nothing."""
@@ -70,7 +74,8 @@ class OutgoingPartials:
         self._conflates = view.interval_ms > 0
         self._name = view.name
         self._source = source
-        self._partitions = topic.partitions
+        # The same groups change again and again.
+        self._partition_of = lru_cache(KEYS_CACHED)(partial(partition_of, partitions=topic.partitions))
         self._bytes_max = topic.record_bytes_max + HEADROOM_BYTES // 2
         # A group has a state for each source partition, a single record has only one.
         self._state_bytes_max = topic.record_bytes_max // (source_partitions if view.grouping_paths else 1)
@@ -81,7 +86,7 @@ class OutgoingPartials:
         by_partition: dict[int, list[PartialState]] = {}
         for one in changes:
             state = self._checked(position, one)
-            by_partition.setdefault(partition_of(one.key, self._partitions), []).append(state)
+            by_partition.setdefault(self._partition_of(one.key), []).append(state)
         for number, states in by_partition.items():
             open = self._open[number]
             size = sum(map(_size_of, states))
@@ -110,7 +115,7 @@ class OutgoingPartials:
         """Yield messages with all states as of the position."""
         by_partition: list[list[PartialState]] = [[] for _ in self._open]
         for one in states:
-            by_partition[partition_of(one.key, self._partitions)].append(self._checked(self.position, one))
+            by_partition[self._partition_of(one.key)].append(self._checked(self.position, one))
         for number, mine in enumerate(by_partition):
             portions = self._portions(mine)
             for count, portion in enumerate(portions, 1):
@@ -173,8 +178,8 @@ class OutgoingPartials:
         if one.state is not None and len(one.state) > self._state_bytes_max:
             raise SowlineError(
                 "too large",
-                f"expected states of at most {self._state_bytes_max} bytes (record_bytes_max, for groups by the"
-                f" number of source partitions), got {len(one.state)} for group {one.key} of view {self._name}:"
-                " raise record_bytes_max, or leave out what lists the values of a group",
+                f"expected a state of at most {self._state_bytes_max} bytes for group {one.key} of view"
+                f" {self._name}, got {len(one.state)}: raise record_bytes_max (groups have it divided by the number"
+                " of source partitions), or leave out what lists values",
             )
         return PartialState(str(position), one.key, NO_STATE if one.state is None else Raw(one.state))
