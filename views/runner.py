@@ -19,6 +19,7 @@ from sowline.kafka.clients import Behind, plain_consumer, poll_batch, raising
 from sowline.protocol.change import read_event
 from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete
 from views.core.joins import JoinedTable
+from views.core.outgoing import Outgoing
 from views.core.source_partition import SourcePartition
 from views.output import PartialsOutput
 from views.tables import JoinedTopics, TablePartition
@@ -207,11 +208,13 @@ class ViewRunner:
 
     def _take(self, messages: list[Message]) -> None:
         """Write the states that a batch changes."""
+        made: list[Outgoing] = []
         for message in messages:
             partition = self._partitions.get(message.partition() or 0)
             if partition is not None:
                 event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
-                self._output.send(partition.take(event, message.offset() or 0))
+                made += partition.take(event, message.offset() or 0)
+        self._output.send(made)
         also_idle = time.monotonic() - self._flushed_at >= (self._interval or PROGRESS_SECONDS)
         if also_idle:
             self._flushed_at = time.monotonic()

@@ -351,7 +351,7 @@ class TopicDefinition(TopicsModel):
         """What the names of its other Kafka topics begin with."""
         return self.log if self.view is None else self.log.removesuffix(".partials")
 
-    @property
+    @cached_property
     def changes(self) -> str:
         """The Kafka topic of the changes."""
         return f"{self._stem}.changes"

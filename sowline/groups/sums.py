@@ -1,8 +1,9 @@
 """Sums that are exact until the last step, so that the result does not depend on the order of changes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf, isfinite, isnan, isqrt, nan
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
 from sowline.filter.evaluate import to_number
 from sowline.filter.numbers import Number, narrow
@@ -47,9 +48,14 @@ class _Totals:
 
     __slots__: tuple[str, ...] = ()
 
-    def exported(self) -> list[int]:
+    _all: Callable[[Any], tuple[int, ...]]
+
+    def __init_subclass__(cls) -> None:
+        cls._all = attrgetter(*cls.__slots__)
+
+    def exported(self) -> tuple[int, ...]:
         """Return all counts and sums, in the order of the names of their attributes."""
-        return [getattr(self, name) for name in self.__slots__]
+        return type(self)._all(self)
 
     def merge(self, exported: Sequence[int]) -> None:
         """Add the counts and sums of another state."""

