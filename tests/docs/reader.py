@@ -135,7 +135,8 @@ class Reader:
         """Check a file of topics. A block without topics is added to the file that the page has made before."""
         if "topics" not in given:
             # As text, because `on`, a field of joins, is a truth value otherwise.
-            before, added = (yaml.load(one, yaml.BaseLoader) for one in (Path("topics.yaml").read_text(), text))
+            texts = Path("topics.yaml").read_text(), text
+            before, added = (yaml.load(one, yaml.BaseLoader) for one in texts)
             whole = before | {kind: before.get(kind, []) + more for kind, more in added.items()}
             text = yaml.safe_dump(whole, sort_keys=False)
         parse_topics(text)
