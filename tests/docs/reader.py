@@ -182,8 +182,9 @@ class Reader:
 
     def _wait_reflected(self, view: str, source: str) -> None:
         with Client(self._running.url) as client:
-            source_now = next(client.sow(source, top_n=0)).bookmark
-            list(client.sow(view, top_n=0, at_least=source_now))
+            reached = next(client.sow(source, top_n=0)).bookmark
+            assert reached is not None
+            list(client.sow(view, top_n=0, at_least=reached))
 
 
 def _first_yaml(page: str) -> str:
