@@ -16,6 +16,7 @@ import yaml
 from ingest.definition import load_pipeline
 from materializer.admin.commands import operate
 from sowline.cli import main
+from sowline.client.client import Client
 from sowline.config.topics import parse_topics
 from sowline.serving.authorization.access_file import parse_access
 from tests.docs.compare import agrees
@@ -120,9 +121,8 @@ class Reader:
     def _load(self, block: Block) -> None:
         """Load YAML as what it is for, and leave topics where commands look for them."""
         given = yaml.safe_load(block.text)
-        if given.keys() <= {"topics", "fanouts"}:
-            parse_topics(block.text)
-            Path("topics.yaml").write_text(block.text)
+        if given.keys() <= {"topics", "fanouts", "views", "conflated"}:
+            self._load_topics(block.text, given)
         elif "roles" in given:
             assert parse_access(block.text).roles
         else:
@@ -130,6 +130,17 @@ class Reader:
             Path("pipeline.yaml").write_text(yaml.safe_dump(whole, sort_keys=False))
             variables = dict.fromkeys(re.findall(r"\$\{(\w+)\}", block.text), "given")
             assert load_pipeline(Path("pipeline.yaml"), variables).name
+
+    def _load_topics(self, text: str, given: dict[str, Any]) -> None:
+        """Check a file of topics. A block without topics is added to the file that the page has made before."""
+        if "topics" not in given:
+            # As text, because `on`, a field of joins, is a truth value otherwise.
+            texts = Path("topics.yaml").read_text(), text
+            before, added = (yaml.load(one, yaml.BaseLoader) for one in texts)
+            whole = before | {kind: before.get(kind, []) + more for kind, more in added.items()}
+            text = yaml.safe_dump(whole, sort_keys=False)
+        parse_topics(text)
+        Path("topics.yaml").write_text(text)
 
     def _look_at(self, block: Block) -> None:
         """Text is what goes on in a terminal, or tells how a command is called, with options that it has."""
@@ -147,14 +158,33 @@ class Reader:
     def _empty_topics(self) -> None:
         request = f"{self._running.url}/v1/topics/%5E.*/sow_delete?filter=1=1&ack=processed"
         urllib.request.urlopen(urllib.request.Request(request, method="POST"), timeout=SECONDS_MAX).close()
-        for topic in self._running.system.topics.topics:
-            self._running.system.wait_settled(self._running.url, topic.name)
+        self._wait_settled({topic.name for topic in self._running.system.topics.topics})
 
     def _settle(self, done: Command | Block) -> None:
         """Wait until what was written to the topics that it names can be read."""
+        topics = self._running.system.topics.topics
+        self._wait_settled({topic.name for topic in topics if topic.name in done.text})
+
+    def _wait_settled(self, names: set[str]) -> None:
+        """Wait until the logs of topics are applied, and views of them reflect that.
+
+        A view with joins has no positions of its sources: a page that reads one waits for its records itself.
+        """
+        settled = set[str]()
         for topic in self._running.system.topics.topics:
-            if topic.name in done.text:
+            view = topic.view
+            if topic.name in names:
                 self._running.system.wait_settled(self._running.url, topic.name)
+                settled.add(topic.name)
+            if view is not None and view.source in settled and not view.joins:
+                self._wait_reflected(topic.name, view.source)
+                settled.add(topic.name)
+
+    def _wait_reflected(self, view: str, source: str) -> None:
+        with Client(self._running.url) as client:
+            reached = next(client.sow(source, top_n=0)).bookmark
+            assert reached is not None
+            list(client.sow(view, top_n=0, at_least=reached))
 
 
 def _first_yaml(page: str) -> str:

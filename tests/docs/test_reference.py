@@ -18,6 +18,7 @@ from sowline.cli.top.table import SORTS, PartitionRow, ServiceRow, TopicRow
 from sowline.client.ask import Reading
 from sowline.config.settings import Settings
 from sowline.config.topics import FanoutDefinition, TopicDefinition
+from sowline.config.views import ConflatedDefinition, Join, ViewDefinition
 from sowline.protocol.client_message import Message
 from sowline.protocol.options import Options
 from sowline.protocol.request import COMMANDS, Request
@@ -64,6 +65,13 @@ def test_every_field_of_a_topic_is_described(model: type[BaseModel]) -> None:
     """A field of topics.yaml is on the page, by the name that it has there."""
     names = [about.alias or field for field, about in model.model_fields.items()]
     assert [name for name in names if f"| `{name}` |" not in page("topics.md")] == []
+
+
+@pytest.mark.parametrize("model", [ViewDefinition, Join, ConflatedDefinition])
+def test_every_field_of_a_view_is_described(model: type[BaseModel]) -> None:
+    """A field of a view, a join or a conflated topic is on the page, by the name that it has there."""
+    names = [about.alias or field for field, about in model.model_fields.items()]
+    assert [name for name in names if f"| `{name}` |" not in page("views.md")] == []
 
 
 @pytest.mark.parametrize("model", [Pipeline, Source, LookupTable, TransformStep, Check])
