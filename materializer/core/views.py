@@ -65,7 +65,7 @@ class ViewFold:
         message = read_partials(record.value)
         # It was computed by an earlier definition, or by a process that still has it. That is no fault of the
         # message, and after a rebuild all such messages are applied again.
-        if message.definition != self._view.digest:
+        if message.definition != self._definition.digest:
             self._state.set_outcome(OTHER_DEFINITION)
             return
         source, up_to = message.partition, Position.parse(message.up_to)

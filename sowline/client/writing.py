@@ -22,6 +22,7 @@ from sowline.client.publisher import (
 )
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topics import JSON, Topics
+from sowline.config.views import ComputedTopic
 from sowline.model.bookmark import EPOCH, Positions, format_bookmark, parse_bookmark
 from sowline.protocol.command import joined_keys, joined_tags
 from sowline.protocol.media_types import NATIVE
@@ -282,7 +283,14 @@ def _portions(keys: Sequence[str]) -> list[str]:
 def topics_of(answer: dict[str, Any]) -> Topics:
     """Return the definitions that a service's answer to `/v1/topics` describes: of topics that can be written."""
     topics = [topic for topic in answer["topics"] if not _has_hidden_schema(topic)]
-    return Topics.model_validate({"topics": [_definition_of(topic) for topic in topics]})
+    read = Topics.model_validate({"topics": [_definition_of(topic) for topic in topics]})
+    computed = [
+        topic.computed_by(ComputedTopic.model_validate({"name": topic.name, "from": view["from"]}))
+        if (view := described.get("view")) is not None
+        else topic
+        for topic, described in zip(read.topics, topics, strict=True)
+    ]
+    return Topics(topics=tuple(computed))
 
 
 def _has_hidden_schema(topic: Mapping[str, Any]) -> bool:

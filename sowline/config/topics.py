@@ -192,6 +192,12 @@ class TopicDefinition(TopicsModel):
     )
     _view: ComputedTopic | None = PrivateAttr(default=None)
 
+    def computed_by(self, view: ComputedTopic) -> Self:
+        """Return the same topic as a view, as a service describes it: it takes no commands."""
+        topic = type(self)(**{name: getattr(self, name) for name in self.model_fields_set})
+        topic._view = view
+        return topic
+
     @classmethod
     def of_view(cls, view: ComputedTopic, partitions: int) -> Self:
         """Return the topic that a view or a conflated topic is; `partitions` are those of its source.

@@ -198,6 +198,9 @@ class ViewDefinition(ComputedTopic):
             paths, fields = self.grouping_paths, self.projected
         except SowlineError as error:
             raise ValueError(error.message) from None
+        names = [join.name for join in self.join]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"expected a different name for each joined topic, got as: {twice[0]} twice")
         if paths and fields is None:
             raise ValueError("expected a projection with a grouping, such as COUNT(1) AS /records")
         if fields is None:

@@ -39,7 +39,7 @@ class PartialState(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Partials(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A message in the log of a view. `definition` is the digest of the view that it was computed by."""
+    """A message in the log of a view. `definition` is the digest of the definition that it was computed by."""
 
     definition: str
     partition: int

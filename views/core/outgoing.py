@@ -70,7 +70,7 @@ class OutgoingPartials:
         assert view is not None
         self.position = position
         """The position of the source up to which changes were taken."""
-        self._digest = view.digest
+        self._digest = topic.digest
         self._conflates = view.interval_ms > 0
         self._name = view.name
         self._source = source

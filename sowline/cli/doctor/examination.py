@@ -53,7 +53,7 @@ def examined(given: dict[str, Any], urls: Iterable[str], connection: ConnectionO
 
 
 def _counted(topics: Topics) -> str:
-    counts = {"topic": len(topics.declared), "view": len(topics.views), "fanout": len(topics.fanouts)}
+    counts = {"topic": len(topics.declared), "view": len(topics.computed), "fanout": len(topics.fanouts)}
     return ", ".join(count(number, what) for what, number in counts.items())
 
 

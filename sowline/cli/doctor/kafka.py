@@ -220,7 +220,7 @@ def ask_kafka(settings: Settings, topics: Topics) -> KafkaFacts:
     found = asking.topics([*names, *(fanout.output for fanout in topics.fanouts)])
     groups = [
         settings.group + WORKERS,
-        *(f"{settings.group}{VIEWS}{view.name}" for view in topics.views),
+        *(f"{settings.group}{VIEWS}{view.name}" for view in topics.computed),
         *(f"{settings.group}{FANOUTS}{fanout.name}" for fanout in topics.fanouts),
     ]
     logs = {topic.changes: topic.log for topic in topics.topics}

@@ -11,7 +11,7 @@ from sowline.cli.doctor.facts import DeadFacts, GroupFacts, KafkaFacts, TopicFac
 from sowline.cli.doctor.finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding, Severity, count, few
 from sowline.config.settings import FANOUTS, VIEWS, WORKERS, Settings
 from sowline.config.topics import TopicDefinition, Topics
-from sowline.config.views import ViewDefinition
+from sowline.config.views import ComputedTopic
 from sowline.kafka.admin import kafka_topics, serves
 
 
@@ -47,7 +47,7 @@ def kafka_findings(kafka: KafkaFacts, topics: Topics, settings: Settings) -> Ite
         yield from _log_findings(kafka, topic, kafka.groups.get(settings.group + WORKERS, GroupFacts()))
         if topic.dead in kafka.dead:
             yield _dead_finding(topic, kafka.dead[topic.dead])
-    for view in topics.views:
+    for view in topics.computed:
         group = f"{settings.group}{VIEWS}{view.name}"
         changes = topics.named(view.source).changes
         yield from _owner_findings("views", kafka, f"view {view.name}", group, [changes])
@@ -104,8 +104,11 @@ def _owner_findings(
         yield Finding(service, "ok", where, "an owner for each partition", found)
 
 
-def _view_findings(kafka: KafkaFacts, view: ViewDefinition, topics: Topics) -> Iterator[Finding]:
+def _view_findings(kafka: KafkaFacts, view: ComputedTopic, topics: Topics) -> Iterator[Finding]:
     """Compare what a view reflects with what is applied of its source: the partition furthest behind counts."""
+    # A view with joins counts what it takes of several topics by itself.
+    if view.joins:
+        return
     log, source = topics.named(view.name).log, topics.named(view.source)
     behind = [
         kafka.applied.get((source.log, number), -1) - offset

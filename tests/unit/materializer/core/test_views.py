@@ -140,10 +140,8 @@ def message(
     ends: bool = True,
 ) -> Partials:
     """Return a message with states, each as (position, key text, state)."""
-    view = core.definition.view
-    assert view is not None
     held = [PartialState(*one) for one in states]
-    return Partials(view.digest, source, after, up_to, held, is_snapshot, ends)
+    return Partials(core.definition.digest, source, after, up_to, held, is_snapshot, ends)
 
 
 def reasons(step: Step) -> list[str]:
