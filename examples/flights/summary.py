@@ -1,6 +1,7 @@
 """The last words of the demo: what went in, what came out, and what was lost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from examples.flights.view import percentile
@@ -19,6 +20,8 @@ class Summary(NamedTuple):
     board_oofs: int
     latencies_ms: Sequence[float]
     by_visitors: int = 0
+    groups: Mapping[str, int | None] = MappingProxyType({})
+    """By view, how many records a query of it returns."""
 
     def lines(self) -> list[str]:
         """Return the numbers as an aligned table."""
@@ -29,6 +32,7 @@ class Summary(NamedTuple):
             ("dead letters", _count(self.dead_letters)),
             *([("commands of visitors", _count(self.by_visitors))] if self.by_visitors else []),
             ("SOW size", _count(self.sow_size)),
+            *((f"groups in {view}", _count(number)) for view, number in self.groups.items()),
             ("changes out", _count(self.changes_out)),
             ("OOFs, board", _count(self.board_oofs)),
             ("OOFs, subscriber of all", _count(self.oofs)),

@@ -1,7 +1,7 @@
 """A subscriber's view of a topic, and whether it is what it has to be."""
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -59,13 +59,22 @@ class Differences(NamedTuple):
         return f"{name} differs from a recomputation: {'; '.join(parts)}" if parts else None
 
 
-def differences(expected: Mapping[str, dict[str, Any]], bodies: Iterable[bytes]) -> Differences:
-    """Compare the bodies of flights with those expected by key text."""
+def flight_text(record: dict[str, Any]) -> str:
+    """Return the key text of a flight's record."""
+    return key_text(record["carrier"], record["flight"], record["time_hour"])
+
+
+def differences(
+    expected: Mapping[str, dict[str, Any]],
+    bodies: Iterable[bytes],
+    text_of: Callable[[dict[str, Any]], str] = flight_text,
+) -> Differences:
+    """Compare the bodies of records with those expected by key text."""
     unseen = set(expected)
     unexpected, other = [], []
     for body in bodies:
         record = orjson.loads(body)
-        key = key_text(record["carrier"], record["flight"], record["time_hour"])
+        key = text_of(record)
         if key not in unseen:
             unexpected.append(key)
         elif record != expected[key]:

@@ -65,6 +65,9 @@ def test_a_service_is_killed_and_nothing_is_lost(demo: Demo) -> None:
         page.goto(demo.link)
         expect(page.locator("#board tr").first).to_be_visible(timeout=SECONDS_MAX * 1000)
         expect(page.locator("#map rect").first).to_be_attached()
+        expect(page.locator("#heat rect title").first).to_contain_text("average delay")
+        expect(page.locator("#arrivals circle title").first).to_contain_text(re.compile(r"^[A-Z]{3}, \w+"))
+        expect(page.locator("#busiest")).not_to_be_empty()
         expect(page.locator("#latency")).to_have_text(re.compile(r"^\d+$"))
         with Client(demo.url) as client:
             visit = {"carrier": "UA", "flight": 1, "time_hour": "2013-01-01T10:00:00Z", "origin": "JFK"}

@@ -80,6 +80,8 @@ def test_demo() -> None:
     assert 0 < rows["of them deltas"] < rows["records in"], output
     assert rows["SOW size"] > 0, output
     assert rows["dead letters"] == 0, output
+    assert rows["groups in delays"] > 10, output
+    assert rows["groups in arrivals"] > 10, output
     assert {"OOFs, board", "end to end p50", "end to end p99"} <= rows.keys(), output
     assert re.search(r"^\w{3} \d\d \w{3} 2013 \d\d:\d\d \w+ +enters ", output, re.MULTILINE), output
     assert "nothing was lost" in output

@@ -71,6 +71,8 @@ def derive(fact: Fact, sequence: tuple[int, int]) -> Command:
         text = getattr(flight, name)
         if text != "NA":
             body[name] = text if name in ("tailnum", "origin", "dest") else int(text)
+    if fact.kind == "scheduled":
+        body["hour"] = int(flight.sched_dep_time) // 100
     late = fact.kind == "departed" and int(flight.dep_delay) >= 15
     body["status"] = "departed late" if late else fact.kind
     return Command(key, body, "publish" if fact.kind == "scheduled" else "delta_publish", sequence)

@@ -1,4 +1,4 @@
-// The demo's landing page: two live views of the query service, and the demo's own numbers and buttons.
+// The demo's landing page: live views of the query service, and the demo's own numbers and buttons.
 import { connect } from "../console/built/sowline.js";
 
 const { airport, service } = document.body.dataset;
@@ -13,6 +13,8 @@ const NUMBER = new Intl.NumberFormat("en");
 const client = connect(service);
 const flights = client.view("flights", { filter: late, orderBy: "/time_hour, /sched_dep_time" });
 const carriers = client.view("flights", { options: "conflation=1s,projection=[/carrier,COUNT(1) AS /flights,AVG(/dep_delay) AS /delay],grouping=[/carrier]" });
+const delays = client.view("delays", { options: "conflation=1s" });
+const arrivals = client.view("arrivals", { options: "conflation=1s" });
 let changesReceived = 0;
 
 const face = (digits) => (Number.isInteger(digits) ? `${String(Math.floor(digits / 100)).padStart(2, "0")}:${String(digits % 100).padStart(2, "0")}` : "--:--");
@@ -82,22 +84,54 @@ function divide(items, x, y, width, height, found = []) {
   return divide(items.slice(index), x, y + height * share, width, height * (1 - share), found);
 }
 
+const colored = (delay) => `fill: color-mix(in oklab, var(--hot) ${Math.max(0, Math.min(100, (delay + 5) * 3))}%, var(--cool))`;
+
 function drawMap() {
   const items = [...carriers.values()].map(({ carrier, flights: value, delay }) => ({ carrier: String(carrier), value, delay: delay ?? 0 }))
     .filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
   const boxes = divide(items, 0, 0, 400, 220).flatMap(({ carrier, value, delay, x, y, width, height }) => {
-    const heat = Math.max(0, Math.min(100, (delay + 5) * 3));
-    const box = element("rect", { x: x + 1, y: y + 1, width: Math.max(0, width - 2), height: Math.max(0, height - 2), rx: 3, style: `fill: color-mix(in oklab, var(--hot) ${heat}%, var(--cool))` });
+    const box = element("rect", { x: x + 1, y: y + 1, width: Math.max(0, width - 2), height: Math.max(0, height - 2), rx: 3, style: colored(delay) });
     box.append(element("title", {}, `${carrier}: ${NUMBER.format(value)} flights, average delay ${delay.toFixed(0)} min`));
     return width > 34 && height > 18 ? [box, element("text", { x: x + 7, y: y + 17 }, carrier)] : [box];
   });
   document.getElementById("map").replaceChildren(...boxes);
 }
 
+const [HOUR_FIRST, HOURS, LEFT, TOP] = [5, 19, 24, 12];
+function drawHeat() {
+  const cells = [...delays.values()].filter(({ hour, delay }) => hour >= HOUR_FIRST && hour < HOUR_FIRST + HOURS && Number.isFinite(delay));
+  const names = [...new Set(cells.map(({ carrier }) => String(carrier)))].sort();
+  const [width, height] = [(400 - LEFT) / HOURS, Math.min(24, (220 - TOP) / Math.max(1, names.length))];
+  const drawn = Array.from({ length: HOURS }, (_, index) => element("text", { x: LEFT + (index + 0.5) * width, y: 8, "text-anchor": "middle" }, HOUR_FIRST + index));
+  names.forEach((name, index) => drawn.push(element("text", { x: 0, y: TOP + (index + 0.5) * height + 3 }, name)));
+  for (const { carrier, hour, flights: count, delay, worst } of cells) {
+    const corner = { x: LEFT + (hour - HOUR_FIRST) * width, y: TOP + names.indexOf(String(carrier)) * height };
+    const cell = element("rect", { ...corner, width: width - 1, height: height - 1, rx: 2, style: colored(delay) });
+    cell.append(element("title", {}, `${carrier}, ${hour}:00: ${NUMBER.format(count)} flights, average delay ${delay.toFixed(0)} min, at most ${NUMBER.format(worst)} min`));
+    drawn.push(cell);
+  }
+  document.getElementById("heat").replaceChildren(...drawn);
+}
+
+// The part of the Earth that has the destinations: from Honolulu to the Virgin Islands, and up to Anchorage.
+const [WEST, EAST, SOUTH, NORTH] = [-162, -62, 15, 64];
+function drawArrivals() {
+  const groups = [...arrivals.values()].filter(({ flights: count }) => count > 0).sort((one, other) => other.flights - one.flights);
+  const most = groups[0]?.flights ?? 1;
+  const dots = groups.filter(({ lat, lon }) => Number.isFinite(lat) && Number.isFinite(lon)).map(({ dest, airport, flights: count, delay, lat, lon }) => {
+    const at = { cx: ((lon - WEST) / (EAST - WEST)) * 400, cy: ((NORTH - lat) / (NORTH - SOUTH)) * 220 };
+    const dot = element("circle", { ...at, r: 2 + 8 * Math.sqrt(count / most), style: colored(delay ?? 0) });
+    dot.append(element("title", {}, `${dest}, ${airport.name}: ${NUMBER.format(count)} flights, average delay ${(delay ?? 0).toFixed(0)} min`));
+    return dot;
+  });
+  document.getElementById("arrivals").replaceChildren(...dots);
+  document.getElementById("busiest").textContent = groups.slice(0, 3).map(({ dest, airport, flights: count }) => `${airport?.name ?? dest} ${NUMBER.format(count)}`).join(" · ");
+}
+
 const samples = [];
 function drawDelays() {
-  const delays = [...flights.values()].map(({ dep_delay: delay }) => delay).filter(Number.isFinite);
-  samples.push(delays.length ? delays.reduce((sum, delay) => sum + delay, 0) / delays.length : 0);
+  const minutes = [...flights.values()].map(({ dep_delay: delay }) => delay).filter(Number.isFinite);
+  samples.push(minutes.length ? minutes.reduce((sum, delay) => sum + delay, 0) / minutes.length : 0);
   if (samples.length > SAMPLES) samples.shift();
   const most = Math.max(60, ...samples);
   const points = samples.map((value, index) => `${400 - (samples.length - 1 - index) * (400 / (SAMPLES - 1))},${104 - (value / most) * 94}`);
@@ -151,5 +185,7 @@ flights.onChange(({ changes }) => {
   later();
 });
 setInterval(drawMap, 1000);
+delays.onChange(drawHeat);
+arrivals.onChange(drawArrivals);
 setInterval(drawDelays, EVERY_MS);
 look();

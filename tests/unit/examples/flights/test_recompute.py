@@ -15,6 +15,7 @@ SCHEDULE = {
     "origin": "EWR",
     "dest": "IAH",
     "distance": 1400,
+    "hour": 5,
     "sched_dep_time": 515,
     "sched_arr_time": 819,
 }

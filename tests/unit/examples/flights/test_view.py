@@ -88,6 +88,7 @@ def test_summary() -> None:
         oofs=3,
         board_oofs=28,
         latencies_ms=[12.4],
+        groups={"delays": 300, "arrivals": None},
     )
     lines = summary.lines()
     assert len({len(line) for line in lines}) == 1
@@ -97,6 +98,8 @@ def test_summary() -> None:
         "of them deltas 6,000",
         "dead letters 0",
         "SOW size -",
+        "groups in delays 300",
+        "groups in arrivals -",
         "changes out 12,345",
         "OOFs, board 28",
         "OOFs, subscriber of all 3",
