@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sowline.cli.doctor.finding import Finding, count
 from sowline.config.topics import Topics
-from sowline.config.views import ViewDefinition
+from sowline.config.views import ComputedTopic, Join
 from sowline.errors import SowlineError
 from sowline.filter import ALL
 from sowline.model.path import Path
@@ -20,21 +20,39 @@ def access_findings(where: str, access: Access, topics: Topics) -> Iterator[Find
     yield Finding("access", "ok", where, "an access file", count(len(access.roles), "role"))
     for name, role in access.roles.items():
         read = rights_of({name: role}, [name]).read
-        for view in topics.views:
-            if view.name in read and (found := _unreadable(view, read)):
+        for view in (view for view in topics.computed if view.name in read):
+            for topic, found in _unreadable(view, read).items():
                 yield Finding(
                     "view_rights",
                     "warning",
                     f"role {name}",
-                    f"the right to read what view {view.name} shows of {view.source}",
+                    f"the right to read what view {view.name} shows of {topic}",
                     found,
                     f"nothing, if the role may see it; otherwise take {view.name} from the role, or limit the right"
                     " to read it",
                 )
 
 
-def _unreadable(view: ViewDefinition, read: Entitlements) -> str:
-    """Return what is shown of the source without the right to read that; empty if nothing is."""
+def _unreadable(view: ComputedTopic, read: Entitlements) -> dict[str, str]:
+    """Return what the role may read, by topic, of those topics of which the view shows more."""
+    found = {view.source: _readable_of_source(view, read)}
+    for join in view.joins:
+        found.setdefault(join.topic, _readable_of_joined(join, read))
+    return {topic: limit for topic, limit in found.items() if limit}
+
+
+def _readable_of_joined(join: Join, read: Entitlements) -> str:
+    """Return to what the right to read a joined topic is limited; empty if the role may read all of it."""
+    if join.topic not in read:
+        return f"no right to read {join.topic}"
+    joined = read.of(join.topic)
+    if joined.filter != ALL:
+        return f"only records with {joined.filter.text}"
+    return "" if joined.select is None else f"only the fields {joined.select.text}"
+
+
+def _readable_of_source(view: ComputedTopic, read: Entitlements) -> str:
+    """Return to what the right to read the source is limited; empty if the view shows nothing beyond it."""
     if view.source not in read:
         return f"no right to read {view.source}"
     shown, source = read.of(view.name), read.of(view.source)
@@ -45,7 +63,7 @@ def _unreadable(view: ViewDefinition, read: Entitlements) -> str:
     return ""
 
 
-def _are_records_readable(view: ViewDefinition, shown: Entitlement, source: Entitlement) -> bool:
+def _are_records_readable(view: ComputedTopic, shown: Entitlement, source: Entitlement) -> bool:
     """Return whether the view, or the right to read it, is limited to what is computed from readable records.
 
     The same filter does that in the view. In the right it does if a record of the view has the fields of the records
@@ -56,7 +74,7 @@ def _are_records_readable(view: ViewDefinition, shown: Entitlement, source: Enti
     return shown.filter == source.filter and all(_is_kept(view, path) for path in source.filter.paths)
 
 
-def _is_kept(view: ViewDefinition, path: Path) -> bool:
+def _is_kept(view: ComputedTopic, path: Path) -> bool:
     """Return whether a field of a record of the view is that field of all records that it is computed from."""
     if view.projected is None:
         return True
@@ -64,7 +82,7 @@ def _is_kept(view: ViewDefinition, path: Path) -> bool:
     return is_shown and (not view.grouping_paths or path in view.grouping_paths)
 
 
-def _are_fields_readable(view: ViewDefinition, shown: Entitlement, source: Entitlement) -> bool:
+def _are_fields_readable(view: ComputedTopic, shown: Entitlement, source: Entitlement) -> bool:
     """Return whether the view is computed from readable fields, or shows these as they are."""
     if view.projected is None and shown.select != source.select:
         return False

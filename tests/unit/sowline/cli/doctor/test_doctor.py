@@ -382,6 +382,40 @@ def test_a_view_that_shows_what_a_role_may_not_read(rights: list[str], found: li
     assert shown_to(*rights) == found
 
 
+JOINED = parse_topics(
+    """
+topics: [{name: orders, key: /id}, {name: customers, key: /id}]
+views:
+  - {name: known, from: orders, join: [{topic: customers, on: /customer = /id, as: c}]}
+conflated:
+  - {name: slow, from: orders, interval: 1s}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("rights", "found"),
+    [
+        (["{topics: '^.*'}"], []),
+        (["{topics: orders}", "{topics: known}"], ["no right to read customers"]),
+        (["{topics: customers}", "{topics: slow}"], ["no right to read orders"]),
+        (
+            ["{topics: '^(orders|known)'}", "{topics: customers, filter: /vip = 1}"],
+            ["only records with /vip = 1"],
+        ),
+        (
+            ["{topics: '^(orders|known)'}", "{topics: customers, select: '[-/cost]'}"],
+            ["only the fields [-/cost]"],
+        ),
+    ],
+)
+def test_a_view_that_joins_what_a_role_may_not_read(rights: list[str], found: list[str]) -> None:
+    """Joined topics count like the source, and conflated topics like views."""
+    access = parse_access(f"roles: {{desk: {{read: [{', '.join(rights)}]}}}}")
+    _, *others = access_findings("access.yaml", access, JOINED)
+    assert [one.found for one in others] == found
+
+
 # this machine
 
 DIRECTORY = DirectoryFacts("var", owner="sow", me="sow", free_bytes=ROOM_BYTES_SCARCE, logs=("orders",))
