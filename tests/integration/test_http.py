@@ -178,6 +178,8 @@ def test_topics(served: Served) -> None:
         "message_type": "json",
         "reader_schema": None,
         "framing": None,
+        "view": None,
+        "reflects": None,
         "sow": True,
         "documents": False,
         "key": ["/id"],
