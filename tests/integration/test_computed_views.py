@@ -73,6 +73,12 @@ class Desk:
             self.held_customers[id] = customer
         publisher.flush()
 
+    def described(self, topic: str) -> dict[str, Any]:
+        """Return what the service answers about a topic."""
+        topics = json.loads(http_text(f"{self.query.url}/v1/topics"))["topics"]
+        (found,) = (one for one in topics if one["name"] == topic)
+        return dict(found)
+
     def customer_of(self, order: dict[str, Any]) -> dict[str, Any] | None:
         """Return the customer whose key text is that of an order's field; NULL is none."""
         return None if order["customer"] is None else self.held_customers.get(str(order["customer"]))
@@ -256,13 +262,15 @@ def test_a_read_waits_for_what_a_view_reflects(desk: Desk) -> None:
         late = "/customer = 'late'"
         bookmark = wait_for(lambda: bookmark_of(client, desk.orders, 2, filter=late), "the orders")
         assert [row["orders"] for row in rows(client, desk.exposure, filter=late, at_least=bookmark)] == [2]
-        described = {
-            topic["name"]: topic for topic in json.loads(http_text(f"{desk.query.url}/v1/topics"))["topics"]
-        }
-        reflected = parse_bookmark(described[desk.exposure]["reflects"])[desk.orders]
-        assert all(reflected[n] >= at for n, at in parse_bookmark(bookmark)[desk.orders].items())
-        assert described[desk.tiers]["reflects"] is None, "it has joins"
-        assert described[desk.orders]["reflects"] is None
+        wanted = parse_bookmark(bookmark)[desk.orders]
+
+        def reflects() -> bool:
+            found = parse_bookmark(desk.described(desk.exposure)["reflects"])[desk.orders]
+            return all(found[number] >= position for number, position in wanted.items())
+
+        wait_for(reflects, "the description to be as new")  # at a gateway it is a moment old
+        assert desk.described(desk.tiers)["reflects"] is None, "it has joins"
+        assert desk.described(desk.orders)["reflects"] is None
         assert [row["orders"] for row in rows(client, desk.large, filter=late, at_least=bookmark)] == [2]
         with pytest.raises(SowlineError, match=r"expected at_least of .* or of what it is computed from"):
             rows(client, desk.orders, at_least=f"{desk.exposure}.partials:0@1")
