@@ -17,6 +17,7 @@ OVER_SHARDS = tuple(
     for name in (
         "acks",
         "change_deltas",
+        "computed_views",
         "documents_write",
         "group_turns",
         "groups",
@@ -41,6 +42,7 @@ STEPS = (
     ("make", "rust"),
     ("make", "coverage"),
     ("make", "simulate", "SEEDS=10000"),
+    ("make", "simulate", "SEEDS=2000", "ARGS=--views"),
     ("make", "mutants", "ARGS=--sample 200"),
 )
 
