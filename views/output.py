@@ -1,6 +1,6 @@
 """Writes partial states to the log of a view."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -45,15 +45,6 @@ class PartialsOutput:
                 return
             except BufferError:  # the local queue is full: wait for deliveries
                 self._producer.poll(0.1)
-
-    def flush(self, is_stopping: Callable[[], bool]) -> bool:
-        """Wait until Kafka has all messages; return False if the service stops before. Raise `KafkaException`."""
-        while self._producer.flush(0.5):
-            if is_stopping():
-                return False
-        if self._failed is not None:
-            raise KafkaException(self._failed)
-        return True
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

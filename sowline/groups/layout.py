@@ -6,7 +6,7 @@ for each aggregate's result, and for each other field, which has the latest reco
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -130,15 +130,31 @@ class _Slots:
         return rebuilt(node, self.slotted) if name is None else Field(Path((name,)))
 
 
+class ResultFields:
+    """The fields of a projection, each with its output path and its expression, ready to be evaluated."""
+
+    def __init__(self, fields: Iterable[tuple[tuple[str, ...], Node]]) -> None:
+        self._fields = [(output[:-1], output[-1], compile_tree(expression)) for output, expression in fields]
+
+    def of(self, document: Document) -> bytes:
+        """Return the result for a document as JSON; a value that is absent, or that JSON can't represent, is null."""
+        result: Document = {}
+        for above, name, evaluate in self._fields:
+            node = result
+            for step in above:
+                node = node.setdefault(step, {})
+            node[name] = evaluate(document)
+        return orjson.dumps(result)
+
+
 class Layout:
     """The layout of groups for one grouping and projection."""
 
     def __init__(self, grouping: Sequence[Path], projection: Projection) -> None:
         slots = _Slots(grouping)
-        self._fields = [
-            (field.output[:-1], field.output[-1], compile_tree(slots.slotted(field.expression)))
-            for field in projection.fields
-        ]
+        self._fields = ResultFields(
+            (field.output, slots.slotted(field.expression)) for field in projection.fields
+        )
         self._grouping = [reader(path) for path in grouping]
         self._group_slots = [slots.names[Field(path)] for path in grouping]
         self._others = [reader(field.path) for field in slots.others]
@@ -184,13 +200,7 @@ class Layout:
             slots[result.slot] = result.read(group.states[result.state])
         if group.latest is not None:
             slots.update(zip(self._other_slots, group.latest.values(), strict=True))
-        document: Document = {}
-        for above, name, evaluate in self._fields:
-            node = document
-            for step in above:
-                node = node.setdefault(step, {})
-            node[name] = evaluate(slots)
-        return orjson.dumps(document)
+        return self._fields.of(slots)
 
 
 def _beyond_doubles(match: re.Match[str]) -> str:

@@ -91,8 +91,10 @@ class OutgoingPartials:
             open = self._open[number]
             size = sum(map(_size_of, states))
             if len(states) > STATES_MAX or size > self._bytes_max:
-                yield from self._in_steps(number, position, states)
-                open = self._open[number] = _Open(position)
+                # A joined record that belongs to many.
+                if open.states:
+                    yield self._ended(number)
+                yield from self._in_portions(number, position, states)
                 continue
             is_repeated = any(state.key in open.states for state in states)
             if open.states and (
@@ -117,41 +119,35 @@ class OutgoingPartials:
         for one in states:
             by_partition[self._partition_of(one.key)].append(self._checked(self.position, one))
         for number, mine in enumerate(by_partition):
-            portions = self._portions(mine)
-            for count, portion in enumerate(portions, 1):
-                yield Outgoing(
-                    number,
-                    Partials(
-                        definition=self._digest,
-                        partition=self._source,
-                        after=str(self.position),
-                        up_to=str(self.position),
-                        states=portion,
-                        is_snapshot=True,
-                        ends=count == len(portions),
-                    ),
-                )
             self._open[number] = _Open(self.position)
+            yield from self._in_portions(number, self.position, mine, is_snapshot=True)
 
-    def _in_steps(self, number: int, position: Position, states: list[PartialState]) -> Iterator[Outgoing]:
-        """Yield the messages of one change that touches many states: a joined record that belongs to many."""
-        if self._open[number].states:
-            yield self._ended(number)
-        after = self._open[number].sent
+    def _in_portions(
+        self, number: int, up_to: Position, states: list[PartialState], *, is_snapshot: bool = False
+    ) -> Iterator[Outgoing]:
+        """Yield messages with all of these states; the last one ends them."""
         portions = self._portions(states)
         for count, portion in enumerate(portions, 1):
-            message = Partials(
-                definition=self._digest,
-                partition=self._source,
-                after=str(after),
-                up_to=str(position),
-                states=portion,
-                ends=count == len(portions),
-            )
-            yield Outgoing(number, message)
+            yield self._outgoing(number, up_to, portion, is_snapshot=is_snapshot, ends=count == len(portions))
+        self._open[number] = _Open(up_to)
+
+    def _outgoing(
+        self,
+        number: int,
+        up_to: Position,
+        states: list[PartialState],
+        *,
+        is_snapshot: bool = False,
+        ends: bool = True,
+    ) -> Outgoing:
+        """Return a message behind what was sent before."""
+        after = str(self._open[number].sent)
+        return Outgoing(
+            number, Partials(self._digest, self._source, after, str(up_to), states, is_snapshot, ends)
+        )
 
     def _portions(self, states: list[PartialState]) -> list[list[PartialState]]:
-        """Return the states of each message of a snapshot: there is one, even without states."""
+        """Return the states of each message: there is one, even without states."""
         portions: list[list[PartialState]] = [[]]
         size = 0
         for state in states:
@@ -163,16 +159,9 @@ class OutgoingPartials:
         return portions
 
     def _ended(self, number: int) -> Outgoing:
-        open = self._open[number]
-        message = Partials(
-            definition=self._digest,
-            partition=self._source,
-            after=str(open.sent),
-            up_to=str(self.position),
-            states=list(open.states.values()),
-        )
+        ended = self._outgoing(number, self.position, list(self._open[number].states.values()))
         self._open[number] = _Open(self.position)
-        return Outgoing(number, message)
+        return ended
 
     def _checked(self, position: Position, one: StateChange) -> PartialState:
         if one.state is not None and len(one.state) > self._state_bytes_max:

@@ -7,10 +7,8 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 
 from sowline.config.views import ComputedTopic
-from sowline.expressions.projection import Projection
-from sowline.filter.expression import compile_tree
 from sowline.groups import GroupStates
-from sowline.groups.layout import ExportedGroup
+from sowline.groups.layout import ExportedGroup, ResultFields
 from sowline.model.key import SUPPLIED_BYTES_MAX
 from sowline.model.path import Document
 from sowline.protocol.change import Change
@@ -129,7 +127,9 @@ class RecordStates(_States):
 
     def __init__(self, view: ComputedTopic, partition: int) -> None:
         super().__init__(view, partition)
-        self._fields = None if view.projected is None else _Fields(view.projected)
+        self._fields = None
+        if view.projected is not None:
+            self._fields = ResultFields((field.output, field.expression) for field in view.projected.fields)
         self._loaded: dict[str, bytes] = {}
 
     def load(self, changes: Iterator[Change]) -> None:
@@ -172,26 +172,6 @@ class RecordStates(_States):
         if self._fields is not None:
             return StateChange(key, self._fields.of(document))
         return StateChange(key, orjson.dumps(document) if body is None else body)
-
-
-class _Fields:
-    """The fields of a projection without aggregates."""
-
-    def __init__(self, projection: Projection) -> None:
-        self._fields = [
-            (field.output[:-1], field.output[-1], compile_tree(field.expression))
-            for field in projection.fields
-        ]
-
-    def of(self, document: Document) -> bytes:
-        """Return the projection of a document as JSON; a value that is absent is null."""
-        made: Document = {}
-        for above, name, evaluate in self._fields:
-            node = made
-            for step in above:
-                node = node.setdefault(step, {})
-            node[name] = evaluate(document)
-        return orjson.dumps(made)
 
 
 def _read(body: bytes | None) -> Document | None:
