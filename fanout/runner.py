@@ -25,7 +25,7 @@ from sowline.config.topics import FanoutDefinition, TopicDefinition
 from sowline.errors import SowlineError
 from sowline.filter import Metadata, compile_filter, require_deterministic
 from sowline.kafka.admin import Cluster, compaction_lag_ms
-from sowline.kafka.clients import Behind, plain_consumer, poll_batch, raising, read_range
+from sowline.kafka.clients import Behind, member_consumer, poll_batch, raising, read_range
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import Change, Event, read_event
 from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, incomplete, is_of, verdict
@@ -79,15 +79,8 @@ class Runner:
         self._subscription = _subscription(fanout)
         self._about = Metadata(topic=source.name, instance=socket.gethostname(), group=settings.group)
         self._output = FanoutOutput(settings.kafka_client, fanout, source, values)
-        self._consumer = plain_consumer(
-            settings.kafka_client,
-            {
-                "enable.partition.eof": True,
-                "partition.assignment.strategy": "cooperative-sticky",
-                "session.timeout.ms": settings.session_timeout_ms,
-                "heartbeat.interval.ms": max(300, settings.session_timeout_ms // 6),
-            },
-            f"{settings.group}{FANOUTS}{fanout.name}",
+        self._consumer = member_consumer(
+            settings.kafka_client, f"{settings.group}{FANOUTS}{fanout.name}", settings.session_timeout_ms
         )
         self._partitions: dict[int, Following] = {}
         self._spans: list[TraceSpan] = []

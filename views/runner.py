@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from sowline.config.settings import VIEWS, Settings
 from sowline.config.topics import TopicDefinition
 from sowline.kafka.admin import Cluster, compaction_lag_ms
-from sowline.kafka.clients import Behind, plain_consumer, poll_batch, raising
+from sowline.kafka.clients import Behind, member_consumer, poll_batch, raising
 from sowline.protocol.change import read_event
 from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete
 from views.core.joins import JoinedTable
@@ -58,15 +58,8 @@ class ViewRunner:
         self._stop = stop
         self._cluster = Cluster(settings.kafka_client)
         self._output = PartialsOutput(settings.kafka_client, topic)
-        self._consumer = plain_consumer(
-            settings.kafka_client,
-            {
-                "enable.partition.eof": True,
-                "partition.assignment.strategy": "cooperative-sticky",
-                "session.timeout.ms": settings.session_timeout_ms,
-                "heartbeat.interval.ms": max(300, settings.session_timeout_ms // 6),
-            },
-            f"{settings.group}{VIEWS}{topic.name}",
+        self._consumer = member_consumer(
+            settings.kafka_client, f"{settings.group}{VIEWS}{topic.name}", settings.session_timeout_ms
         )
         self._partitions: dict[int, SourcePartition] = {}
         self._joined = self._opened_tables(settings, joined)

@@ -13,8 +13,8 @@ from sowline.errors import SowlineError
 from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
 from sowline.runtime.health import HealthServer
+from views.core.followed_partition import ChangesMissing
 from views.core.joins import JoinedTable
-from views.core.source_partition import ChangesMissing
 from views.runner import ViewRunner
 
 log = structlog.get_logger()

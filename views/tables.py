@@ -10,12 +10,10 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import TopicDefinition
 from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import REPORT_ENDS, plain_consumer, poll_batch
-from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import Change, Event, read_event
-from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, incomplete, is_of, verdict
-from sowline.protocol.newest_changes import NewestChanges
+from sowline.protocol.change import Change, read_event
+from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete
+from views.core.followed_partition import FollowedPartition
 from views.core.joins import JoinedTable
-from views.core.source_partition import ChangesMissing
 
 log = structlog.get_logger()
 
@@ -24,32 +22,6 @@ LOAD_BATCH_MAX = 10_000
 
 TablePartition = tuple[str, int]
 """A changes topic, and the number of a partition."""
-
-
-class _Followed:
-    """A partition of a joined topic."""
-
-    def __init__(self, topic: TopicDefinition, topic_id: str) -> None:
-        self.topic_id = topic_id
-        self.progress = LoadProgress(topic_id, compaction_lag_ms(topic) / 1000)
-        self.load: NewestChanges | None = NewestChanges(topic_id, self.progress)
-        self.phase = Phase.READING
-        self.next_offset = 0
-        self.position: Position = before_the_log()
-
-    def take(self, event: Event, offset: int) -> Change | None:
-        """Take an event; return the change to apply, None while it loads. Raise `ChangesMissing`."""
-        self.next_offset = max(self.next_offset, offset + 1)
-        if self.load is not None:
-            self.load.take(event, offset)
-            return None
-        judged = verdict(event, self.position) if is_of(event, self.topic_id) else Verdict.DROP
-        if judged is Verdict.GAP:
-            raise ChangesMissing(f"changes of a joined topic after {self.position} are gone")
-        if judged is Verdict.DROP:
-            return None
-        self.position = event.position
-        return event if isinstance(event, Change) else None
 
 
 class JoinedTopics:
@@ -65,7 +37,7 @@ class JoinedTopics:
             changes: [table for table, topic in joined.items() if topic.changes == changes]
             for changes in self._topics
         }
-        self._partitions: dict[TablePartition, _Followed] = {}
+        self._partitions: dict[TablePartition, FollowedPartition] = {}
         self._consumer: Consumer = plain_consumer(kafka, REPORT_ENDS)
         starts = []
         for changes, topic in self._topics.items():
@@ -73,14 +45,16 @@ class JoinedTopics:
             topic_id = cluster.topic_id(changes)
             first = cluster.starts(changes, numbers)
             for number in numbers:
-                followed = self._partitions[changes, number] = _Followed(topic, topic_id)
-                self._aim((changes, number), followed)
+                progress = LoadProgress(topic_id, compaction_lag_ms(topic) / 1000)
+                self._aim((changes, number), progress)
+                name = f"{changes} [{number}]"
+                self._partitions[changes, number] = FollowedPartition(name, topic_id, progress)
                 starts.append(TopicPartition(changes, number, first[number]))
         self._consumer.assign(starts)
 
-    def _aim(self, partition: TablePartition, followed: _Followed) -> None:
+    def _aim(self, partition: TablePartition, progress: LoadProgress) -> None:
         changes, number = partition
-        followed.progress.aim(self._cluster.ends(changes, [number])[number], time.monotonic())
+        progress.aim(self._cluster.ends(changes, [number])[number], time.monotonic())
 
     @property
     def are_loaded(self) -> bool:
@@ -120,16 +94,13 @@ class JoinedTopics:
     def _taken(self, message: Message) -> Iterator[tuple[JoinedTable, Change]]:
         changes = message.topic() or ""
         event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
-        change = self._partitions[changes, message.partition() or 0].take(event, message.offset() or 0)
-        if change is not None:
+        taken = self._partitions[changes, message.partition() or 0].taken(event, message.offset() or 0)
+        if isinstance(taken, Change):
             for table in self._by_changes[changes]:
-                yield table, change
+                yield table, taken
 
     def _on_end(self, topic: str, number: int, offset: int) -> None:
-        followed = self._partitions[topic, number]
-        followed.next_offset = max(followed.next_offset, offset)
-        if followed.load is not None:
-            followed.progress.at_end(offset)
+        self._partitions[topic, number].at_end(offset)
 
     def _advance_loads(self) -> None:
         for partition, followed in self._partitions.items():
@@ -143,10 +114,9 @@ class JoinedTopics:
                     topic=partition[0],
                     partition=partition[1],
                 )
-                self._aim(partition, followed)
+                self._aim(partition, load.progress)
             elif followed.phase is Phase.COMPLETE:
-                followed.load, followed.position = None, load.position
-                for change in load.live():
+                for change in followed.loaded():
                     for table in self._by_changes[partition[0]]:
                         table.put(change)
 

@@ -148,6 +148,17 @@ def _judge(message: Message, on_end: Ends | None) -> None:
 ENDS_EVERY_SECONDS = 0.5
 
 
+def member_consumer(kafka: KafkaConfig, group: str, session_timeout_ms: int) -> Consumer:
+    """Return a member of a consumer group that shares the partitions of a changes topic, and reports their ends."""
+    options = {
+        "partition.assignment.strategy": "cooperative-sticky",
+        "session.timeout.ms": session_timeout_ms,
+        "heartbeat.interval.ms": max(300, session_timeout_ms // 6),
+        **REPORT_ENDS,
+    }
+    return plain_consumer(kafka, options, group)
+
+
 class Behind:
     """Notes, at most twice a second, how far a consumer is behind the end offsets of its last fetch."""
 

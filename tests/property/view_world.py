@@ -40,8 +40,9 @@ from sowline.protocol.command import PARTIALS, Headers
 from sowline.protocol.partials import read_partials
 from tests.property.view_reference import VIEWS, Body, Recompute, SourceRecord
 from tests.property.world import World, changes_of
+from views.core.followed_partition import ChangesMissing
 from views.core.outgoing import Outgoing
-from views.core.source_partition import ChangesMissing, SourcePartition
+from views.core.source_partition import SourcePartition
 
 STATES_A_MESSAGE = 2
 """So few that most snapshots are of several messages."""

@@ -174,7 +174,7 @@ def _missing_changes_of_the_source_not_seen() -> list[Any]:
     def judge(event: Any, held: Position) -> Verdict:
         return Verdict.TAKE if event.position > held else Verdict.DROP
 
-    return [patch("views.core.source_partition.verdict", judge)]
+    return [patch("views.core.followed_partition.verdict", judge)]
 
 
 def _old_change_of_the_source_taken() -> list[Any]:
@@ -182,7 +182,7 @@ def _old_change_of_the_source_taken() -> list[Any]:
         is_old = isinstance(event, Change) and event.op != AGAIN and event.position < held
         return Verdict.TAKE if is_old else verdict(event, held)
 
-    return [patch("views.core.source_partition.verdict", judge)]
+    return [patch("views.core.followed_partition.verdict", judge)]
 
 
 def _snapshot_as_of_the_newest_record() -> list[Any]:

@@ -13,22 +13,17 @@ from sowline.config.topics import TopicDefinition
 from sowline.model.path import Document
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Event
-from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, is_of, verdict
-from sowline.protocol.newest_changes import NewestChanges
+from sowline.protocol.changes_loader import LoadProgress
+from views.core.followed_partition import FollowedPartition
 from views.core.joins import JoinedStates, JoinedTable
 from views.core.outgoing import Outgoing, OutgoingPartials
 from views.core.states import states_of
-
-
-class ChangesMissing(Exception):
-    """Changes between the position and an event are gone: the partition must be loaded again."""
-
 
 TakenOut = list[tuple[bytes, Document | None]]
 """Records that are to be joined again, each with its document before."""
 
 
-class SourcePartition:
+class SourcePartition(FollowedPartition):
     """One partition of the topic that a view reads."""
 
     def __init__(
@@ -47,11 +42,8 @@ class SourcePartition:
         """
         view = topic.view
         assert view is not None
+        super().__init__(f"partition {partition}", topic_id, progress)
         self.partition = partition
-        self.topic_id = topic_id
-        self.next_offset = 0
-        self.phase = Phase.READING
-        self.load: NewestChanges | None = NewestChanges(topic_id, progress)
         self._topic = topic
         self._partitions = partitions
         states = states_of(view, partition)
@@ -59,8 +51,6 @@ class SourcePartition:
         self._states = self._joined or states
         self._generation = generation
         self._count = 0
-        self._followed = self.load.position
-        """The position of the source up to which changes were taken."""
         self._outgoing: OutgoingPartials | None = None
         self._snapshot: Iterator[Outgoing] | None = None
 
@@ -71,20 +61,11 @@ class SourcePartition:
 
     def take(self, event: Event, offset: int) -> Sequence[Outgoing]:
         """Take the next event of the source; return the messages that it ends. Raise `ChangesMissing`."""
-        self.next_offset = max(offset + 1, self.next_offset)
-        if self.load is not None:
-            self.load.take(event, offset)
+        taken = self.taken(event, offset)
+        if taken is None:
             return ()
-        if not is_of(event, self.topic_id):
-            return ()
-        judged = verdict(event, self._followed)
-        if judged is Verdict.GAP:
-            raise ChangesMissing(f"partition {self.partition}: changes after {self._followed} are gone")
-        if judged is Verdict.DROP:
-            return ()
-        self._followed = event.position
         assert self._outgoing is not None, "what is not loading follows"
-        changes = self._states.change(event) if isinstance(event, Change) else ()
+        changes = self._states.change(taken) if isinstance(taken, Change) else ()
         return list(self._outgoing.take(self._next_position(), changes))
 
     def _next_position(self) -> Position:
@@ -106,12 +87,6 @@ class SourcePartition:
         changes = self._joined.touch(taken_out)
         return list(self._outgoing.take(self._next_position(), changes))
 
-    def at_end(self, offset: int) -> None:
-        """Note that all events before an offset, the end, were taken."""
-        self.next_offset = max(offset, self.next_offset)
-        if self.load is not None:
-            self.load.progress.at_end(offset)
-
     def flush(self, *, also_idle: bool) -> list[Outgoing]:
         """Return messages up to the position; `also_idle` reports it to all partitions of the view."""
         if self._outgoing is None or self.is_sending_snapshot:
@@ -120,10 +95,7 @@ class SourcePartition:
 
     def end_load(self) -> None:
         """Use the records that were loaded, and begin to send a snapshot."""
-        assert self.load is not None, "it is loading"
-        load, self.load = self.load, None
-        self._followed = load.position
-        self._states.load(load.live())
+        self._states.load(self.loaded())
         self._outgoing = OutgoingPartials(
             self._topic, self.partition, self._partitions, self._next_position()
         )
