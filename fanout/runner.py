@@ -133,9 +133,7 @@ class Runner:
     @property
     def behind(self) -> int | None:
         """The number of events in its partitions that were not processed yet; None while that is unknown."""
-        lags = self._behind.lags
-        known = [lags.get((self._source.changes, number)) for number in list(self._partitions)]
-        return sum(filter(None, known)) if self.assigned and None not in known else None
+        return self._behind.total(self._source.changes, list(self._partitions)) if self.assigned else None
 
     def waiting(self) -> str | None:
         """Return a sentence that names the partitions that can't be loaded yet; None if there are none."""

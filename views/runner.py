@@ -62,7 +62,7 @@ class ViewRunner:
             settings.kafka_client, f"{settings.group}{VIEWS}{topic.name}", settings.session_timeout_ms
         )
         self._partitions: dict[int, SourcePartition] = {}
-        self._joined = self._opened_tables(settings, joined)
+        self._joined = JoinedTopics(settings.kafka_client, self._cluster, joined) if joined else None
         self._joined_ends: dict[int, dict[TablePartition, int]] = {}
         """By source partition, the ends of the joined topics when its generation began."""
         self._behind = Behind()
@@ -117,9 +117,7 @@ class ViewRunner:
     @property
     def behind(self) -> int | None:
         """The number of events in its partitions that were not processed yet; None while that is unknown."""
-        lags = self._behind.lags
-        known = [lags.get((self._source.changes, number)) for number in list(self._partitions)]
-        return sum(filter(None, known)) if self.assigned and None not in known else None
+        return self._behind.total(self._source.changes, list(self._partitions)) if self.assigned else None
 
     def waiting(self) -> str | None:
         """Return a sentence that names the partitions that can't be loaded yet; None if there are none."""
@@ -159,11 +157,6 @@ class ViewRunner:
         progress.aim(self._cluster.ends(self._source.changes, [number])[number], time.monotonic())
 
     # joins
-
-    def _opened_tables(
-        self, settings: Settings, joined: Mapping[JoinedTable, TopicDefinition]
-    ) -> JoinedTopics | None:
-        return JoinedTopics(settings.kafka_client, self._cluster, joined) if joined else None
 
     def _generation(self, number: int) -> int:
         """Begin the next generation of a source partition, and return it.

@@ -167,6 +167,11 @@ class Behind:
         self.lags: dict[tuple[str, int], int] = {}
         """Offsets between what was reached and the end, by topic and partition, where the end is known."""
 
+    def total(self, topic: str, partitions: Iterable[int]) -> int | None:
+        """Return the sum over some partitions of a topic; None while it is not known of one of them."""
+        known = [self.lags.get((topic, number)) for number in partitions]
+        return sum(filter(None, known)) if None not in known else None
+
     def look(self, consumer: Consumer, reached: Callable[[], Iterable[TopicPartition]]) -> None:
         """Check, if it is time to; `reached` returns the next offset of each partition."""
         now = time.monotonic()
