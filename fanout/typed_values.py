@@ -1,4 +1,4 @@
-"""The values of a fanout that is written in a message type with schemas: made from JSON, and read back."""
+"""The values of a fanout that is written in another message type than JSON: made from JSON, and read back."""
 
 from typing import NamedTuple, Self
 
@@ -32,9 +32,9 @@ class TypedValues(NamedTuple):
         refuses the schema, and `bad configuration` if there is neither an id nor a registry.
         """
         pinned, schema = fanout.pinned(source), fanout.schema_of(source)
-        if pinned is None or schema is None:
+        if schema is None:
             return None
-        schema_id = pinned.id
+        schema_id = None if pinned is None else pinned.id
         if fanout.framing == "none":
             schema_id = None
         elif schema_id is None:

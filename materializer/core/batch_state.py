@@ -11,6 +11,7 @@ from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.command_key import read_body
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
+from sowline.model.merge import merge
 from sowline.model.position import Position, position_of
 from sowline.protocol.change import Change
 from sowline.protocol.command import Command, LogRecord
@@ -192,6 +193,13 @@ class BatchState:
         """Return a stored body under the present reader schema; JSON without one stays as it is."""
         bodies, reader = self.bodies, self.limits.schema
         return body if bodies is None or reader is None else bodies.upgraded(body, reader)
+
+    def merged(self, body: bytes, delta: bytes) -> bytes:
+        """Return a stored body after a delta, under the present reader schema."""
+        bodies, reader = self.bodies, self.limits.schema
+        if bodies is None or reader is None:
+            return merge(body, delta)
+        return bodies.codec(reader).merged(bodies.upgraded(body, reader), delta)
 
     def completed(self, body: bytes) -> bytes:
         """Return the body of a record that was merged or enriched, as its schema has it; any JSON without one.

@@ -10,7 +10,6 @@ from sowline.expressions.enrichment import Stage
 from sowline.filter import Metadata
 from sowline.model.body import read_object
 from sowline.model.bookmark import format_position
-from sowline.model.merge import merge
 from sowline.model.position import Position
 from sowline.protocol.change import DELETE, DELETED, Change
 from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, Command, Origin
@@ -53,7 +52,7 @@ class RecordWriter:
         if previous is None:
             state.require_capacity()
         elif command.command == DELTA_PUBLISH:
-            body = merge(state.upgraded(previous), body)
+            body = state.merged(previous, body)
         if self._computes or command.command == DELTA_PUBLISH:
             body = state.completed(body)
         state.checked_size(body)

@@ -17,7 +17,7 @@ from sowline.cli.completion import complete_topic, topic_argument
 from sowline.cli.help import HelpGroup
 from sowline.cli.operate import stack_settings
 from sowline.codecs.compatibility import why_unreadable
-from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, Schema, SchemaType
+from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, CodecType, Schema
 from sowline.config.settings import Settings, read_settings
 from sowline.config.topics import TopicDefinition, load_topics
 from sowline.errors import SowlineError
@@ -25,7 +25,7 @@ from sowline.kafka.schema_log import read_schema_log
 from sowline.registry.client import Registry, RegistryAway, Resolved
 
 _PATH = click.Path(path_type=Path)
-_SUFFIXES: dict[SchemaType, str] = {AVRO: ".avsc", PROTOBUF: ".proto", JSON_SCHEMA: ".json"}
+_SUFFIXES: dict[CodecType, str] = {AVRO: ".avsc", PROTOBUF: ".proto", JSON_SCHEMA: ".json"}
 
 _registry = click.option("--registry", help="The schema registry's URL (SOWLINE_REGISTRY).")
 _config = click.option("--config", type=_PATH, help="The file of topics (SOWLINE_CONFIG).")
@@ -177,7 +177,7 @@ def _written(found: Resolved, directory: Path) -> str:
     return yaml.safe_dump({"reader_schema": given}, sort_keys=False, allow_unicode=True)
 
 
-def _file_name(name: str, type: SchemaType) -> str:
+def _file_name(name: str, type: CodecType) -> str:
     """Return the name of a schema's file. A registry's names may contain anything, such as `../`."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", name)
     return safe if safe.endswith(_SUFFIXES[type]) else safe + _SUFFIXES[type]

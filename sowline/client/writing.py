@@ -294,12 +294,15 @@ def topics_of(answer: dict[str, Any]) -> Topics:
 
 
 def _has_hidden_schema(topic: Mapping[str, Any]) -> bool:
-    return topic["message_type"] != JSON and topic["reader_schema"] is None
+    is_typed = topic["message_type"] != JSON
+    return is_typed and topic["reader_schema"] is None and topic["message_format"] is None
 
 
 def _definition_of(topic: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts of a topic's definition that decide how its commands are written."""
-    typed = () if topic["message_type"] == JSON else ("reader_schema", "framing")
+    typed: tuple[str, ...] = ()
+    if topic["message_type"] != JSON:
+        typed = ("message_format",) if topic["reader_schema"] is None else ("reader_schema", "framing")
     common = ("name", "message_type", "log", "partitions", "record_bytes_max", *typed)
     given = {name: topic[name] for name in common}
     if not topic["key"]:

@@ -1,11 +1,26 @@
-"""The codec of a message type: what every message type with a schema can do."""
+"""The codec of a message type: what every message type but JSON can do."""
 
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol
 
-from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, MessagePayload, Schema, SchemaType
+from sowline.codecs.schema import (
+    AVRO,
+    BINARY,
+    BSON,
+    COMPOSITE_GLOBAL,
+    COMPOSITE_LOCAL,
+    FIX,
+    JSON_SCHEMA,
+    MSGPACK,
+    NVFIX,
+    PROTOBUF,
+    XML,
+    CodecType,
+    MessagePayload,
+    Schema,
+)
 from sowline.errors import SowlineError
 
 CODECS_MAX: Final = 1000
@@ -15,6 +30,14 @@ _MODULES: Final = {
     AVRO: ("sowline.codecs.avro", "AvroCodec"),
     PROTOBUF: ("sowline.codecs.protobuf", "ProtobufCodec"),
     JSON_SCHEMA: ("sowline.codecs.json_schema", "JsonSchemaCodec"),
+    FIX: ("sowline.codecs.fix", "FixCodec"),
+    NVFIX: ("sowline.codecs.fix", "NvfixCodec"),
+    XML: ("sowline.codecs.xml", "XmlCodec"),
+    MSGPACK: ("sowline.codecs.msgpack", "MsgpackCodec"),
+    BSON: ("sowline.codecs.bson", "BsonCodec"),
+    BINARY: ("sowline.codecs.binary", "BinaryCodec"),
+    COMPOSITE_LOCAL: ("sowline.codecs.composite", "CompositeLocalCodec"),
+    COMPOSITE_GLOBAL: ("sowline.codecs.composite", "CompositeGlobalCodec"),
 }
 
 
@@ -38,6 +61,7 @@ NO_MESSAGE_TYPE: Final = MessageType((0,), "")
 class Codec(Protocol):
     """Converts bodies between the bytes of a message and canonical JSON, under one reader schema. Pure.
 
+    The reader schema of a message type without schemas is the text of its options, and so is each writer schema.
     Canonical JSON is one JSON object whose fields the reader schema names. Equal messages give equal bytes. Every
     method raises SowlineError: `bad message` if the bytes or the JSON are not what the schema describes,
     `incompatible schema` if the reader schema can't read the writer's.
@@ -65,6 +89,9 @@ class Codec(Protocol):
 
     def write_delta(self, body: bytes) -> tuple[bytes, tuple[str, ...]]:
         """Return the bytes of a delta, and the paths that `read_delta` needs to get the same JSON back."""
+
+    def merged(self, body: bytes, delta: bytes) -> bytes:
+        """Return the JSON of a record after a delta; both are canonical. `completed` checks what comes of it."""
 
     def completed(self, body: bytes) -> bytes:
         """Return the canonical JSON of a record that a delta has changed or made; fields with defaults are added.
@@ -98,7 +125,7 @@ def codec_of(reader: Schema) -> Codec:
     return codec
 
 
-def _not_installed(message_type: SchemaType, package: str | None) -> SowlineError:
+def _not_installed(message_type: CodecType, package: str | None) -> SowlineError:
     return SowlineError(
         "bad configuration",
         f"expected the package {package} for topics of message type {message_type}, found none: install"

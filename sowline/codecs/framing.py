@@ -2,7 +2,7 @@
 
 from typing import Final, Literal, NamedTuple
 
-from sowline.codecs.schema import PROTOBUF, MessagePayload, SchemaType
+from sowline.codecs.schema import PROTOBUF, CodecType, MessagePayload
 from sowline.errors import SowlineError
 
 Framing = Literal["confluent", "apicurio", "none"]
@@ -24,7 +24,7 @@ class Frame(NamedTuple):
     payload: MessagePayload
 
 
-def read_frame(framing: Framing, type: SchemaType, value: bytes) -> Frame:
+def read_frame(framing: Framing, type: CodecType, value: bytes) -> Frame:
     """Take the frame off a message; raise `bad message` if it has no such frame."""
     if framing == "none":
         return Frame(None, MessagePayload(value))
@@ -47,7 +47,7 @@ def read_frame(framing: Framing, type: SchemaType, value: bytes) -> Frame:
 
 def frame(
     framing: Framing,
-    type: SchemaType,
+    type: CodecType,
     schema_id: int,
     data: bytes,
     indexes: tuple[int, ...] = (0,),

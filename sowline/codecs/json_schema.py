@@ -20,7 +20,7 @@ from sowline.codecs.codec import NO_MESSAGE_TYPE
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 from sowline.model.body import read_object
-from sowline.model.merge import DEPTH_MAX
+from sowline.model.merge import DEPTH_MAX, merge
 from sowline.model.nesting import NESTING_MAX
 from sowline.model.path import Path, PathError, Step, parse_path
 
@@ -142,6 +142,10 @@ class JsonSchemaCodec:
         """Return the body, and no paths: JSON itself shows what it changes."""
         _object(body)
         return body, ()
+
+    def merged(self, body: bytes, delta: bytes) -> bytes:
+        """Return the JSON of a record with the fields of a delta merged into it."""
+        return merge(body, delta)
 
     def completed(self, body: bytes) -> bytes:
         """Return the body; raise `incomplete record` if what is wrong first is that a required field is missing."""

@@ -1,9 +1,9 @@
-"""A schema as text, and the part of a message that names one."""
+"""A schema or the options of a message type as text, and the part of a message that names a schema."""
 
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Final, Literal
+from typing import Final, Literal, TypeGuard, get_args
 
 import orjson
 
@@ -11,19 +11,43 @@ AVRO: Final = "avro"
 PROTOBUF: Final = "protobuf"
 JSON_SCHEMA: Final = "json-schema"
 
+FIX: Final = "fix"
+NVFIX: Final = "nvfix"
+XML: Final = "xml"
+MSGPACK: Final = "msgpack"
+BSON: Final = "bson"
+BINARY: Final = "binary"
+COMPOSITE_LOCAL: Final = "composite-local"
+COMPOSITE_GLOBAL: Final = "composite-global"
+
 SchemaType = Literal["avro", "protobuf", "json-schema"]
 """The message types that have schemas."""
+
+FormatType = Literal[
+    "fix", "nvfix", "xml", "msgpack", "bson", "binary", "composite-local", "composite-global"
+]
+"""The message types without schemas, other than JSON."""
+
+CodecType = Literal[SchemaType, FormatType]
+"""The message types whose messages are not JSON that is stored as it comes."""
+
+_FORMAT_TYPES: Final = frozenset(get_args(FormatType))
+
+
+def is_format(type: str) -> TypeGuard[FormatType]:
+    """Whether a message type has options in place of schemas."""
+    return type in _FORMAT_TYPES
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The text of a schema, and of all that it refers to.
+    """The text of a schema, and of all that it refers to; for message types without schemas, their options as JSON.
 
     `references` are pairs of name and text, in the order in which they can be read: an imported `.proto` file, or a
     named Avro type. `message` is the full name of a Protobuf message; empty for the first one of the text.
     """
 
-    type: SchemaType
+    type: CodecType
     text: str
     references: tuple[tuple[str, str], ...] = ()
     message: str = ""

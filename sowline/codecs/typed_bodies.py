@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sowline.codecs.codec import Codec, CompilerAway, codec_of
 from sowline.codecs.framing import Framing, read_frame
 from sowline.codecs.resolutions import Resolutions
-from sowline.codecs.schema import MessagePayload, Schema, SchemaType
+from sowline.codecs.schema import CodecType, MessagePayload, Schema
 from sowline.errors import SowlineError
 
 
@@ -24,7 +24,7 @@ class TypedBodies:
     The reader schema is named by its digest, as `Limits.schema` has it: it may change between two log records.
     """
 
-    def __init__(self, type: SchemaType, framing: Framing, resolutions: Resolutions) -> None:
+    def __init__(self, type: CodecType, framing: Framing, resolutions: Resolutions) -> None:
         self._type = type
         self._framing = framing
         self._codecs: dict[str, Codec] = {}

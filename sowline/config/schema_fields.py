@@ -1,37 +1,45 @@
 """Validators for the schemas in `topics.yaml`: texts, or files next to it."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from sowline.codecs.schema import Schema, SchemaType
+from sowline.codecs.schema import CodecType, Schema
 
 SCHEMA_BYTES_MAX: Final = 1 << 20
 SCHEMA_ID_MAX: Final = 2**63 - 1
 
 
-def _files_read(given: Any, info: ValidationInfo) -> Any:
-    """Replace the names of files by their texts: of the schema, and of all that it refers to."""
-    if not isinstance(given, dict) or "file" not in given:
-        return given
-    if "text" in given:
-        raise ValueError("expected either text or file, got both")
-    directory = (info.context or {}).get("directory")
-    if directory is None:
-        raise ValueError("expected the text of the schema: only in a topics.yaml on disk can it be in a file")
-    references = given.get("references", {})
-    if isinstance(references, dict):
-        references = {name: _text(directory, file) for name, file in references.items()}
-    kept = {name: value for name, value in given.items() if name != "file"}
-    return kept | {"text": _text(directory, given["file"]), "references": references}
+def text_or_file(what: str) -> Callable[[Any, ValidationInfo], Any]:
+    """Return a validator that replaces the name of a `file` by its `text`, and of files in `references` by theirs.
 
+    `what` is the noun for errors: "a schema".
+    """
 
-def _text(directory: Path, file: Any) -> str:
-    try:
-        return (directory / str(file)).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"expected a schema in the file {file}: {error}") from None
+    def read(given: Any, info: ValidationInfo) -> Any:
+        if not isinstance(given, dict) or "file" not in given:
+            return given
+        if "text" in given:
+            raise ValueError("expected either text or file, got both")
+        directory = (info.context or {}).get("directory")
+        if directory is None:
+            raise ValueError(
+                f"expected the text of {what}: only in a topics.yaml on disk can it be in a file"
+            )
+        kept = {name: value for name, value in given.items() if name != "file"}
+        if isinstance(references := given.get("references"), dict):
+            kept["references"] = {name: text(directory, file) for name, file in references.items()}
+        return kept | {"text": text(directory, given["file"])}
+
+    def text(directory: Path, file: Any) -> str:
+        try:
+            return (directory / str(file)).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"expected {what} in the file {file}: {error}") from None
+
+    return read
 
 
 class SchemaText(BaseModel):
@@ -43,7 +51,7 @@ class SchemaText(BaseModel):
     references: dict[str, str] = Field(default={}, max_length=100)
     message: str = Field(default="", max_length=500)
 
-    def schema_of(self, type: SchemaType) -> Schema:
+    def schema_of(self, type: CodecType) -> Schema:
         """Return the schema, of a message type."""
         return Schema(type, self.text, tuple(self.references.items()), self.message)
 
@@ -55,6 +63,6 @@ class PinnedSchema(SchemaText):
     subject: str = Field(default="", max_length=250)
 
 
-KnownSchema = Annotated[SchemaText, BeforeValidator(_files_read)]
-ReaderSchema = Annotated[PinnedSchema, BeforeValidator(_files_read)]
+KnownSchema = Annotated[SchemaText, BeforeValidator(text_or_file("a schema"))]
+ReaderSchema = Annotated[PinnedSchema, BeforeValidator(text_or_file("a schema"))]
 SchemaId = Annotated[int, Field(ge=0, le=SCHEMA_ID_MAX)]

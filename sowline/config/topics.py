@@ -25,7 +25,8 @@ from pydantic_core import PydanticCustomError
 
 from sowline.codecs.codec import Codec, codec_of
 from sowline.codecs.framing import Framing
-from sowline.codecs.schema import Schema
+from sowline.codecs.schema import BINARY, COMPOSITE_GLOBAL, CodecType, Schema, is_format
+from sowline.config.message_formats import NO_OPTIONS, MessageFormat
 from sowline.config.schema_fields import KnownSchema, PinnedSchema, ReaderSchema, SchemaId
 from sowline.config.topic_fields import (
     DurationMs,
@@ -62,6 +63,7 @@ from sowline.model.limits import (
     MIB,
     Limits,
 )
+from sowline.model.merge import merge
 from sowline.model.path import Path as FieldSteps
 from sowline.protocol.key_rule import FieldKeys, GeneratedKeys, KeyRule, SuppliedKeys
 from sowline.protocol.options import Options, parse_options
@@ -69,7 +71,7 @@ from sowline.protocol.options import Options, parse_options
 INDEXES_MAX = 64
 
 JSON: Final = "json"
-MessageType = Literal["json", "avro", "protobuf", "json-schema"]
+MessageType = Literal["json", CodecType]
 
 
 class HistoryDefinition(TopicsModel):
@@ -135,11 +137,16 @@ class TopicDefinition(TopicsModel):
 
     name: TopicName
     message_type: MessageType = "json"
+    message_format: MessageFormat | None = Field(
+        default=None, description="the options of a message type without schemas"
+    )
     reader_schema: ReaderSchema | None = Field(
         default=None, description="the schema of the records, for message types that have one"
     )
-    framing: Framing = Field(
-        default="confluent", description="how a message names its schema: confluent, apicurio, or none"
+    given_framing: Framing = Field(
+        default="confluent",
+        alias="framing",
+        description="how a message names its schema: confluent, apicurio, or none",
     )
     schemas: dict[SchemaId, KnownSchema] = Field(
         default={}, max_length=1000, description="schemas that messages name, without a registry"
@@ -311,11 +318,31 @@ class TopicDefinition(TopicsModel):
         return self
 
     @model_validator(mode="after")
+    def _has_options(self) -> Self:
+        if not is_format(self.message_type):
+            if self.message_format is not None:
+                raise ValueError(
+                    f"expected a message_type without schemas with message_format, got {self.message_type}"
+                )
+            return self
+        (self.message_format or NO_OPTIONS).check(self.message_type)
+        if self.message_type == BINARY and self.sow and not self.key_rule.is_supplied:
+            raise ValueError(
+                "expected keys that publishers give with message_type: binary, which is not parsed, got others:"
+                " set key: {from: kafka_key} or key: {from: header}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _has_schemas(self) -> Self:
-        given = sorted(self.model_fields_set & {"reader_schema", "framing", "schemas"})
-        if self.message_type == JSON and given:
-            raise ValueError(f"expected a message_type with schemas, got json and {', '.join(given)}")
-        if self.message_type != JSON and self.reader_schema is None:
+        names = {"reader_schema": "reader_schema", "given_framing": "framing", "schemas": "schemas"}
+        given = [names[name] for name in names if name in self.model_fields_set]
+        has_schemas = self.message_type != JSON and not is_format(self.message_type)
+        if not has_schemas and given:
+            raise ValueError(
+                f"expected a message_type with schemas, got {self.message_type} and {', '.join(given)}"
+            )
+        if has_schemas and self.reader_schema is None:
             raise ValueError(f"expected a reader_schema with message_type: {self.message_type}")
         if self.message_type != JSON and self.documents:
             raise ValueError(f"expected message_type: json with documents: true, got {self.message_type}")
@@ -380,8 +407,10 @@ class TopicDefinition(TopicsModel):
 
     @cached_property
     def reader(self) -> Schema | None:
-        """The reader schema; None if the message type has none."""
+        """The reader schema, or the options of a message type without schemas; None for JSON."""
         pinned, type = self.reader_schema, self.message_type
+        if is_format(type):
+            return (self.message_format or NO_OPTIONS).schema_of(type)
         return None if pinned is None or type == JSON else pinned.schema_of(type)
 
     def schema_named(self, schema_id: int) -> Schema | None:
@@ -392,9 +421,24 @@ class TopicDefinition(TopicsModel):
         return reader if pinned is not None and pinned.id == schema_id else None
 
     @property
+    def framing(self) -> Framing:
+        """How a message names its schema; none in a message type without schemas."""
+        return "none" if is_format(self.message_type) else self.given_framing
+
+    @property
+    def format(self) -> dict[str, Any] | None:
+        """The options of a message type without schemas, as clients read them; None for other message types."""
+        return (self.message_format or NO_OPTIONS).sent() if is_format(self.message_type) else None
+
+    @property
     def codec(self) -> Codec | None:
         """The codec with the reader schema; None for JSON. Raise `bad schema`, or `bad configuration`."""
         return None if self.reader is None else codec_of(self.reader)
+
+    def merged(self, body: bytes, delta: bytes) -> bytes:
+        """Return the JSON of a record after a `delta_publish`, by the rules of the message type."""
+        codec = self.codec
+        return merge(body, delta) if codec is None else codec.merged(body, delta)
 
     @property
     def change_window(self) -> int:
@@ -515,11 +559,18 @@ class FanoutDefinition(TopicsModel):
     delta: bool = False
     options: str = ""
     message_type: MessageType = Field(default="json", alias="as", description="the type of the values")
+    own_format: MessageFormat | None = Field(
+        default=None,
+        alias="message_format",
+        description="the options of a message type without schemas; those of the topic if left out",
+    )
     own_schema: ReaderSchema | None = Field(
         default=None, alias="schema", description="the schema of the values; that of the topic if left out"
     )
-    framing: Framing = Field(
-        default="confluent", description="how a value names its schema: confluent, apicurio, or none"
+    given_framing: Framing = Field(
+        default="confluent",
+        alias="framing",
+        description="how a value names its schema: confluent, apicurio, or none",
     )
     subject: str = Field(default="", max_length=250, description="the subject of the schema in a registry")
 
@@ -542,17 +593,31 @@ class FanoutDefinition(TopicsModel):
     @model_validator(mode="after")
     def _has_type(self) -> Self:
         given = self.model_fields_set
-        names = {"own_schema": "schema", "framing": "framing", "subject": "subject"}
-        if self.message_type == JSON and (unfit := [names[name] for name in names if name in given]):
+        names = {"own_schema": "schema", "given_framing": "framing", "subject": "subject"}
+        has_schemas = self.message_type != JSON and not is_format(self.message_type)
+        if not has_schemas and (unfit := [names[name] for name in names if name in given]):
             raise ValueError(
-                f"expected as: with a message type with schemas, got json and {', '.join(unfit)}"
+                f"expected as: with a message type with schemas, got {self.message_type} and {', '.join(unfit)}"
             )
+        if self.own_format is not None:
+            if not is_format(self.message_type):
+                raise ValueError(
+                    f"expected as: with a message type without schemas and message_format, got {self.message_type}"
+                )
+            self.own_format.check(self.message_type)
+        if self.delta and self.message_type in (BINARY, COMPOSITE_GLOBAL):
+            raise ValueError(f"expected no delta: true with as: {self.message_type}, which has no deltas")
         if self.subject and self.own_schema is not None and self.own_schema.subject:
             raise ValueError("expected one subject, got one of the fanout and one of its schema")
         return self
 
+    @property
+    def framing(self) -> Framing:
+        """How a value names its schema; none in a message type without schemas."""
+        return "none" if is_format(self.message_type) else self.given_framing
+
     def pinned(self, source: TopicDefinition) -> PinnedSchema | None:
-        """Return the schema of the values: its own, else that of its topic; None for JSON."""
+        """Return the schema of the values: its own, else that of its topic; None if the message type has none."""
         if self.message_type == JSON:
             return None
         if self.own_schema is not None:
@@ -560,8 +625,11 @@ class FanoutDefinition(TopicsModel):
         return source.reader_schema if source.message_type == self.message_type else None
 
     def schema_of(self, source: TopicDefinition) -> Schema | None:
-        """Return the schema of the values, with its type; None for JSON."""
+        """Return the schema of the values with its type, or the options of a type without one; None for JSON."""
         pinned, type = self.pinned(source), self.message_type
+        if is_format(type):
+            shared = source.message_format if source.message_type == type else None
+            return (self.own_format or shared or NO_OPTIONS).schema_of(type)
         return None if pinned is None or type == JSON else pinned.schema_of(type)
 
     @property
@@ -581,7 +649,7 @@ class FanoutDefinition(TopicsModel):
         select = self.reading.select
         deciding: list[Any] = [self.topic, self.filter, None if select is None else select.text]
         if self.message_type != JSON:
-            own = self.own_schema
+            own = self.own_schema or self.own_format
             deciding += [self.message_type, None if own is None else own.schema_of(self.message_type).digest]
         return blake2b(json.dumps(deciding).encode(), digest_size=8).hexdigest()
 
@@ -639,7 +707,7 @@ class Topics(TopicsModel):
         for fanout in self.fanouts:
             if fanout.topic not in named:
                 raise ValueError(f"fanout {fanout.name!r} reads topic {fanout.topic!r}, which is not defined")
-            if fanout.message_type != JSON and fanout.pinned(named[fanout.topic]) is None:
+            if fanout.message_type != JSON and fanout.schema_of(named[fanout.topic]) is None:
                 raise ValueError(
                     f"fanout {fanout.name!r} is written as {fanout.message_type} and has no schema, but topic"
                     f" {fanout.topic!r} has message type {named[fanout.topic].message_type}"
@@ -763,7 +831,7 @@ def _loaded(declaration: YamlFile) -> Topics:
             field: tuple[str, ...] = "key", "generator"
             if isinstance(topic.key_rule, GeneratedKeys):
                 topic.key_rule.generator  # noqa: B018
-            field = ("reader_schema",)
+            field = ("message_format" if is_format(topic.message_type) else "reader_schema",)
             topic.codec  # noqa: B018
         except SowlineError as error:
             problems.append(declaration.problem(("topics", number, *field), error.message))

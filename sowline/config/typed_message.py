@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from sowline.codecs.codec import Codec
 from sowline.codecs.framing import Framing, frame
-from sowline.codecs.schema import AVRO, SchemaType
+from sowline.codecs.schema import AVRO, CodecType
 from sowline.config.topics import MessageType, TopicDefinition
 from sowline.errors import SowlineError
 
@@ -46,18 +46,18 @@ def changes_nothing(message_type: MessageType, fields: Sequence[str]) -> bool:
     return message_type == AVRO and not fields
 
 
-def framed(framing: Framing, codec: Codec, type: SchemaType, schema_id: int, data: bytes) -> bytes:
+def framed(framing: Framing, codec: Codec, type: CodecType, schema_id: int, data: bytes) -> bytes:
     """Return a message of a codec in its frame."""
     indexes, message = codec.message_type
     return frame(framing, type, schema_id, data, indexes, message)
 
 
 def _framed(definition: TopicDefinition, codec: Codec, data: bytes) -> bytes:
-    pinned, reader = definition.reader_schema, definition.reader
-    assert pinned is not None, "only message types with schemas have a codec"
-    assert reader is not None, "it is the pinned schema"
     if definition.framing == "none":
         return data
+    pinned, reader = definition.reader_schema, definition.reader
+    assert pinned is not None, "only messages that name a schema have a frame"
+    assert reader is not None, "it is the pinned schema"
     if pinned.id is None:
         raise SowlineError(
             "bad configuration",

@@ -24,8 +24,8 @@ SUBSCRIPT_DIGITS_MAX = 9
 PATH_STEPS_MAX = 500
 """As many levels as a record can have."""
 
-_NAME = re.compile(r"@?\w[\w.:\-]*")
-_SEGMENT = re.compile(r"/(@?\w[\w.:\-]*)|\[(/[^\]]+)\]|\[([0-9]+)\]")
+_NAME = re.compile(r"[@#$]?\w[\w.:\-]*")
+_SEGMENT = re.compile(r"/([@#$]?\w[\w.:\-]*)|\[(/[^\]]+)\]|\[([0-9]+)\]")
 
 
 class PathError(SowlineError):

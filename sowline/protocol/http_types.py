@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from sowline.codecs.schema import CodecType
 from sowline.protocol.message_types import AccessPathReport, TimelineWrite
 
 
@@ -101,10 +102,12 @@ class TopicReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     name: str
     """The topic's name."""
-    message_type: Literal["json", "avro", "protobuf", "json-schema"]
+    message_type: Literal["json", CodecType]
     """The form of messages on Kafka; records are JSON."""
+    message_format: dict[str, Any] | None
+    """The options of a message type without schemas; null for others, and for a user who sees only some fields."""
     reader_schema: ReaderSchemaReport | None
-    """The schema of records; null for JSON, and for a user who may read only some of its fields."""
+    """The schema of records; null without one, and for a user who may read only some of its fields."""
     framing: Literal["confluent", "apicurio", "none"] | None
     """How messages name their schema; null for JSON."""
     view: ViewReport | None
@@ -367,10 +370,10 @@ class KafkaReport(msgspec.Struct, forbid_unknown_fields=True):
 class SchemaReport(msgspec.Struct, forbid_unknown_fields=True):
     """A schema."""
 
-    type: Literal["avro", "protobuf", "json-schema"]
+    type: CodecType
     """The message type."""
     text: str
-    """The schema itself."""
+    """The schema itself; for a message type without schemas, its options as JSON."""
     references: dict[str, str]
     """The schemas that it refers to, by name."""
     message: str
@@ -419,7 +422,7 @@ class SchemasReport(msgspec.Struct, forbid_unknown_fields=True):
 
     topic: str
     """The topic."""
-    message_type: Literal["json", "avro", "protobuf", "json-schema"]
+    message_type: Literal["json", CodecType]
     """The form of messages on Kafka."""
     reader_schema: PinnedSchemaReport | None
     """The reader schema of the definition; null for JSON."""

@@ -11,7 +11,7 @@ import httpx2
 import orjson
 
 from sowline.codecs.resolutions import Resolution
-from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, Schema, SchemaType
+from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, CodecType, Schema
 from sowline.errors import SowlineError
 
 TIMEOUT_SECONDS: Final = 30.0
@@ -26,7 +26,7 @@ DEPTH_MAX: Final = 30
 _ID_MAX: Final = 2**31 - 1
 """The largest id of the API. To larger ones registries answer as to a wrong address, and so never definitely."""
 
-_TYPES: Final[dict[str, SchemaType]] = {"AVRO": AVRO, "PROTOBUF": PROTOBUF, "JSON": JSON_SCHEMA}
+_TYPES: Final[dict[str, CodecType]] = {"AVRO": AVRO, "PROTOBUF": PROTOBUF, "JSON": JSON_SCHEMA}
 _NAMES: Final = {ours: theirs for theirs, ours in _TYPES.items()}
 _NOT_FOUND: Final = (40401, 40402, 40403)  # no such subject, version, schema
 _HEADERS: Final = {
@@ -338,7 +338,7 @@ def _request(schema: Schema, references: list[dict[str, Any]]) -> dict[str, Any]
     return {"schema": schema.text, "schemaType": _NAMES[schema.type], "references": references}
 
 
-def _named_in(text: str, type: SchemaType, references: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _named_in(text: str, type: CodecType, references: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the references that occur in a text. In a namespace, Avro names a type without it."""
 
     def name(full: str) -> str:

@@ -20,6 +20,7 @@ from sowline.codecs.codec import NO_MESSAGE_TYPE
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 from sowline.model.body import read_object
+from sowline.model.merge import merge
 from sowline.model.nesting import check_nesting
 
 WRITERS_MAX: Final = 1000
@@ -77,6 +78,10 @@ class AvroCodec:
         with _errors("bad message"):
             filled = run(self._filled.run, document)
             return self._encoder.bytes_of(filled), paths_of(self._root, document)
+
+    def merged(self, body: bytes, delta: bytes) -> bytes:
+        """Return the JSON of a record with the fields of a delta merged into it."""
+        return merge(body, delta)
 
     def completed(self, body: bytes) -> bytes:
         """Return the canonical JSON of a record, with defaults; raise `incomplete record`."""

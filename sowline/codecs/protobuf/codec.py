@@ -25,6 +25,7 @@ from sowline.codecs.protobuf.reading import ProtobufReaders
 from sowline.codecs.protobuf.writing import ProtobufWriter, ProtobufWriters
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
+from sowline.model.merge import merge
 
 WRITERS_MAX: Final = 1000
 """The number of writer schemas whose check by a codec is kept."""
@@ -106,6 +107,10 @@ class ProtobufCodec:
         members = _loaded(body)
         message = self._built(self._writer, members)
         return self._serialized(message), self._writer.paths_of(members)
+
+    def merged(self, body: bytes, delta: bytes) -> bytes:
+        """Return the JSON of a record with the fields of a delta merged into it."""
+        return merge(body, delta)
 
     def completed(self, body: bytes) -> bytes:
         """Return the canonical JSON of a merged record; null members are not set."""

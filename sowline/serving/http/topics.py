@@ -11,6 +11,7 @@ def described_definition(definition: TopicDefinition, rights: Rights) -> dict[st
     return {
         "name": definition.name,
         "message_type": definition.message_type,
+        "message_format": None if _sees_some_fields(definition.name, rights) else definition.format,
         "reader_schema": _reader_schema(definition, rights),
         "framing": None if definition.message_type == JSON else definition.framing,
         "view": _view(definition, rights),

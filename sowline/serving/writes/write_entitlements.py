@@ -13,7 +13,6 @@ import orjson
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.filter import ALL, Filter, compile_filter
-from sowline.model.merge import merge
 from sowline.protocol.command import DELTA, DELTA_PUBLISH, SOW_DELETE
 from sowline.serving.authorization.entitlements import NOT_ENTITLED, Rights, both, check_fields
 from sowline.serving.writes.checked_command import CheckedCommand
@@ -42,6 +41,7 @@ class RecordCheck:
     `key_text` names its one record; else `sow_keys` name several, as a client sent them.
     """
 
+    topic: TopicDefinition
     allowed: Filter
     key_text: str | None
     sow_keys: tuple[str, ...]
@@ -53,7 +53,7 @@ class RecordCheck:
         if write.body is not None and write.command != SOW_DELETE:
             is_laid_over = write.command == DELTA_PUBLISH and held
             self._check(
-                merge(held[0], write.body) if is_laid_over else write.body,
+                self.topic.merged(held[0], write.body) if is_laid_over else write.body,
                 "you may not write this record",
             )
 
@@ -86,8 +86,8 @@ def check_of(write: CheckedCommand, fields: Mapping[str, Any], rights: Rights) -
             f" {topic.name}",
         )
     if write.key is None:
-        return RecordCheck(allowed, None, tuple(fields.get("keys") or ()))
-    return RecordCheck(allowed, write.key.decode(), ())
+        return RecordCheck(topic, allowed, None, tuple(fields.get("keys") or ()))
+    return RecordCheck(topic, allowed, write.key.decode(), ())
 
 
 def _check_delta(name: str, allowed: Filter, rights: Rights) -> None:

@@ -61,7 +61,7 @@ def test_durations_are_written_with_their_unit() -> None:
         ("topics:\n  - name: a b\n    key: [/id]\n", 2, "expected a name"),
         ("topics:\n  - name: a\n    key: [/id]\n    color: red\n", 4, "color"),
         ("topics:\n  - name: a\n    key: []\n", 3, "key"),
-        ("topics:\n  - name: a\n    key: /id\n    message_type: xml\n", 4, "json"),
+        ("topics:\n  - name: a\n    key: /id\n    message_type: csv\n", 4, "json"),
         ("topics:\n  - name: a\n    key: /id\n    repeat_window: 7\n", 4, "expected a duration"),
         ("topics:\n  - {name: a, key: /id}\nfanout: []\n", 3, "fanout"),
         ("topics:\n  - {name: a, key: /id}\nfanouts:\n  - {name: f}\n", 4, "topic"),
@@ -270,7 +270,7 @@ def test_a_fanout_may_have_a_message_type() -> None:
         ("avro", {"schema": {"text": "x"}, "subject": "s"}, "got json and schema, subject"),
         ("avro", {"as": "protobuf"}, "'f' is written as protobuf and has no schema, but topic 'orders' has"),
         ("avro", {"as": "avro", "schema": {"text": "x"}}, "fanouts.0.schema: expected the schema"),
-        ("avro", {"as": "xml"}, "fanouts.0.as"),
+        ("avro", {"as": "csv"}, "fanouts.0.as"),
         (
             "avro",
             {"as": "avro", "subject": "s", "schema": {"text": AVRO_SCHEMA, "subject": "t"}},

@@ -1,0 +1,146 @@
+"""The options of message types without schemas, as they stand in `topics.yaml` under `message_format`."""
+
+from functools import cached_property
+from typing import Annotated, Any, Final, Literal, Self
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from sowline.codecs.fix import read_dictionary
+from sowline.codecs.schema import (
+    BINARY,
+    BSON,
+    COMPOSITE_GLOBAL,
+    COMPOSITE_LOCAL,
+    FIX,
+    MSGPACK,
+    NVFIX,
+    XML,
+    CodecType,
+    Schema,
+    is_format,
+)
+from sowline.config.schema_fields import text_or_file
+from sowline.errors import SowlineError
+
+PARTS_MAX: Final = 100
+
+_OPTIONS: Final[dict[str, frozenset[str]]] = {
+    FIX: frozenset({"dictionary", "names", "groups", "data", "separator"}),
+    NVFIX: frozenset({"groups", "separator"}),
+    XML: frozenset({"namespaces", "lists"}),
+    COMPOSITE_LOCAL: frozenset({"parts"}),
+    COMPOSITE_GLOBAL: frozenset({"parts"}),
+    MSGPACK: frozenset(),
+    BSON: frozenset(),
+    BINARY: frozenset(),
+}
+"""The options that each message type has."""
+
+
+class _FormatModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(cached_property,))
+
+
+class DictionaryText(_FormatModel):
+    """A data dictionary of FIX, in the XML of QuickFIX."""
+
+    text: str = Field(min_length=1, max_length=16 << 20)
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What the codec needs of the dictionary."""
+        facts: dict[str, Any] = read_dictionary(self.text)
+        return facts
+
+    @model_validator(mode="after")
+    def _is_read(self) -> Self:
+        try:
+            self.facts  # noqa: B018
+        except SowlineError as error:
+            raise ValueError(error.message) from None
+        return self
+
+
+Dictionary = Annotated[DictionaryText, BeforeValidator(text_or_file("a data dictionary"))]
+
+
+class MessageFormat(_FormatModel):
+    """How messages of a type without schemas are read and written. Each option is for some message types."""
+
+    dictionary: Dictionary | None = Field(
+        default=None, description="fix: a QuickFIX data dictionary, for the names of fields and their groups"
+    )
+    names: dict[str, str] = Field(default={}, description="fix: the names of fields, by tag")
+    groups: dict[str, tuple[int | str, ...]] = Field(
+        default={},
+        description="fix, nvfix: repeating groups: the field with the count, and the fields of an entry",
+    )
+    data: dict[str, int] = Field(
+        default={},
+        description="fix: fields with the length of another one that may contain separators, and that one",
+    )
+    separator: str = Field(
+        default="", max_length=1, description="fix, nvfix: what ends a field, the byte 1 if empty"
+    )
+    namespaces: dict[str, str] = Field(
+        default={},
+        max_length=100,
+        description="xml: prefixes and the namespaces that they stand for in paths",
+    )
+    lists: tuple[str, ...] = Field(
+        default=(), max_length=1000, description="xml: paths of elements that are arrays even if there is one"
+    )
+    parts: tuple["CompositePart", ...] = Field(
+        default=(),
+        max_length=PARTS_MAX,
+        description="composite-local, composite-global: the parts of a message",
+    )
+
+    def check(self, type: str) -> None:
+        """Raise ValueError for an option that a message type does not have, or lacks."""
+        if unfit := sorted(self.model_fields_set - _OPTIONS[type]):
+            expected = ", ".join(sorted(_OPTIONS[type])) or "no options"
+            raise ValueError(f"expected {expected} with message type {type}, got {', '.join(unfit)}")
+        if "parts" in _OPTIONS[type] and not self.parts:
+            raise ValueError(f"expected parts with message type {type}, got none")
+
+    def schema_of(self, type: CodecType) -> Schema:
+        """Return the options as the text that the codec of a message type reads."""
+        return Schema(type, orjson.dumps(self.sent(), option=orjson.OPT_SORT_KEYS).decode())
+
+    def sent(self) -> dict[str, Any]:
+        """Return the options as the codec reads them: those that are set, and what it needs of the dictionary."""
+        facts: dict[str, Any] = {} if self.dictionary is None else self.dictionary.facts
+        options = {
+            "names": {**facts.get("names", {}), **self.names},
+            "groups": {**facts.get("groups", {}), **self.groups},
+            "data": {**facts.get("data", {}), **self.data},
+            "separator": self.separator,
+            "namespaces": self.namespaces,
+            "lists": self.lists,
+            "parts": [part.sent() for part in self.parts],
+        }
+        return {name: value for name, value in options.items() if value}
+
+
+class CompositePart(_FormatModel):
+    """A part of a composite message: its message type, and the options of that."""
+
+    type: Literal["json", "fix", "nvfix", "xml", "msgpack", "bson", "binary"]
+    format: MessageFormat | None = None
+
+    @model_validator(mode="after")
+    def _has_its_options(self) -> Self:
+        if is_format(self.type):
+            (self.format or NO_OPTIONS).check(self.type)
+        elif self.format is not None:
+            raise ValueError(f"expected no format with a part of type {self.type}, got one")
+        return self
+
+    def sent(self) -> dict[str, Any]:
+        """Return the part as the codec of the composite reads it."""
+        return {"type": self.type} | ({} if self.format is None else {"format": self.format.sent()})
+
+
+NO_OPTIONS: Final = MessageFormat()
