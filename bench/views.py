@@ -357,7 +357,7 @@ def check(job: Job, output: str) -> None:
 
 def _flat(body: Order) -> Order:
     """Return a record of a view with the field of its joined record as a field of its own."""
-    return {name: value for name, value in body.items() if name != "home"} | body.get("home", {})
+    return {**body, **body.get("home", {})}
 
 
 def latencies(kafka: str, seconds: float, runs: int) -> dict[str, relay.Lags]:

@@ -1,0 +1,5 @@
+"""`python -m examples.blotter`: the worked example."""
+
+from examples.blotter.demo import main
+
+main()
