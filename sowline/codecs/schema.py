@@ -10,9 +10,11 @@ import orjson
 AVRO: Final = "avro"
 PROTOBUF: Final = "protobuf"
 JSON_SCHEMA: Final = "json-schema"
+FIX: Final = "fix"
+NVFIX: Final = "nvfix"
 
-SchemaType = Literal["avro", "protobuf", "json-schema"]
-"""The message types that have schemas."""
+SchemaType = Literal["avro", "protobuf", "json-schema", "fix", "nvfix"]
+"""The message types that have codecs."""
 
 
 @dataclass(frozen=True)
