@@ -10,8 +10,9 @@ import orjson
 AVRO: Final = "avro"
 PROTOBUF: Final = "protobuf"
 JSON_SCHEMA: Final = "json-schema"
+XML: Final = "xml"
 
-SchemaType = Literal["avro", "protobuf", "json-schema"]
+SchemaType = Literal["avro", "protobuf", "json-schema", "xml"]
 """The message types that have schemas."""
 
 
