@@ -69,8 +69,8 @@ class Names:
         prefixes = {uri: f"{prefix}:" for prefix, uri in options.namespaces.items() if prefix}
         self._attributes = {**prefixes, XML_NAMESPACE: f"{XML_PREFIX}:"}
         self._elements = dict(self._attributes)
-        self._has_default = "" in options.namespaces
-        if self._has_default:
+        self.has_default = "" in options.namespaces
+        if self.has_default:
             self._elements[options.namespaces[""]] = ""
 
     def element(self, name: str) -> str:
@@ -78,7 +78,7 @@ class Names:
         uri, separator, local = name.rpartition(_SEPARATOR)
         if separator:
             return _prefix(self._elements, uri, local) + local
-        if self._has_default:
+        if self.has_default:
             raise bad_message(
                 f"expected elements of a namespace, because namespaces has the prefix '', got {excerpt(name)} in no"
                 " namespace: declare the prefix of no namespace instead"
@@ -103,60 +103,68 @@ def _prefix(prefixes: dict[str, str], uri: str, local: str) -> str:
 
 
 class _Element:
-    """An element that is being read: what Expat has reported of it so far."""
+    """An element that is being read: what Expat has reported of it so far.
 
-    __slots__ = ("attributes", "keeps_blanks", "lists", "names", "values")
+    `nodes` are the names and the values of its child nodes by turns: pairs would take several times the memory.
+    """
+
+    __slots__ = ("attributes", "keeps_blanks", "lists", "nodes")
 
     def __init__(self, lists: Lists, keeps_blanks: bool) -> None:
         self.attributes: dict[str, Any] | None = None
-        self.names: list[str] = []
-        self.values: list[Any] = []
+        self.nodes: list[Any] = []
         self.lists = lists
         self.keeps_blanks = keeps_blanks
 
     def value(self) -> Any:
         """Return the element as JSON: a text, or an object."""
-        names, attributes = self.names, self.attributes
+        nodes, attributes = self.nodes, self.attributes
         if attributes is None:
-            if not names:
+            if not nodes:
                 return ""
-            if len(names) == 1 and names[0] == TEXT:
-                return self.values[0]
-        if len(names) > 1 and TEXT in names and not self.keeps_blanks:
-            self._drop_blanks()
-        members = attributes or {}
-        if len(set(self.names)) == len(self.names):
-            members.update(zip(self.names, self.values, strict=True))
-        else:
-            self._collect(members)
+            if len(nodes) == 2 and nodes[0] == TEXT:
+                return nodes[1]
+        names, values = nodes[::2], nodes[1::2]
+        if TEXT in names and len(names) > 1 and not self.keeps_blanks:
+            names, values = _without_blanks(names, values)
+        members = dict(zip(names, values, strict=True))
+        if len(members) < len(names):
+            members = _collected(names, values)
+        if attributes is not None:
+            members = attributes | members
         for name in self.lists:
             if name in members and type(members[name]) is not list and IS_LIST in self.lists[name]:
                 members[name] = [members[name]]
         return members
 
-    def _drop_blanks(self) -> None:
-        """Drop the texts if all are blank: they indent the other nodes."""
-        nodes = list(zip(self.names, self.values, strict=True))
-        if not any(name == TEXT and value.strip(_BLANKS) for name, value in nodes):
-            nodes = [node for node in nodes if node[0] != TEXT]
-            self.names, self.values = [name for name, _ in nodes], [value for _, value in nodes]
 
-    def _collect(self, members: dict[str, Any]) -> None:
-        """Add the nodes to the members: those of one name as an array, and their order unless it shows."""
-        before, shows_order = "", True
-        for name, value in zip(self.names, self.values, strict=True):
-            if name not in members:
-                members[name] = value
+def _without_blanks(names: list[str], values: list[Any]) -> tuple[list[str], list[Any]]:
+    """Return the nodes without texts, if all of those are blank: they indent the other nodes."""
+    nodes = list(zip(names, values, strict=True))
+    if any(name == TEXT and value.strip(_BLANKS) for name, value in nodes):
+        return names, values
+    kept = [node for node in nodes if node[0] != TEXT]
+    return [name for name, _ in kept], [value for _, value in kept]
+
+
+def _collected(names: list[str], values: list[Any]) -> dict[str, Any]:
+    """Return the members of nodes: those of one name as an array, and the order unless the members show it."""
+    members: dict[str, Any] = {}
+    before, shows_order = "", True
+    for name, value in zip(names, values, strict=True):
+        if name not in members:
+            members[name] = value
+        else:
+            shows_order = shows_order and name == before
+            found = members[name]
+            if type(found) is list:
+                found.append(value)
             else:
-                shows_order = shows_order and name == before
-                found = members[name]
-                if type(found) is list:
-                    found.append(value)
-                else:
-                    members[name] = [found, value]
-            before = name
-        if not shows_order:
-            members[CONTENT] = self.names
+                members[name] = [found, value]
+        before = name
+    if not shows_order:
+        members[CONTENT] = names
+    return members
 
 
 class _Document:
@@ -164,6 +172,7 @@ class _Document:
 
     def __init__(self, names: Names, lists: Lists) -> None:
         self._element_name = names.element
+        self._has_default = names.has_default
         self._attribute_name = names.attribute
         self._now = _Element(lists, keeps_blanks=False)
         self._above: list[_Element] = []
@@ -177,8 +186,9 @@ class _Document:
                 "too deep",
                 f"expected less than {NESTING_MAX} levels of elements, got more: send a flatter message",
             )
-        name = self._element_name(name)
-        above.names.append(name)
+        if self._has_default or _SEPARATOR in name:
+            name = self._element_name(name)
+        above.nodes.append(name)
         lists = above.lists and above.lists.get(name, _NO_LISTS)
         now = self._now = _Element(lists, above.keeps_blanks)
         if attributes:
@@ -193,7 +203,7 @@ class _Document:
         if len(self._above) % _PIECE_LEVELS == 0:
             value = orjson.Fragment(orjson.dumps(value))
         self._now = self._above.pop()
-        self._now.values.append(value)
+        self._now.nodes.append(value)
 
     def text(self, text: str) -> None:
         """Add a text."""
@@ -208,8 +218,7 @@ class _Document:
         self._add(INSTRUCTION + target, data)
 
     def _add(self, name: str, value: str) -> None:
-        self._now.names.append(name)
-        self._now.values.append(value)
+        self._now.nodes += (name, value)
 
     def value(self) -> Any:
         """Return the document as a JSON object."""
