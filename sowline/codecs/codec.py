@@ -5,7 +5,19 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol
 
-from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, MessagePayload, Schema, SchemaType
+from sowline.codecs.schema import (
+    AVRO,
+    BINARY,
+    BSON,
+    COMPOSITE_GLOBAL,
+    COMPOSITE_LOCAL,
+    JSON_SCHEMA,
+    MSGPACK,
+    PROTOBUF,
+    MessagePayload,
+    Schema,
+    SchemaType,
+)
 from sowline.errors import SowlineError
 
 CODECS_MAX: Final = 1000
@@ -15,6 +27,11 @@ _MODULES: Final = {
     AVRO: ("sowline.codecs.avro", "AvroCodec"),
     PROTOBUF: ("sowline.codecs.protobuf", "ProtobufCodec"),
     JSON_SCHEMA: ("sowline.codecs.json_schema", "JsonSchemaCodec"),
+    MSGPACK: ("sowline.codecs.msgpack", "MsgpackCodec"),
+    BSON: ("sowline.codecs.bson", "BsonCodec"),
+    BINARY: ("sowline.codecs.binary", "BinaryCodec"),
+    COMPOSITE_LOCAL: ("sowline.codecs.composite", "CompositeLocalCodec"),
+    COMPOSITE_GLOBAL: ("sowline.codecs.composite", "CompositeGlobalCodec"),
 }
 
 
@@ -65,6 +82,9 @@ class Codec(Protocol):
 
     def write_delta(self, body: bytes) -> tuple[bytes, tuple[str, ...]]:
         """Return the bytes of a delta, and the paths that `read_delta` needs to get the same JSON back."""
+
+    def merged(self, body: bytes, delta: bytes) -> bytes:
+        """Return the JSON of a record after a delta; both are canonical."""
 
     def completed(self, body: bytes) -> bytes:
         """Return the canonical JSON of a record that a delta has changed or made; fields with defaults are added.

@@ -11,8 +11,16 @@ AVRO: Final = "avro"
 PROTOBUF: Final = "protobuf"
 JSON_SCHEMA: Final = "json-schema"
 
-SchemaType = Literal["avro", "protobuf", "json-schema"]
-"""The message types that have schemas."""
+MSGPACK: Final = "msgpack"
+BSON: Final = "bson"
+BINARY: Final = "binary"
+COMPOSITE_LOCAL: Final = "composite-local"
+COMPOSITE_GLOBAL: Final = "composite-global"
+
+SchemaType = Literal[
+    "avro", "protobuf", "json-schema", "msgpack", "bson", "binary", "composite-local", "composite-global"
+]
+"""The message types that have schemas, or options in their stead."""
 
 
 @dataclass(frozen=True)
