@@ -8,7 +8,6 @@ from sowline.codecs.schemaless import (
     JSON_OBJECT,
     SchemalessCodec,
     bad_message,
-    check_no_options,
     json_document,
 )
 from sowline.codecs.value_objects import bytes_of, shown
@@ -19,10 +18,6 @@ BINARY_FIELD: Final = "data"
 
 class BinaryCodec(SchemalessCodec):
     """Converts between bytes and JSON with their base64. It implements `Codec`."""
-
-    def __init__(self, reader: Schema) -> None:
-        super().__init__(reader)
-        check_no_options(reader)
 
     def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the JSON of a message; any bytes are one."""

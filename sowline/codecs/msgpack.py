@@ -16,7 +16,6 @@ from sowline.codecs.schema import MessagePayload, Schema
 from sowline.codecs.schemaless import (
     SchemalessCodec,
     bad_message,
-    check_no_options,
     json_bytes,
     json_document,
     too_deep,
@@ -57,10 +56,6 @@ _encoded = msgspec.msgpack.Encoder().encode
 
 class MsgpackCodec(SchemalessCodec):
     """Converts between MessagePack and canonical JSON. It implements `Codec`."""
-
-    def __init__(self, reader: Schema) -> None:
-        super().__init__(reader)
-        check_no_options(reader)
 
     def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the canonical JSON of a map."""

@@ -27,6 +27,14 @@ class SchemalessCodec(ABC):
 
     message_type = NO_MESSAGE_TYPE
 
+    has_options = False
+    """Whether topics of the message type may have options."""
+
+    def __init__(self, reader: Schema) -> None:
+        self.reader = reader
+        if not self.has_options:
+            _check_no_options(reader)
+
     @abstractmethod
     def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the canonical JSON of a whole record."""
@@ -61,13 +69,15 @@ class SchemalessCodec(ABC):
         return dict(JSON_OBJECT)
 
     def check_reads(self, earlier: Schema) -> None:
-        """Accept records of earlier options: there is one way to read them."""
+        """Raise `incompatible schema` if the earlier options are of another message type."""
+        if earlier.type != self.reader.type:
+            raise SowlineError(
+                "incompatible schema",
+                f"expected records of message type {self.reader.type}, got {earlier.type}: define another topic",
+            )
 
-    def __init__(self, reader: Schema) -> None:
-        self.reader = reader
 
-
-def check_no_options(reader: Schema) -> None:
+def _check_no_options(reader: Schema) -> None:
     """Raise `bad schema` if a message type without options has some."""
     if reader.text.strip() not in ("", "{}"):
         raise SowlineError(

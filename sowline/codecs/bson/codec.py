@@ -15,7 +15,6 @@ from sowline.codecs.schema import MessagePayload, Schema
 from sowline.codecs.schemaless import (
     SchemalessCodec,
     bad_message,
-    check_no_options,
     json_bytes,
     json_document,
     too_deep,
@@ -43,10 +42,6 @@ _HEADER_BYTES: Final = 6
 
 class BsonCodec(SchemalessCodec):
     """Converts between BSON and canonical JSON. It implements `Codec`."""
-
-    def __init__(self, reader: Schema) -> None:
-        super().__init__(reader)
-        check_no_options(reader)
 
     def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the canonical JSON of a document."""
@@ -89,7 +84,9 @@ def _encoded(document: dict[str, Any]) -> bytes:
     except RecursionError:
         raise too_deep() from None
     except OverflowError:
-        raise bad_message("expected integers of 64 bits, got a larger one: write it as a double or a text") from None
+        raise bad_message(
+            "expected integers of 64 bits, got a larger one: write it as a double or a text"
+        ) from None
     except (bson.InvalidDocument, bson.InvalidStringData) as error:
         raise bad_message(f"expected what BSON can express, got {str(error)[-100:]}") from None
 

@@ -184,7 +184,12 @@ def _uuid(value: Any) -> Binary:
 def _regex(value: Any) -> Regex[str]:
     if type(value) is dict and value.keys() == {"pattern", "options"}:
         pattern, options = value["pattern"], value["options"]
-        if type(pattern) is str and type(options) is str and "\0" not in pattern and set(options) <= _FLAGS.keys():
+        if (
+            type(pattern) is str
+            and type(options) is str
+            and "\0" not in pattern
+            and set(options) <= _FLAGS.keys()
+        ):
             return Regex(pattern, options)
     raise ValueError(f'an object like {{"pattern": "^a", "options": "i"}} with options of {"".join(_FLAGS)}')
 
@@ -207,7 +212,9 @@ def _end_key(kind: type) -> Callable[[Any], Any]:
 
 
 def _deprecated(value: Any) -> Any:
-    raise ValueError("no symbol, undefined or DBPointer, which BSON deprecates: write a text, null or a DBRef")
+    raise ValueError(
+        "no symbol, undefined or DBPointer, which BSON deprecates: write a text, null or a DBRef"
+    )
 
 
 _NATIVE: Final[dict[str, Callable[[Any], Any]]] = {
