@@ -357,7 +357,8 @@ def check(job: Job, output: str) -> None:
 
 def _flat(body: Order) -> Order:
     """Return a record of a view with the field of its joined record as a field of its own."""
-    return {**body, **body.get("home", {})}
+    own = {name: value for name, value in body.items() if name != "home"}
+    return {**own, **body.get("home", {})}
 
 
 def latencies(kafka: str, seconds: float, runs: int) -> dict[str, relay.Lags]:

@@ -1,14 +1,15 @@
-"""Starts everything on this machine, writes FIX orders and NVFIX executions, and prints the blotter of two clients."""
+"""Starts everything on this machine, writes FIX orders and NVFIX executions, and prints what two clients show."""
 
 import json
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
-from examples.blotter.fix import fix, nvfix, shown
+from examples.fix_blotter.fix import fix, nvfix, shown
 from examples.running import ExampleStack, running
 from sowline import Client, SowlineError
 
@@ -19,9 +20,14 @@ SECONDS_MAX = 60.0
 def run(stack: ExampleStack) -> None:
     """Write orders and executions, and print what clients and readers of Kafka get."""
     desk = Desk(stack.kafka)
-    with Client(stack.url, kafka=stack.kafka) as client, client.local_view("blotter", order_by="/ClOrdID") as view:
+    with (
+        Client(stack.url, kafka=stack.kafka) as client,
+        client.local_view("blotter", order_by="/ClOrdID") as view,
+    ):
         print("two orders, and an execution of the first")
-        desk.order("A1", (55, "IBM"), (54, "1"), (38, "500"), (44, "185.50"), (453, "1"), (448, "ACME"), (452, "3"))
+        desk.order(
+            "A1", (55, "IBM"), (54, "1"), (38, "500"), (44, "185.50"), (453, "1"), (448, "ACME"), (452, "3")
+        )
         desk.order("A2", (55, "MSFT"), (54, "2"), (38, "2000"), (44, "410"))
         desk.execution("E1", "A1", "200", "185.25")
         view.wait_for(lambda view: [row["filled"] for row in view.values()] == [200, 0], SECONDS_MAX)
@@ -33,12 +39,14 @@ def run(stack: ExampleStack) -> None:
         desk.execution("E2", "A1", "300", "185.50")
         desk.execution("E3", "A2", "2000", "410.10")
         view.wait_for(
-            lambda view: [(row["quantity"], row["filled"]) for row in view.values()] == [(600, 500), (2000, 2000)],
+            lambda view: (
+                [(row["quantity"], row["filled"]) for row in view.values()] == [(600, 500), (2000, 2000)]
+            ),
             SECONDS_MAX,
         )
-        rows = [json.dumps(row, separators=(",", ":"), ensure_ascii=False) for row in view.values()]
+        rows = list(view.values())
         for row in rows:
-            print(f"  {row}")
+            print(f"  {json.dumps(row)}")
 
         print(f"the TypeScript client shows {in_typescript(stack.url, rows)}")
 
@@ -76,22 +84,20 @@ class Desk:
             raise SowlineError("kafka away", f"expected Kafka to take a message in {SECONDS_MAX:.0f} s")
 
 
-def in_typescript(url: str, rows: list[str]) -> str:
+def in_typescript(url: str, rows: list[dict[str, Any]]) -> str:
     """Return how the rows of the TypeScript client compare with those of the Python client."""
     node = shutil.which("node")
     if node is None:
         return "nothing: Node is not installed"
-    filled = sum(json.loads(row)["filled"] for row in rows)
-    command = [node, "--experimental-websocket", "--no-warnings", str(HERE / "view.mjs"), url, str(filled)]
+    filled = str(sum(row["filled"] for row in rows))
+    command = [node, "--experimental-websocket", "--no-warnings", str(HERE / "view.mjs"), url, filled]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=True)
-    return "the same rows" if done.stdout.splitlines() == rows else f"other rows: {done.stdout}"
+    return "the same rows" if list(map(json.loads, done.stdout.splitlines())) == rows else done.stdout
 
 
 def read_one(kafka: str, topic: str) -> bytes:
     """Return the first message of a Kafka topic."""
-    consumer = Consumer(
-        {"bootstrap.servers": kafka, "group.id": "blotter", "auto.offset.reset": "earliest"}
-    )
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "blotter", "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     try:
         [message] = consumer.consume(1, SECONDS_MAX)
@@ -102,9 +108,11 @@ def read_one(kafka: str, topic: str) -> bytes:
 
 def main() -> None:
     """Run the example."""
-    with tempfile.TemporaryDirectory(prefix="sowline-blotter-", ignore_cleanup_errors=True) as made:
-        with running(HERE / "topics.yaml", Path(made)) as stack:
-            try:
-                run(stack)
-            except SowlineError as error:
-                raise SystemExit(str(error)) from None
+    with (
+        tempfile.TemporaryDirectory(prefix="sowline-blotter-", ignore_cleanup_errors=True) as made,
+        running(HERE / "topics.yaml", Path(made)) as stack,
+    ):
+        try:
+            run(stack)
+        except SowlineError as error:
+            raise SystemExit(str(error)) from None
