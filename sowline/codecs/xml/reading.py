@@ -3,7 +3,7 @@
 from typing import Any, Final
 from xml.parsers import expat
 
-import orjson
+import msgspec
 
 from sowline.codecs.xml.nodes import ATTRIBUTE, COMMENT, CONTENT, INSTRUCTION, TEXT
 from sowline.codecs.xml.options import IS_LIST, XML_NAMESPACE, XML_PREFIX, Lists, XmlOptions, element_names
@@ -19,10 +19,12 @@ _SEPARATOR: Final = " "
 
 _BLANKS: Final = " \t\r\n"
 _SPACE: Final = "@xml:space"
-_PIECE_LEVELS: Final = 100
-"""An element at each so many levels becomes text at once: orjson writes 254 levels, and an element can take two."""
+_PIECE_LEVELS: Final = 50
+"""An element at each so many levels becomes text at once: msgspec needs some of Python's stack for each level."""
 
 _NO_LISTS: Final[Lists] = {}
+
+_encode = msgspec.json.Encoder().encode
 
 
 class XmlReader:
@@ -56,7 +58,7 @@ class XmlReader:
             parser.Parse(data, True)
         except expat.ExpatError as error:
             raise bad_message(f"expected well-formed XML, got: {error}") from None
-        body = orjson.dumps(document.value())
+        body = _encode(document.value())
         if len(body) > 2 * NESTING_MAX:  # each level takes two brackets
             check_nesting(body)
         return body
@@ -140,11 +142,10 @@ class _Element:
 
 def _without_blanks(names: list[str], values: list[Any]) -> tuple[list[str], list[Any]]:
     """Return the nodes without texts, if all of those are blank: they indent the other nodes."""
-    nodes = list(zip(names, values, strict=True))
-    if any(name == TEXT and value.strip(_BLANKS) for name, value in nodes):
+    if any(name == TEXT and value.strip(_BLANKS) for name, value in zip(names, values, strict=True)):
         return names, values
-    kept = [node for node in nodes if node[0] != TEXT]
-    return [name for name, _ in kept], [value for _, value in kept]
+    kept = [value for name, value in zip(names, values, strict=True) if name != TEXT]
+    return [name for name in names if name != TEXT], kept
 
 
 def _collected(names: list[str], values: list[Any]) -> dict[str, Any]:
@@ -201,7 +202,7 @@ class _Document:
         """Close the innermost element."""
         value = self._now.value()
         if len(self._above) % _PIECE_LEVELS == 0:
-            value = orjson.Fragment(orjson.dumps(value))
+            value = msgspec.Raw(_encode(value))
         self._now = self._above.pop()
         self._now.nodes.append(value)
 
