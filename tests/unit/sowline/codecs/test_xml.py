@@ -77,6 +77,33 @@ def test_an_order_is_written_as_it_came() -> None:
     assert write(ORDER_JSON).encode() == ORDER
 
 
+def test_a_message_in_lines_with_a_namespace_and_a_list() -> None:
+    """Its record has neither the blanks nor the prefix of the message, and an array of one."""
+    message = """
+    <Order id="a-17" xmlns:fees="urn:example:fees">
+      <Symbol>IBM</Symbol>
+      <Leg><Qty>1</Qty></Leg>
+      <Price ccy="USD">5.10</Price>
+      <fees:Fee>2</fees:Fee>
+    </Order>
+    """
+    options = {"namespaces": {"f": "urn:example:fees"}, "lists": ["/Order/Leg"]}
+    order = read(message, **options)
+    assert order == {
+        "Order": {
+            "@id": "a-17",
+            "Symbol": "IBM",
+            "Leg": [{"Qty": "1"}],
+            "Price": {"@ccy": "USD", "#text": "5.10"},
+            "f:Fee": "2",
+        }
+    }
+    assert write(order, **options) == (
+        '<Order xmlns:f="urn:example:fees" id="a-17"><Symbol>IBM</Symbol><Leg><Qty>1</Qty></Leg>'
+        '<Price ccy="USD">5.10</Price><f:Fee>2</f:Fee></Order>'
+    )
+
+
 @pytest.mark.parametrize(
     ("message", "value"),
     [
