@@ -129,6 +129,8 @@ def test_a_message_in_lines_with_a_namespace_and_a_list() -> None:
         ),
         ("<a><?go fast?></a>", {"?go": "fast"}),
         ("<a><?go?></a>", {"?go": ""}),
+        ("<a>\u2028<b/></a>", {"#text": "\u2028", "b": ""}),
+        ('<a xml:space="other"> <b/></a>', {"@xml:space": "other", "b": ""}),
         ('<a xml:space="preserve"> <b/></a>', {"@xml:space": "preserve", "#text": " ", "b": ""}),
         (
             '<a xml:space="preserve"><b xml:space="default"> <c/></b></a>',
@@ -250,6 +252,8 @@ def test_json_becomes_canonical(document: Any, canonical: Any) -> None:
         ({"a": {"@": "c"}}, "expected a name of XML, got ''"),
         ({"a": {"@1": "c"}}, "expected a name of XML, got '1'"),
         ({"é/><b": "c"}, "expected a name of XML, got 'é/><b'"),
+        ({"é b='c'": "d"}, "expected a name of XML, got"),
+        ({"a": {"é ": "c"}}, "expected a name of XML, got 'é '"),
         ({"\U0001f600": "c"}, "expected a name of XML"),
         ({"a:": "c"}, "expected a name of XML, got 'a:'"),
         ({":a": "c"}, "expected a name of XML, got ':a'"),
@@ -460,6 +464,7 @@ def test_deltas_are_written(delta: Any, message: str) -> None:
         {"O": {"L": {"@a": 1, "#text": ""}}},
         {"O": {"L": {"#content": ["a", "b"], "a": 1}}},
         {"O": {"L": {"#text": [1, 2]}}},
+        {"O": {"#text": [1, 2, 3], "b": 4, "#content": ["#text", "#text", "b", "#text"]}},
         {"O": {"L": [{"M": [1]}, 2]}},
     ],
 )
@@ -484,6 +489,7 @@ def test_an_array_of_one_is_shown_in_lists() -> None:
         ('{"list": []}', "unknown field `list`"),
         ('{"namespaces": {"f": 1}}', "Expected `str`"),
         ('{"namespaces": {"xmlf": "u"}}', "got 'xmlf'"),
+        ('{"namespaces": {"XmLf": "u"}}', "got 'XmLf'"),
         ('{"namespaces": {"a:b": "u"}}', "got 'a:b'"),
         ('{"namespaces": {"f": ""}}', "expected the URI of a namespace for the prefix 'f', got ''"),
         ('{"namespaces": {"f": "a b"}}', "got 'a b'"),
