@@ -14,6 +14,8 @@ XML_PREFIX: Final = "xml"
 XML_NAMESPACE: Final = "http://www.w3.org/XML/1998/namespace"
 """The namespace of `xml:lang` and `xml:space`; no message declares it."""
 
+_RESERVED: Final = (XML_NAMESPACE, "http://www.w3.org/2000/xmlns/")
+
 _PREFIX: Final = re.compile(r"(?!xml)[A-Za-z_][\w.\-]*|", re.ASCII | re.IGNORECASE)
 _URI: Final = re.compile(r"[!-~]+")
 
@@ -68,7 +70,7 @@ def _check_namespaces(namespaces: dict[str, str]) -> None:
             raise _bad(
                 f"expected a prefix of letters and digits that does not begin with xml, got {prefix!r}"
             )
-        if not _URI.fullmatch(uri) or uri == XML_NAMESPACE:
+        if not _URI.fullmatch(uri) or uri in _RESERVED:
             raise _bad(f"expected the URI of a namespace for the prefix {prefix!r}, got {uri!r}")
         if prefix and prefixes.setdefault(uri, prefix) != prefix:
             raise _bad(f"expected one prefix for {uri!r}, got {prefixes[uri]!r} and {prefix!r}")

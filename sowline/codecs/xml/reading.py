@@ -3,7 +3,7 @@
 from typing import Any, Final
 from xml.parsers import expat
 
-import orjson
+import msgspec
 
 from sowline.codecs.xml.nodes import ATTRIBUTE, COMMENT, CONTENT, INSTRUCTION, TEXT
 from sowline.codecs.xml.options import IS_LIST, XML_NAMESPACE, XML_PREFIX, Lists, XmlOptions, element_names
@@ -19,17 +19,19 @@ _SEPARATOR: Final = " "
 
 _BLANKS: Final = " \t\r\n"
 _SPACE: Final = "@xml:space"
-_PIECE_LEVELS: Final = 100
-"""An element at each so many levels becomes text at once: orjson writes 254 levels, and an element can take two."""
+_PIECE_LEVELS: Final = 50
+"""An element at each so many levels becomes text at once: msgspec needs some of Python's stack for each level."""
 
 _NO_LISTS: Final[Lists] = {}
+
+_encode = msgspec.json.Encoder().encode
 
 
 class XmlReader:
     """Reads messages under one set of options."""
 
     def __init__(self, options: XmlOptions) -> None:
-        self.names = Names(options)
+        self._names = MemberNames(options)
         self._lists: Lists = {}
         for path in options.lists:
             below = self._lists
@@ -39,7 +41,7 @@ class XmlReader:
 
     def read(self, data: bytes) -> bytes:
         """Return the canonical JSON of a message; raise `bad message` or `too deep`."""
-        document = _Document(self.names, self._lists)
+        document = _OpenDocument(self._names, self._lists)
         parser = expat.ParserCreate(namespace_separator=_SEPARATOR)
         parser.ordered_attributes = True
         parser.buffer_text = True
@@ -56,13 +58,13 @@ class XmlReader:
             parser.Parse(data, True)
         except expat.ExpatError as error:
             raise bad_message(f"expected well-formed XML, got: {error}") from None
-        body = orjson.dumps(document.value())
+        body = _encode(document.value())
         if len(body) > 2 * NESTING_MAX:  # each level takes two brackets
             check_nesting(body)
         return body
 
 
-class Names:
+class MemberNames:
     """Turns names of Expat, which have the URI of their namespace, into those of members."""
 
     def __init__(self, options: XmlOptions) -> None:
@@ -102,7 +104,7 @@ def _prefix(prefixes: dict[str, str], uri: str, local: str) -> str:
     return prefix
 
 
-class _Element:
+class _OpenElement:
     """An element that is being read: what Expat has reported of it so far.
 
     `nodes` are the names and the values of its child nodes by turns: pairs would take several times the memory.
@@ -140,11 +142,10 @@ class _Element:
 
 def _without_blanks(names: list[str], values: list[Any]) -> tuple[list[str], list[Any]]:
     """Return the nodes without texts, if all of those are blank: they indent the other nodes."""
-    nodes = list(zip(names, values, strict=True))
-    if any(name == TEXT and value.strip(_BLANKS) for name, value in nodes):
+    if any(name == TEXT and value.strip(_BLANKS) for name, value in zip(names, values, strict=True)):
         return names, values
-    kept = [node for node in nodes if node[0] != TEXT]
-    return [name for name, _ in kept], [value for _, value in kept]
+    kept = [value for name, value in zip(names, values, strict=True) if name != TEXT]
+    return [name for name in names if name != TEXT], kept
 
 
 def _collected(names: list[str], values: list[Any]) -> dict[str, Any]:
@@ -167,15 +168,15 @@ def _collected(names: list[str], values: list[Any]) -> dict[str, Any]:
     return members
 
 
-class _Document:
+class _OpenDocument:
     """The elements that are open; the first is the document itself."""
 
-    def __init__(self, names: Names, lists: Lists) -> None:
+    def __init__(self, names: MemberNames, lists: Lists) -> None:
         self._element_name = names.element
         self._has_default = names.has_default
         self._attribute_name = names.attribute
-        self._now = _Element(lists, keeps_blanks=False)
-        self._above: list[_Element] = []
+        self._now = _OpenElement(lists, keeps_blanks=False)
+        self._above: list[_OpenElement] = []
 
     def start(self, name: str, attributes: list[str]) -> None:
         """Open an element; `attributes` are names and values by turns."""
@@ -190,7 +191,7 @@ class _Document:
             name = self._element_name(name)
         above.nodes.append(name)
         lists = above.lists and above.lists.get(name, _NO_LISTS)
-        now = self._now = _Element(lists, above.keeps_blanks)
+        now = self._now = _OpenElement(lists, above.keeps_blanks)
         if attributes:
             pairs = zip(attributes[::2], attributes[1::2], strict=True)
             now.attributes = {self._attribute_name(name): value for name, value in pairs}
@@ -201,24 +202,21 @@ class _Document:
         """Close the innermost element."""
         value = self._now.value()
         if len(self._above) % _PIECE_LEVELS == 0:
-            value = orjson.Fragment(orjson.dumps(value))
+            value = msgspec.Raw(_encode(value))
         self._now = self._above.pop()
         self._now.nodes.append(value)
 
     def text(self, text: str) -> None:
         """Add a text."""
-        self._add(TEXT, text)
+        self._now.nodes += (TEXT, text)
 
     def comment(self, text: str) -> None:
         """Add a comment."""
-        self._add(COMMENT, text)
+        self._now.nodes += (COMMENT, text)
 
     def instruction(self, target: str, data: str) -> None:
         """Add a processing instruction."""
-        self._add(INSTRUCTION + target, data)
-
-    def _add(self, name: str, value: str) -> None:
-        self._now.nodes += (name, value)
+        self._now.nodes += (INSTRUCTION + target, data)
 
     def value(self) -> Any:
         """Return the document as a JSON object."""

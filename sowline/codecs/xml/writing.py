@@ -21,7 +21,7 @@ _ASCII_NAME: Final = re.compile(r"[A-Za-z_][\w.\-]*", re.ASCII)
 _IN_NO_NAME: Final = re.compile(r"[\x00-,/:-@\[-^`{-\x7f]")
 
 
-_Node = tuple[str, Any]
+_XmlNode = tuple[str, Any]
 """A node that is still to be written: the name of its member, and its value. Plain, because each node is one."""
 
 
@@ -34,9 +34,9 @@ class XmlWriter:
     def write(self, document: dict[str, Any]) -> bytes:
         """Return the XML of a document; raise `bad message` if XML can't express it."""
         root = _root_name(document)
-        names = _Names(self._namespaces)
+        names = _WrittenNames(self._namespaces)
         parts: list[str] = []
-        rest: list[_Node | str] = [*reversed(_nodes(document))]
+        rest: list[_XmlNode | str] = [*reversed(_nodes(document))]
         while rest:
             part = rest.pop()
             if isinstance(part, str):
@@ -68,7 +68,7 @@ def _with_declarations(parts: list[str], root: str, declarations: str) -> str:
     return "".join(parts)
 
 
-class _Names:
+class _WrittenNames:
     """Checks the names of one message, and collects their prefixes."""
 
     def __init__(self, namespaces: dict[str, str]) -> None:
@@ -80,6 +80,11 @@ class _Names:
         """Raise `bad message` unless this is the name of an element or an attribute, with or without a prefix."""
         if name in self._checked:
             return
+        if not _ASCII_NAME.fullmatch(name):
+            self._check_any(name)
+        self._checked.add(name)
+
+    def _check_any(self, name: str) -> None:
         prefix, colon, local = name.rpartition(":")
         if not _is_name(local) or (colon and not _is_name(prefix)):
             raise _no_name(name)
@@ -90,7 +95,6 @@ class _Names:
                     " message_format.namespaces"
                 )
             self._used.add(prefix)
-        self._checked.add(name)
 
     def attribute(self, member: str) -> str:
         """Return the checked name of an attribute's member."""
@@ -125,7 +129,7 @@ def _root_name(document: dict[str, Any]) -> str:
     return names[0]
 
 
-def _nodes(members: dict[str, Any]) -> list[_Node]:
+def _nodes(members: dict[str, Any]) -> list[_XmlNode]:
     """Return the child nodes of an element in their order."""
     nodes = [
         (name, instance)
@@ -136,13 +140,13 @@ def _nodes(members: dict[str, Any]) -> list[_Node]:
     return _ordered(nodes, members[CONTENT]) if CONTENT in members else nodes
 
 
-def _ordered(nodes: list[_Node], content: Any) -> list[_Node]:
+def _ordered(nodes: list[_XmlNode], content: Any) -> list[_XmlNode]:
     """Return nodes in the order of `#content`. Those that it does not name follow; other names are skipped."""
     if not isinstance(content, list) or not all(isinstance(name, str) for name in content):
         raise bad_message(
             f"expected an array of the names of nodes in {CONTENT}, got {_kind(content)}: leave it out"
         )
-    waiting: dict[str, list[_Node]] = {}
+    waiting: dict[str, list[_XmlNode]] = {}
     for node in reversed(nodes):
         waiting.setdefault(node[0], []).append(node)
     named = [waiting[name].pop() for name in content if waiting.get(name)]
@@ -160,7 +164,7 @@ def _other_node(name: str, value: Any) -> str:
     raise _no_name(name)
 
 
-def _attributes(members: dict[str, Any], names: _Names) -> str:
+def _attributes(members: dict[str, Any], names: _WrittenNames) -> str:
     return "".join(
         [
             f' {names.attribute(name)}="{_IN_ATTRIBUTE.sub(_reference, _text(value, name))}"'
