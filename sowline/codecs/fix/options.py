@@ -23,6 +23,7 @@ LEVELS_MAX: Final = 20
 _TAG: Final = re.compile(r"[1-9][0-9]{0,8}")
 _FRAMING: Final = (BEGIN_STRING, BODY_LENGTH, CHECK_SUM, MSG_TYPE)
 _KNOWN_MAX: Final = 10_000
+_KNOWN_CHARS_MAX: Final = 100
 
 Groups = dict[str, frozenset[str]]
 """The members of each group, by the name of its count."""
@@ -80,7 +81,7 @@ class Options:
         for tag in tags:
             self._check_tag(tag)
         if len(self._known) + len(tags) <= _KNOWN_MAX:
-            self._known.update(tags)
+            self._known.update(tag for tag in tags if len(tag) <= _KNOWN_CHARS_MAX)
 
     def _check_tag(self, tag: str) -> None:
         if self.is_fix:

@@ -54,9 +54,11 @@ class Session:
         for tag in (BODY_LENGTH, CHECK_SUM):
             if tag in tags:
                 raise _misplaced(tag)
-        for tag in (BEGIN_STRING, MSG_TYPE):
-            if tags.count(tag) > 1:
-                raise bad_message(f"expected {tag} once, got it {tags.count(tag)} times")
+        for position, tag in enumerate((BEGIN_STRING, MSG_TYPE)):
+            if tags.count(tag) > 1 or not isinstance(values[position], str):
+                raise bad_message(
+                    f"expected {tag} once, as UTF-8, got it {tags.count(tag)} times or as other bytes"
+                )
         return fields
 
     def _check(self, data: bytes, length: object, check_sum: object) -> None:
