@@ -155,7 +155,7 @@ def _double(value: Any) -> float:
 
 def _date(value: Any) -> DatetimeMS:
     if type(value) is Int64:
-        return DatetimeMS(value)
+        return DatetimeMS(int(value))
     seconds, millis = instant_of(value, _DIGITS)
     return DatetimeMS(seconds * 1000 + millis)
 
