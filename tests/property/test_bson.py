@@ -39,7 +39,19 @@ LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 HALF = st.integers(0, (1 << 32) - 1)
 
 NAMES_HERE = NAMES.filter(lambda name: "\0" not in name) | st.sampled_from(
-    ["$oid", "$date", "$numberLong", "$numberDouble", "$binary", "$code", "$scope", "$ref", "$id", "$db", "$uuid"]
+    [
+        "$oid",
+        "$date",
+        "$numberLong",
+        "$numberDouble",
+        "$binary",
+        "$code",
+        "$scope",
+        "$ref",
+        "$id",
+        "$db",
+        "$uuid",
+    ]
 )
 TEXTS = st.text(max_size=20)
 SCALARS = st.one_of(
@@ -169,7 +181,8 @@ def test_what_is_read_is_written(document: dict[str, Any]) -> None:
 
 @given(
     any_json(
-        NAMES_HERE | st.sampled_from(["$timestamp", "$minKey", "$numberDecimal", "$regularExpression", "$symbol"]),
+        NAMES_HERE
+        | st.sampled_from(["$timestamp", "$minKey", "$numberDecimal", "$regularExpression", "$symbol"]),
         "0123456789abcdef01234567",
         {"$numberLong": "5"},
         {"t": 1, "i": 2},
@@ -206,6 +219,8 @@ def test_deltas_merge_documents_and_replace_values(record: dict[str, Any], delta
     """A value object is replaced as a whole, at any level."""
     before, changes = (read(encoded(one)) for one in (record, delta))
     merged = CODEC.merged(before, changes)
-    assert orjson.loads(merged) == merged_by_the_rules(orjson.loads(before), orjson.loads(changes), VALUE_NAMES)
+    assert orjson.loads(merged) == merged_by_the_rules(
+        orjson.loads(before), orjson.loads(changes), VALUE_NAMES
+    )
     if b'"$ref"' not in merged:  # a reference gets its names in order
         assert CODEC.completed(merged) == merged

@@ -1,11 +1,12 @@
 """MessagePack made at random: what is read is written again, but for what the docs list; no bytes do harm."""
 
 import struct
-from math import isfinite, isnan
+from math import isnan
 from typing import Any
 
 import msgspec
 import orjson
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.msgpack import Ext
@@ -99,12 +100,9 @@ def test_what_is_read_is_written(document: dict[str, Any]) -> None:
     """Types, the order of keys and all bits come back. Read again, the JSON is the same."""
     message = msgspec.msgpack.encode(document)
     if not is_readable(document):
-        try:
+        with pytest.raises(SowlineError, match="in JSON that is another value"):
             read(message)
-        except SowlineError as error:
-            assert error.reason == "bad message"
-            return
-        raise AssertionError("a map that looks like a value was read")
+        return
     body = read(message)
     read_object(body)
     assert CODEC.write(body) == msgspec.msgpack.encode(kept(document))
@@ -120,55 +118,57 @@ def test_widths_are_not_kept(document: dict[str, Any], data: st.DataObject) -> N
     assert read(packed(document, data)) == read(msgspec.msgpack.encode(document))
 
 
+INTEGERS = {0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q", 0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}
+TEXTS = {0xD9: ">B", 0xDA: ">H", 0xDB: ">I"}
+BYTES = {0xC4: ">B", 0xC5: ">H", 0xC6: ">I"}
+ARRAYS = {0xDC: ">H", 0xDD: ">I"}
+OBJECTS = {0xDE: ">H", 0xDF: ">I"}
+EXTENSIONS = {0xC7: ">B", 0xC8: ">H", 0xC9: ">I"}
+
+
+def numbers(number: int, kinds: dict[int, str]) -> list[bytes]:
+    """Return an integer or a size in all widths that it fits."""
+    forms = []
+    for kind, width in kinds.items():
+        try:
+            forms.append(bytes([kind]) + struct.pack(width, number))
+        except struct.error:
+            continue
+    return forms
+
+
+def doubles(value: float) -> list[bytes]:
+    """Return a float in 64 bits, and in 32 bits if that is the same number."""
+    forms = [b"\xcb" + struct.pack(">d", value)]
+    try:
+        narrow = struct.pack(">f", value)
+    except OverflowError:
+        return forms
+    return [*forms, b"\xca" + narrow] if struct.unpack(">f", narrow)[0] == value else forms
+
+
 def packed(value: Any, data: st.DataObject) -> bytes:
     """Return a value in any of the forms that the format has for it."""
-
-    def one_of(*forms: bytes) -> bytes:
-        return data.draw(st.sampled_from(forms))
-
-    def sized(size: int, short: bytes, *kinds: int) -> bytes:
-        """Return the header of what has a size, for the first bytes of 8 (if not 0), 16 and 32 bits."""
-        forms = [short] if short else []
-        for kind, width in zip(kinds, ">B >H >I".split(), strict=True):
-            if kind and size < 1 << 8 * struct.calcsize(width):
-                forms.append(bytes([kind]) + struct.pack(width, size))
-        return one_of(*forms)
-
+    forms, rest = [msgspec.msgpack.encode(value)], b""
     match value:
-        case None | True | False:
-            return msgspec.msgpack.encode(value)
-        case int():
-            forms = [msgspec.msgpack.encode(value)]
-            for kind, width in enumerate(">B >H >I >Q >b >h >i >q".split(), 0xCC):
-                try:
-                    forms.append(bytes([kind]) + struct.pack(width, value))
-                except struct.error:
-                    continue
-            return one_of(*forms)
         case float():
-            forms = [b"\xcb" + struct.pack(">d", value)]
-            try:
-                narrow = struct.pack(">f", value)
-            except OverflowError:
-                return forms[0]
-            if isfinite(value) and struct.unpack(">f", narrow)[0] == value:
-                forms.append(b"\xca" + narrow)
-            return one_of(*forms)
+            forms += doubles(value)
+        case int() if not isinstance(value, bool):
+            forms += numbers(value, INTEGERS)
         case str():
-            text = value.encode()
-            short = bytes([0xA0 | len(text)]) if len(text) < 32 else b""
-            return sized(len(text), short, 0xD9, 0xDA, 0xDB) + text
+            forms += [header + value.encode() for header in numbers(len(value.encode()), TEXTS)]
         case bytes():
-            return sized(len(value), b"", 0xC4, 0xC5, 0xC6) + value
+            forms += [header + value for header in numbers(len(value), BYTES)]
+        case Ext():
+            inside = struct.pack(">b", value.code) + bytes(value.data)
+            forms += [header + inside for header in numbers(len(value.data), EXTENSIONS)]
         case list():
-            short = bytes([0x90 | len(value)])
-            return sized(len(value), short, 0, 0xDC, 0xDD) + b"".join(packed(part, data) for part in value)
+            forms = numbers(len(value), ARRAYS)
+            rest = b"".join(packed(part, data) for part in value)
         case dict():
-            short = bytes([0x80 | len(value)])
-            pairs = (packed(name, data) + packed(part, data) for name, part in value.items())
-            return sized(len(value), short, 0, 0xDE, 0xDF) + b"".join(pairs)
-    kind = struct.pack(">b", value.code)
-    return sized(len(value.data), b"", 0xC7, 0xC8, 0xC9) + kind + bytes(value.data)
+            forms = numbers(len(value), OBJECTS)
+            rest = b"".join(packed(name, data) + packed(part, data) for name, part in value.items())
+    return data.draw(st.sampled_from(forms)) + rest
 
 
 @given(any_json(NAMES_HERE))

@@ -11,7 +11,7 @@ from msgspec import Raw
 from sowline.codecs.composite.parts import (
     MessagePart,
     check_same_parts,
-    checked_object,
+    checked_fields,
     joined,
     parts_of,
     raw_fields,
@@ -85,7 +85,7 @@ class CompositeLocalCodec(SchemalessCodec):
         return body
 
     def _written(self, body: bytes, write: Callable[[MessagePart, bytes], bytes]) -> bytes:
-        fields = checked_object(body)
+        fields = checked_fields(body)
         for name in fields:
             if name not in self._parts:
                 raise bad_message(
