@@ -38,7 +38,7 @@ def any_json(names: st.SearchStrategy[str], *values: Any) -> st.SearchStrategy[b
 
 
 def unless_refused(call: Callable[[], bytes]) -> bytes | None:
-    """Return what a call returns; None if it refuses its input, which must be with a reason and a sentence for that."""
+    """Return what a call returns; None if it refuses its input with a reason and a sentence."""
     try:
         return call()
     except SowlineError as error:

@@ -103,6 +103,7 @@ class CompositeGlobalCodec(SchemalessCodec):
 
     def check_reads(self, earlier: Schema) -> None:
         """Raise `incompatible schema` unless the parts are of the same types, and each reads its earlier records."""
+        super().check_reads(earlier)
         check_same_parts(self._parts, earlier)
 
     def _names(self, text: Raw | None) -> list[_Names]:
