@@ -47,8 +47,8 @@ _SECONDS_32: Final = struct.Struct(">I")
 _NANOS_SECONDS_64: Final = struct.Struct(">Q")
 _NANOS_SECONDS_96: Final = struct.Struct(">Iq")
 
-_SPECIAL: Final = re.compile(rb"\$|[\xca\xcb][\x7f\xff][\x80-\xff]")
-"""What every message has that holds a name with `$` or a float that is not finite; others may have it, too."""
+_NON_FINITE: Final = re.compile(rb"[\xca\xcb][\x7f\xff][\x80-\xff]")
+"""The first bytes of a float that is not finite; other messages may have them, too."""
 
 _check_end = msgspec.msgpack.Decoder(msgspec.Raw).decode
 _encoded = msgspec.msgpack.Encoder().encode
@@ -59,10 +59,16 @@ class MsgpackCodec(SchemalessCodec):
 
     def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the canonical JSON of a map."""
-        document = _decoded(payload.data)
-        if _SPECIAL.search(payload.data):
+        data = payload.data
+        document = _decoded(data)
+        if b"$" in data:
             _mark_specials(document)
-        return json_bytes(document, _binary_json)
+        body = json_bytes(document, _binary_json)
+        # orjson writes null for a float that is not finite.
+        if b"null" in body and _NON_FINITE.search(data):
+            _mark_specials(document)
+            body = json_bytes(document, _binary_json)
+        return body
 
     def write(self, body: bytes) -> bytes:
         """Return the bytes of a map; numbers and texts take as few bytes as they can."""

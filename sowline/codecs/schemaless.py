@@ -97,12 +97,17 @@ def check_no_fields(fields: Sequence[str] | None) -> None:
         )
 
 
-def json_document(body: bytes) -> dict[str, Any]:
-    """Return the JSON object that is to be written as a message; raise `bad message` or `too deep`."""
+def checked_json(body: bytes) -> dict[str, Any]:
+    """Return the parsed JSON object that is to be a message, or a part of one; raise `bad message` or `too deep`."""
     try:
-        document = read_object(body)
+        return read_object(body)
     except SowlineError as error:
         raise error if error.reason == "too deep" else bad_message(error.message) from None
+
+
+def json_document(body: bytes) -> dict[str, Any]:
+    """Return the same, for a message that has at most `LEVELS_MAX` levels."""
+    document = checked_json(body)
     if body.count(b"{") + body.count(b"[") > LEVELS_MAX:
         json_bytes(document)
     return document

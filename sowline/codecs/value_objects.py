@@ -84,13 +84,21 @@ def replace_value_objects(document: Any, reserved: Reserved, native: Callable[[d
 
     `native` raises ValueError with what it expected. Raise `bad message` with that, and what came.
     """
-    for container in reversed(list(containers(document))):
+    found: list[tuple[Any, Any, dict[str, Any]]] = []
+    pending = [document]
+    for container in pending:
         for key, part in members(container):
-            if is_value_object(part, reserved):
-                try:
-                    container[key] = native(part)
-                except ValueError as error:
-                    raise bad_message(f"expected {error}, got {shown(part)}") from None
+            if type(part) is dict:
+                pending.append(part)
+                if is_value_object(part, reserved):
+                    found.append((container, key, part))
+            elif type(part) is list:
+                pending.append(part)
+    for container, key, part in reversed(found):
+        try:
+            container[key] = native(part)
+        except ValueError as error:
+            raise bad_message(f"expected {error}, got {shown(part)}") from None
 
 
 def merged_values(body: bytes, delta: bytes, reserved: Reserved) -> bytes:

@@ -33,8 +33,8 @@ from sowline.codecs.value_objects import (
 _OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
     document_class=dict, datetime_conversion=DatetimeConversion.DATETIME_MS
 )
-_SPECIAL: Final = re.compile(rb"\$|[\xf0-\xff][\x7f\xff]")
-"""What every message has that holds a name with `$` or a double that is not finite; others may have it, too."""
+_NON_FINITE: Final = re.compile(rb"[\xf0-\xff][\x7f\xff]")
+"""The last bytes of a double that is not finite; other messages may have them, too."""
 
 _HEADER_BYTES: Final = 6
 """What precedes the document in a document that has it under an empty name: size, type and name."""
@@ -45,11 +45,16 @@ class BsonCodec(SchemalessCodec):
 
     def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the canonical JSON of a document."""
-        document = _decoded(payload.data)
-        if _SPECIAL.search(payload.data):
+        data = payload.data
+        document = _decoded(data)
+        if b"$" in data:
             _mark_specials(document)
-        # Code is a text with a class of its own.
-        return json_bytes(document, value_json, orjson.OPT_PASSTHROUGH_SUBCLASS)
+        body = _json_of(document)
+        # orjson writes null for a double that is not finite.
+        if b"null" in body and _NON_FINITE.search(data):
+            _mark_specials(document)
+            body = _json_of(document)
+        return body
 
     def write(self, body: bytes) -> bytes:
         """Return the bytes of a document; an integer has 32 bits if it fits."""
@@ -75,6 +80,11 @@ def _decoded(data: bytes) -> dict[str, Any]:
         raise bad_message(
             f"expected one BSON document in {len(data)} bytes, got {type(error).__name__}: {str(error)[:100]}"
         ) from None
+
+
+def _json_of(document: dict[str, Any]) -> bytes:
+    # Code is a text with a class of its own.
+    return json_bytes(document, value_json, orjson.OPT_PASSTHROUGH_SUBCLASS)
 
 
 def _encoded(document: dict[str, Any]) -> bytes:

@@ -40,6 +40,7 @@ _OBJECT_ID: Final = re.compile(r"[0-9a-fA-F]{24}")
 _INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
 _DOUBLE: Final = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,4})?")
 _SUBTYPE: Final = re.compile(r"[0-9a-fA-F]{1,2}")
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _UUID_SUBTYPE: Final = 4
 
 
@@ -112,13 +113,9 @@ def _scoped_code(text: Any, scope: Any) -> Code:
 
 
 def _code(text: Any) -> Code:
-    return Code(_text(text, "code as text"))
-
-
-def _text(value: Any, expected: str) -> str:
-    if type(value) is str:
-        return value
-    raise ValueError(expected)
+    if type(text) is str:
+        return Code(text)
+    raise ValueError("code as text")
 
 
 def _matching(value: Any, pattern: re.Pattern[str], expected: str) -> str:
@@ -155,7 +152,7 @@ def _double(value: Any) -> float:
 
 def _date(value: Any) -> DatetimeMS:
     if type(value) is Int64:
-        return DatetimeMS(value)
+        return DatetimeMS(int(value))
     seconds, millis = instant_of(value, _DIGITS)
     return DatetimeMS(seconds * 1000 + millis)
 
@@ -178,7 +175,7 @@ def _binary(value: Any) -> bytes:
 
 
 def _uuid(value: Any) -> Binary:
-    return Binary(UUID(_text(value, "a UUID as text")).bytes, _UUID_SUBTYPE)
+    return Binary(UUID(_matching(value, _UUID, "a UUID as text")).bytes, _UUID_SUBTYPE)
 
 
 def _regex(value: Any) -> Regex[str]:

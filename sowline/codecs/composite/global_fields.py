@@ -12,7 +12,7 @@ from msgspec import Raw
 from sowline.codecs.composite.parts import (
     MessagePart,
     check_same_parts,
-    checked_object,
+    checked_fields,
     joined,
     parts_of,
     raw_fields,
@@ -65,7 +65,7 @@ class CompositeGlobalCodec(SchemalessCodec):
 
     def write(self, body: bytes) -> bytes:
         """Return the bytes of a record."""
-        fields = checked_object(body)
+        fields = checked_fields(body)
         names = self._names(fields.pop(PARTS_FIELD, None))
         named = {name: number for number, some in enumerate(names) if type(some) is list for name in some}
         rest = names.index(_REST) if _REST in names else None
@@ -103,6 +103,7 @@ class CompositeGlobalCodec(SchemalessCodec):
 
     def check_reads(self, earlier: Schema) -> None:
         """Raise `incompatible schema` unless the parts are of the same types, and each reads its earlier records."""
+        super().check_reads(earlier)
         check_same_parts(self._parts, earlier)
 
     def _names(self, text: Raw | None) -> list[_Names]:

@@ -11,7 +11,7 @@ from msgspec import Raw
 from sowline.codecs.composite.parts import (
     MessagePart,
     check_same_parts,
-    checked_object,
+    checked_fields,
     joined,
     parts_of,
     raw_fields,
@@ -66,7 +66,7 @@ class CompositeLocalCodec(SchemalessCodec):
         properties: dict[str, Any] = {}
         definitions: dict[str, Any] = {}
         for name, part in self._parts.items():
-            described = _renamed(part.codec.described(), name)
+            described = renamed(part.codec.described(), name)
             described.pop("$schema", None)
             definitions |= {f"{name}.{key}": value for key, value in described.pop("$defs", {}).items()}
             properties[name] = described
@@ -75,6 +75,7 @@ class CompositeLocalCodec(SchemalessCodec):
 
     def check_reads(self, earlier: Schema) -> None:
         """Raise `incompatible schema` unless the parts are of the same types, and each reads its earlier records."""
+        super().check_reads(earlier)
         check_same_parts(list(self._parts.values()), earlier)
 
     def _read(self, payload: MessagePayload, read: Callable[[MessagePart, bytes], bytes]) -> bytes:
@@ -85,7 +86,7 @@ class CompositeLocalCodec(SchemalessCodec):
         return body
 
     def _written(self, body: bytes, write: Callable[[MessagePart, bytes], bytes]) -> bytes:
-        fields = checked_object(body)
+        fields = checked_fields(body)
         for name in fields:
             if name not in self._parts:
                 raise bad_message(
@@ -100,13 +101,13 @@ class CompositeLocalCodec(SchemalessCodec):
         )
 
 
-def _renamed(schema: Any, number: str) -> Any:
+def renamed(schema: Any, number: str) -> Any:
     """Return a part's schema in the schema of all parts, where its definitions have other names."""
     if isinstance(schema, list):
-        return [_renamed(one, number) for one in schema]
+        return [renamed(one, number) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    renamed = {key: _renamed(value, number) for key, value in schema.items()}
+    renamed = {key: renamed(value, number) for key, value in schema.items()}
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith(_DEFINITIONS):
         renamed["$ref"] = f"{_DEFINITIONS}{number}.{reference.removeprefix(_DEFINITIONS)}"

@@ -10,11 +10,10 @@ import orjson
 from sowline.codecs.binary import BinaryCodec
 from sowline.codecs.codec import Codec, codec_of
 from sowline.codecs.schema import MessagePayload, Schema, SchemaType
-from sowline.codecs.schemaless import SchemalessCodec, bad_message
+from sowline.codecs.schemaless import SchemalessCodec, bad_message, checked_json
 from sowline.errors import SowlineError
-from sowline.model.body import read_object
 
-PARTS_MAX: Final = 100
+_PARTS_MAX: Final = 100
 
 _LENGTH: Final = struct.Struct(">I")
 _LENGTH_MAX: Final = (1 << 32) - 1
@@ -33,7 +32,7 @@ class _PartOptions(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Options(msgspec.Struct, forbid_unknown_fields=True):
-    parts: Annotated[list[_PartOptions], msgspec.Meta(min_length=1, max_length=PARTS_MAX)]
+    parts: Annotated[list[_PartOptions], msgspec.Meta(min_length=1, max_length=_PARTS_MAX)]
 
 
 class JsonPart(SchemalessCodec):
@@ -45,10 +44,7 @@ class JsonPart(SchemalessCodec):
 
     def write(self, body: bytes) -> bytes:
         """Return the object."""
-        try:
-            read_object(body)
-        except SowlineError as error:
-            raise error if error.reason == "too deep" else bad_message(error.message) from None
+        checked_json(body)
         return body.strip(_BLANKS)
 
 
@@ -177,10 +173,7 @@ def joined(parts: Sequence[bytes]) -> bytes:
     return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
 
 
-def checked_object(body: bytes) -> dict[str, msgspec.Raw]:
-    """Return the fields of a JSON body; raise `bad message` or `too deep`."""
-    try:
-        read_object(body)
-    except SowlineError as error:
-        raise error if error.reason == "too deep" else bad_message(error.message) from None
+def checked_fields(body: bytes) -> dict[str, msgspec.Raw]:
+    """Return the fields of a JSON body with their exact texts; raise `bad message` or `too deep`."""
+    checked_json(body)
     return raw_fields(body)
