@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
+from xml.etree.ElementTree import fromstring
 
 import bson
 import fastavro
 import jsonschema_rs
 import msgspec
 import orjson
-from lxml import etree
 
 from bench.table import table
 from materializer.core.applier import Applier
@@ -134,7 +134,7 @@ FORMATS: Final = {
     NVFIX: Format(
         "/id", _as_texts, lambda message: [field.split(b"=", 1) for field in message.split(b"\x01")]
     ),
-    XML: Format("/Order/id", lambda order: {"Order": _as_texts(order)}, etree.fromstring),
+    XML: Format("/Order/id", lambda order: {"Order": _as_texts(order)}, fromstring),
     MSGPACK: Format("/id", dict, msgspec.msgpack.decode),
     BSON: Format("/id", dict, bson.decode),
     COMPOSITE_LOCAL: Format(

@@ -1,6 +1,6 @@
 """One message of a fanout topic: Kafka key = SOW key, value = body or delta, header `sow` = the other fields."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 import orjson
@@ -97,7 +97,9 @@ class OutputMessage(NamedTuple):
 class ReaderState:
     """The records, by SOW key, that a reader holds after it has read a partition of a fanout topic."""
 
-    def __init__(self) -> None:
+    def __init__(self, merged: Callable[[bytes, bytes], bytes] = merge) -> None:
+        """Hold nothing yet; `merged` lays a delta over a record, by the rules of the message type."""
+        self._merged = merged
         self.bodies: dict[bytes, bytes] = {}
         self.position: Position | None = None
         """The newest position of a message; None where no message has one."""
@@ -111,6 +113,6 @@ class ReaderState:
         if message.command == OOF:
             self.bodies.pop(key, None)
         elif message.delta and key in self.bodies:
-            self.bodies[key] = take_out(merge(self.bodies[key], message.value), message.removed)
+            self.bodies[key] = take_out(self._merged(self.bodies[key], message.value), message.removed)
         else:
             self.bodies[key] = message.value

@@ -254,7 +254,7 @@ class Runner:
         """Write the messages of a load in steps; none if a previous run wrote messages from beyond its end."""
         # Read first what a previous run wrote. It was killed during its load, and a record that it wrote no longer
         # matches: readers need an `oof` for it (test_load_that_was_cut_short).
-        holding = ReaderState()
+        holding = ReaderState() if self._values is None else ReaderState(self._values.merged)
         for messages in self._written_before(number):
             for message in messages:
                 holding.take(message.key() or b"", self._read(message))

@@ -12,7 +12,7 @@ from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
 from fanout.message import OutputMessage, ReaderState
 from fanout.output import FanoutOutput
 from fanout.typed_values import TypedValues
-from sowline.codecs.schema import Schema
+from sowline.codecs.schema import MessagePayload, Schema
 from sowline.config.topics import FanoutDefinition, TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.position import Position
@@ -136,6 +136,29 @@ def test_a_field_that_is_gone_makes_a_whole_record() -> None:
     less = BODY.replace(b',"note":null', b"")
     _, read = written.send(Delivery(PUBLISH, less, previous=BODY))
     assert (read.delta, read.removed, orjson.loads(read.value)) == (False, (), orjson.loads(BODY))
+
+
+def test_a_delta_that_xml_can_not_show_is_a_whole_record() -> None:
+    """XML deltas add and change attributes; none takes one away."""
+    source = TopicDefinition(name="orders", key=("/Order/@id",), message_type="xml")
+    written = Written(source, fanout(**{"as": "xml", "delta": True}))
+    first, more, less = (
+        f'<Order id="1"><Price{attribute}>{price}</Price></Order>'.encode()
+        for attribute, price in (("", 5), (' ccy="USD"', 5), ("", 6))
+    )
+    bodies = [source.codec.read(MessagePayload(one), source.reader) for one in (first, more, less)]  # type: ignore[union-attr,arg-type]
+    held = ReaderState(written.values.merged)  # type: ignore[union-attr]
+    values = []
+    for previous, body in zip([None, *bodies], bodies, strict=False):
+        value, read = written.send(Delivery(PUBLISH, body, previous=previous))
+        held.take(b"7", read._replace(position=None))
+        assert held.bodies[b"7"] == body
+        values.append((value, read.delta))
+    assert values == [
+        (first, False),
+        (b'<Order id="1"><Price ccy="USD">5</Price></Order>', True),
+        (less, False),
+    ]
 
 
 def test_paths_that_no_header_holds_make_a_whole_record() -> None:
