@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from sowline.codecs.codec import codec_of
-from sowline.codecs.schema import Schema
+from sowline.codecs.schema import Schema, is_format
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.spark.changes_topic import ChangesTopic
@@ -26,14 +26,14 @@ def schema_of(of: TopicDefinition | Schema) -> StructType:
     """Return the Spark schema of the records of a topic whose message type has schemas, or of a reader schema.
 
     The types are those of canonical JSON; a part that has no type in Spark is a STRING with its JSON. Raise
-    `not supported` for a JSON topic, and if records have no fields; `bad schema`, or `bad configuration` without the
-    library of the message type.
+    `not supported` for a message type without schemas, and if records have no fields; `bad schema`, or `bad
+    configuration` without the library of the message type.
     """
     reader = of.reader if isinstance(of, TopicDefinition) else of
-    if reader is None:
+    if reader is None or is_format(reader.type):
+        type = "json" if reader is None else reader.type
         raise SowlineError(
-            "not supported",
-            "expected a topic whose message type has a schema, got one of JSON: give a schema",
+            "not supported", f"expected a message type that has schemas, got {type}: give a schema"
         )
     found = _record_type(reader)
     if found is None:
@@ -49,7 +49,7 @@ def _record_type(reader: Schema) -> StructType | None:
 
 
 def fields_of(spark: SparkSession, given: str | StructType | None, changes: ChangesTopic) -> StructType:
-    """Return the given schema, else that of the topic's newest reader schema, else infer it.
+    """Return the given schema, else that of the topic's newest reader schema, else one inferred from records.
 
     Raise `not supported` if it must be inferred and there are no records yet.
     """
@@ -58,7 +58,7 @@ def fields_of(spark: SparkSession, given: str | StructType | None, changes: Chan
     if given is not None:
         return cast(StructType, StructType.fromDDL(given))
     reader = changes.reader_schema()
-    found = None if reader is None else _record_type(reader)
+    found = None if reader is None or is_format(reader.type) else _record_type(reader)
     if found is not None:
         return found
     each = -(-SAMPLE // changes.partitions)
