@@ -1,0 +1,186 @@
+"""The parts of composite messages: their codecs, by the topic's options, and their bytes."""
+
+import struct
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, cast
+
+import msgspec
+import orjson
+
+from sowline.codecs.binary import BinaryCodec
+from sowline.codecs.codec import Codec, codec_of
+from sowline.codecs.schema import MessagePayload, Schema, SchemaType
+from sowline.codecs.schemaless import SchemalessCodec, bad_message
+from sowline.errors import SowlineError
+from sowline.model.body import read_object
+
+PARTS_MAX: Final = 100
+
+_LENGTH: Final = struct.Struct(">I")
+_LENGTH_MAX: Final = (1 << 32) - 1
+_BLANKS: Final = b" \t\r\n"
+
+raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+"""Return the fields of a valid JSON object with their exact texts."""
+
+raw_object = msgspec.json.Encoder().encode
+"""Return the JSON object with fields of exact texts."""
+
+
+class _PartOptions(msgspec.Struct, forbid_unknown_fields=True):
+    type: Literal["json", "fix", "nvfix", "xml", "msgpack", "bson", "binary"]
+    format: dict[str, Any] = {}
+
+
+class _Options(msgspec.Struct, forbid_unknown_fields=True):
+    parts: Annotated[list[_PartOptions], msgspec.Meta(min_length=1, max_length=PARTS_MAX)]
+
+
+class JsonPart(SchemalessCodec):
+    """The codec of a part of type `json`: an object, byte for byte without the blanks around it."""
+
+    def read(self, payload: MessagePayload, writer: Schema) -> bytes:
+        """Return the object."""
+        return self.write(payload.data)
+
+    def write(self, body: bytes) -> bytes:
+        """Return the object."""
+        try:
+            read_object(body)
+        except SowlineError as error:
+            raise error if error.reason == "too deep" else bad_message(error.message) from None
+        return body.strip(_BLANKS)
+
+
+class MessagePart:
+    """One part of the messages of a topic; every error names it."""
+
+    def __init__(self, number: int, type: str, options: str) -> None:
+        self.number = number
+        # A part may be of type `json`, which has a codec only here.
+        self.schema = Schema(cast(SchemaType, type), options)
+        try:
+            self.codec: Codec = JsonPart(self.schema) if type == "json" else codec_of(self.schema)
+        except SowlineError as error:
+            raise self._named(error) from error
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the part is not parsed."""
+        return isinstance(self.codec, BinaryCodec)
+
+    def read(self, data: bytes) -> bytes:
+        """Return the canonical JSON of a part that is not empty."""
+        try:
+            return self.codec.read(MessagePayload(data), self.schema)
+        except SowlineError as error:
+            raise self._named(error) from error
+
+    def read_delta(self, data: bytes) -> bytes:
+        """Return the canonical JSON of what a part changes."""
+        try:
+            return self.codec.read_delta(MessagePayload(data), self.schema, None)
+        except SowlineError as error:
+            raise self._named(error) from error
+
+    def write(self, body: bytes) -> bytes:
+        """Return the bytes of a part."""
+        try:
+            return _some(self.codec.write(body))
+        except SowlineError as error:
+            raise self._named(error) from error
+
+    def write_delta(self, body: bytes) -> bytes:
+        """Return the bytes of what a part changes."""
+        try:
+            return _some(self.codec.write_delta(body)[0])
+        except SowlineError as error:
+            raise self._named(error) from error
+
+    def merged(self, body: bytes, delta: bytes) -> bytes:
+        """Return the JSON of a part after a delta."""
+        try:
+            return self.codec.merged(body, delta)
+        except SowlineError as error:
+            raise self._named(error) from error
+
+    def check_reads(self, earlier: Schema) -> None:
+        """Raise `incompatible schema` unless the part reads what was written under earlier options."""
+        try:
+            self.codec.check_reads(earlier)
+        except SowlineError as error:
+            raise self._named(error) from error
+
+    def _named(self, error: SowlineError) -> SowlineError:
+        return SowlineError(error.reason, f"part {self.number}: {error.message}")
+
+
+def _some(data: bytes) -> bytes:
+    if not data:
+        raise bad_message("expected at least one byte, got an empty part: leave it out")
+    return data
+
+
+def parts_of(reader: Schema) -> list[MessagePart]:
+    """Return the parts that a topic's options describe; raise `bad schema`."""
+    try:
+        options = msgspec.json.decode(reader.text, type=_Options)
+    except msgspec.MsgspecError as error:
+        raise SowlineError(
+            "bad schema", f'expected a message_format like {{"parts": [{{"type": "json"}}]}}: {error}'
+        ) from None
+    return [
+        MessagePart(number, part.type, orjson.dumps(part.format, option=orjson.OPT_SORT_KEYS).decode())
+        for number, part in enumerate(options.parts)
+    ]
+
+
+def check_same_parts(parts: Sequence[MessagePart], earlier: Schema) -> None:
+    """Raise `incompatible schema` unless each part reads what was written as the same part of earlier options."""
+    before = parts_of(earlier)
+    types, types_before = ([part.schema.type for part in some] for some in (parts, before))
+    if types != types_before:
+        raise SowlineError(
+            "incompatible schema",
+            f"expected the parts {', '.join(types_before)}, as in the topic's records, got {', '.join(types)}",
+        )
+    for part, old in zip(parts, before, strict=True):
+        part.check_reads(old.schema)
+
+
+def split(data: bytes, count: int) -> list[bytes]:
+    """Return the bytes of the parts of a message; raise `bad message` unless there are so many and nothing else."""
+    found: list[bytes] = []
+    at = 0
+    for number in range(count):
+        start = at + _LENGTH.size
+        length = _LENGTH.unpack_from(data, at)[0] if start <= len(data) else None
+        if length is None or length > len(data) - start:
+            raise bad_message(
+                f"expected {count} parts, each after its length in 4 bytes, got a message of {len(data)} bytes with"
+                f" part {number} at byte {at}{'' if length is None else f' of {length} bytes'}"
+            )
+        at = start + length
+        found.append(data[start:at])
+    if at != len(data):
+        raise bad_message(
+            f"expected {count} parts, got {len(data) - at} bytes after them: configure all parts of a message"
+        )
+    return found
+
+
+def joined(parts: Sequence[bytes]) -> bytes:
+    """Return the message that consists of parts."""
+    for number, part in enumerate(parts):
+        if len(part) > _LENGTH_MAX:
+            raise bad_message(f"part {number}: expected at most {_LENGTH_MAX} bytes, got {len(part)}")
+    return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
+
+
+def checked_object(body: bytes) -> dict[str, msgspec.Raw]:
+    """Return the fields of a JSON body; raise `bad message` or `too deep`."""
+    try:
+        read_object(body)
+    except SowlineError as error:
+        raise error if error.reason == "too deep" else bad_message(error.message) from None
+    return raw_fields(body)
