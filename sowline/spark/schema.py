@@ -5,10 +5,11 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType, VariantType
 
 from sowline.codecs.codec import codec_of
-from sowline.codecs.schema import Schema, is_format
+from sowline.codecs.composite.global_fields import PARTS_FIELD
+from sowline.codecs.schema import COMPOSITE_GLOBAL, Schema, is_format
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.spark.changes_topic import ChangesTopic
@@ -69,7 +70,13 @@ def fields_of(spark: SparkSession, given: str | StructType | None, changes: Chan
             "not supported",
             f"expected records in {changes.name} to infer a schema from, got none: give a schema",
         )
-    return inferred
+    return inferred if reader is None or reader.type != COMPOSITE_GLOBAL else _with_parts(inferred)
+
+
+def _with_parts(inferred: StructType) -> StructType:
+    """Return the schema with the parts of composite messages as they are: an array of texts and arrays."""
+    fields = [field for field in inferred.fields if field.name != PARTS_FIELD]
+    return StructType([*fields, StructField(PARTS_FIELD, VariantType())])
 
 
 def _inferred(spark: SparkSession, changes: ChangesTopic, starts: dict[int, int]) -> StructType | None:
