@@ -1,8 +1,6 @@
-"""x."""
+"""Message types `fix` and `nvfix`: fields of the form `tag=value` with a separator after each."""
 
-from typing import Any
+from sowline.codecs.fix.codec import FixCodec, NvfixCodec
+from sowline.codecs.fix.dictionary import read_dictionary
 
-
-def read_dictionary(xml: str) -> dict[str, Any]:
-    """X."""
-    raise NotImplementedError
+__all__ = ["FixCodec", "NvfixCodec", "read_dictionary"]

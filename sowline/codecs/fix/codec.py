@@ -1,0 +1,135 @@
+"""The codecs of message types `fix` and `nvfix`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from sowline.codecs.codec import NO_MESSAGE_TYPE
+from sowline.codecs.fix.compatibility import check_compatible
+from sowline.codecs.fix.description import described
+from sowline.codecs.fix.document import Document, arranged, document_of, fields_of
+from sowline.codecs.fix.fields import join, split
+from sowline.codecs.fix.normal_form import Normalizer, document_in
+from sowline.codecs.fix.options import BEGIN_STRING, Groups, Options
+from sowline.codecs.fix.session import Session
+from sowline.codecs.schema import MessagePayload, Schema
+from sowline.errors import SowlineError
+from sowline.model.merge import merge
+
+_json = msgspec.json.Encoder().encode
+
+
+class NvfixCodec:
+    """Converts between NVFIX messages and canonical JSON. It implements `Codec`.
+
+    A message has fields `name=value`, each with a separator after it; the last separator may be missing. JSON has
+    the texts by name, in the order of the message; those of a name that comes several times are an array.
+    """
+
+    message_type = NO_MESSAGE_TYPE
+
+    def __init__(self, reader: Schema) -> None:
+        """Read the options of a topic; raise `bad schema`."""
+        self._reader = reader
+        self._options = Options(reader)
+        self._normalizer = Normalizer(self._options)
+
+    def read(self, payload: MessagePayload, writer: Schema) -> bytes:
+        """Return the canonical JSON of a message."""
+        tags, values = split(payload.data, self._options)
+        return _json(document_of(tags, values, self._options.groups(None)))
+
+    def read_delta(self, payload: MessagePayload, writer: Schema, fields: Sequence[str] | None) -> bytes:
+        """Return the canonical JSON of a delta: it changes the fields that it has."""
+        if fields is not None:
+            raise SowlineError(
+                "bad header",
+                f"expected no sow.fields: a message of {self._reader.type} changes the fields it has",
+            )
+        return self.read(payload, writer)
+
+    def write(self, body: bytes) -> bytes:
+        """Return the message of a record."""
+        document, groups = self._canonical(body)
+        return self._message(*fields_of(document, groups))
+
+    def write_delta(self, body: bytes) -> tuple[bytes, tuple[str, ...]]:
+        """Return the message of a delta."""
+        return self.write(body), ()
+
+    def merged(self, body: bytes, delta: bytes) -> bytes:
+        """Return a record after a delta. Groups, and fields that come several times, are replaced as a whole."""
+        return merge(body, delta)
+
+    def completed(self, body: bytes) -> bytes:
+        """Return the canonical JSON of a record; raise `bad message` if no message has it."""
+        return _json(self._canonical(body)[0])
+
+    def upgraded(self, body: bytes) -> bytes:
+        """Return canonical JSON under earlier options as that under these, which may name more fields."""
+        return self.completed(body) if self._options.names else body
+
+    def described(self) -> dict[str, Any]:
+        """Return the JSON Schema of the canonical JSON."""
+        return described(self._options)
+
+    def check_reads(self, earlier: Schema) -> None:
+        """Raise `incompatible schema` unless records under earlier options can be read, merged and written."""
+        check_compatible(self._reader, earlier)
+
+    def _canonical(self, body: bytes) -> tuple[Document, Groups]:
+        groups = self._options.groups(None)
+        document = self._normalizer.values(self._normalizer.named(document_in(body)), groups)
+        return arranged(document, groups, {}), groups
+
+    def _message(self, names: list[str], values: list[Any]) -> bytes:
+        return join(names, values, self._options)
+
+
+class FixCodec(NvfixCodec):
+    """Converts between FIX messages and canonical JSON. It implements `Codec`.
+
+    A message has fields `tag=value`. JSON has texts by tag, or by the dictionary's name; repeating groups are arrays
+    of objects. BodyLength, CheckSum, and the lengths of groups and data fields are not in JSON: they are checked when
+    a message is read, and computed when one is written.
+    """
+
+    def __init__(self, reader: Schema) -> None:
+        """Read the options of a topic; raise `bad schema`."""
+        super().__init__(reader)
+        self._session = Session(self._options)
+
+    def read(self, payload: MessagePayload, writer: Schema) -> bytes:
+        """Return the canonical JSON of a message."""
+        options = self._options
+        tags, values = self._session.unframed(payload.data, split(payload.data, options))
+        names = list(map(options.names.get, tags, tags)) if options.names else tags
+        groups = self._groups(names, values)
+        document = document_of(names, values, groups)
+        if not self._session.is_arranged(document):
+            document = arranged(document, groups, self._session.ranks)
+        return _json(document)
+
+    def _groups(self, names: list[str], values: list[Any]) -> Groups:
+        """Return the groups of messages with the MsgType of this one."""
+        name = self._options.message_type_name
+        is_known = names.count(name) == 1
+        return self._options.groups(values[names.index(name)] if is_known else None)
+
+    def _canonical(self, body: bytes) -> tuple[Document, Groups]:
+        named = self._normalizer.named(document_in(body))
+        name = self._options.message_type_name
+        message_type = named.get(name)
+        is_one = not isinstance(message_type, list)
+        groups = self._options.groups(self._normalizer.single(name, message_type) if is_one else None)
+        document = self._normalizer.values(named, groups)
+        self._session.check(document)
+        is_framed = self._session.begin_string in document
+        return arranged(document, groups, self._session.ranks if is_framed else {}), groups
+
+    def _message(self, names: list[str], values: list[Any]) -> bytes:
+        tags = [self._options.tags.get(name, name) for name in names] if self._options.tags else names
+        if tags[0] != BEGIN_STRING:
+            return join(tags, values, self._options)
+        return self._session.framed(values[0], join(tags[1:], values[1:], self._options))

@@ -1,0 +1,163 @@
+"""Splits a message into its fields, and joins fields to a message."""
+
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from typing import Any, Final
+
+from sowline.codecs.fix.options import Options
+from sowline.codecs.fix.problems import bad_message, shown
+
+FIELDS_MAX: Final = 100_000
+"""As many fields as a message can have: each takes far more memory than its bytes."""
+
+BYTES_KEY: Final = "$base64"
+"""The member of an object in JSON that is a value which is not UTF-8."""
+
+_NUMBER_DIGITS_MAX: Final = 9
+
+Value = str | dict[str, str]
+"""A text, or an object with `BYTES_KEY`."""
+
+Fields = tuple[list[str], list[Any]]
+"""The tags of a message in their order, and for each its `Value`. Data fields have no length."""
+
+
+def split(data: bytes, options: Options) -> Fields:
+    """Return the fields of a message; raise `bad message`."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return _scanned(data, options)
+    separator = options.separator
+    if text.count(separator) > FIELDS_MAX:
+        return _scanned(data, options)
+    parts = text.removesuffix(separator).split(separator)
+    split_parts = [part.partition("=") for part in parts]
+    tags = [part[0] for part in split_parts]
+    equals = [part[1] for part in split_parts]
+    if not options.data.keys().isdisjoint(tags):
+        return _scanned(data, options)
+    if "" in equals:
+        raise _no_equals(parts[equals.index("")])
+    options.check_tags(tags)
+    return tags, [part[2] for part in split_parts]
+
+
+def _scanned(data: bytes, options: Options) -> Fields:
+    """Return the fields of a message of which some may be data that contain the separator, or not be UTF-8."""
+    separator = options.separator.encode()
+    tags: list[str] = []
+    values: list[Value] = []
+    at = 0
+    while at < len(data) or not tags:
+        if len(tags) == FIELDS_MAX:
+            raise bad_message(f"expected at most {FIELDS_MAX} fields, got more")
+        end = _end(data, separator, at)
+        equals = data.find(b"=", at, end)
+        if equals < 0:
+            raise _no_equals(data[at:end])
+        tag = _decoded_tag(data[at:equals])
+        value = data[equals + 1 : end]
+        if tag in options.data:
+            tag, value, end = _data_field(data, options, tag, value, end)
+        tags.append(tag)
+        values.append(value_of(value))
+        at = end + 1
+    options.check_tags(tags)
+    return tags, values
+
+
+def _end(data: bytes, separator: bytes, at: int) -> int:
+    end = data.find(separator, at)
+    return len(data) if end < 0 else end
+
+
+def _decoded_tag(tag: bytes) -> str:
+    try:
+        return tag.decode()
+    except UnicodeDecodeError as error:
+        raise bad_message(f"expected a tag or name in UTF-8, got {shown(tag)}") from error
+
+
+def _data_field(
+    data: bytes, options: Options, length_tag: str, length: bytes, end: int
+) -> tuple[str, bytes, int]:
+    """Return the tag of the data field that follows a length, its value, and where it ends."""
+    tag = options.data[length_tag]
+    start = end + 1 + len(tag.encode()) + 1
+    if data[end + 1 : start] != f"{tag}=".encode():
+        raise bad_message(
+            f"expected the data field {tag} after its length {length_tag},"
+            f" got {shown(data[end + 1 : start]) if end < len(data) else 'the end'}"
+        )
+    size = count_of(length_tag, length.decode(errors="replace"))
+    after = start + size
+    if size > len(data) - start or data[after : after + 1] not in (b"", options.separator.encode()):
+        raise bad_message(
+            f"expected {size} bytes and the separator in the data field {tag}, as its length {length_tag} has it,"
+            " got another length: count bytes, not characters"
+        )
+    return tag, data[start:after], after
+
+
+def count_of(tag: str, text: Any) -> int:
+    """Return the number that a count or length has; raise `bad message`."""
+    if (
+        not isinstance(text, str)
+        or not text.isascii()
+        or not text.isdecimal()
+        or len(text) > _NUMBER_DIGITS_MAX
+    ):
+        got = shown(text) if isinstance(text, str) else "bytes"
+        raise bad_message(
+            f"expected a number of at most {_NUMBER_DIGITS_MAX} digits in {shown(tag)}, got {got}"
+        )
+    return int(text)
+
+
+def _no_equals(field: str | bytes) -> Exception:
+    if not field:
+        return bad_message("expected fields like tag=value with one separator after each, got an empty one")
+    return bad_message(f"expected fields like tag=value with one separator after each, got {shown(field)}")
+
+
+def value_of(value: bytes) -> Value:
+    """Return the value of these bytes."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {BYTES_KEY: b64encode(value).decode()}
+
+
+def is_bytes(value: Any) -> bool:
+    """Return whether a value of JSON stands for bytes."""
+    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get(BYTES_KEY), str)
+
+
+def bytes_of(value: Value) -> bytes:
+    """Return the bytes of a value; raise `bad message`."""
+    if isinstance(value, str):
+        return value.encode()
+    text = value[BYTES_KEY]
+    try:
+        return b64decode(text, validate=True)
+    except (Base64Error, ValueError) as error:
+        raise bad_message(f"expected base64 in {BYTES_KEY}, got {shown(text)}") from error
+
+
+def join(tags: list[str], values: list[Any], options: Options) -> bytes:
+    """Return the fields as a message; data fields get their length. Raise `bad message` if they are too many."""
+    if len(tags) > FIELDS_MAX:
+        raise bad_message(f"expected at most {FIELDS_MAX} fields, got {len(tags)}")
+    separator = options.separator
+    if options.lengths.keys().isdisjoint(tags) and dict not in set(map(type, values)):
+        return "".join(
+            [f"{tag}={value}{separator}" for tag, value in zip(tags, values, strict=True)]
+        ).encode()
+    parts: list[bytes] = []
+    for tag, value in zip(tags, values, strict=True):
+        data = bytes_of(value)
+        if tag in options.lengths:
+            parts.append(f"{options.lengths[tag]}={len(data)}{separator}".encode())
+        parts.append(f"{tag}=".encode() + data + separator.encode())
+    return b"".join(parts)
