@@ -1,7 +1,8 @@
 """Applying messages of each type to records in memory, as ratios to JSON, and next to the libraries' bare decoding.
 
 Every message updates one of 10,000 records of ten fields. The pure core applies them without Kafka and disk, in one
-thread: what differs between the types is how their messages become JSON.
+thread: what differs between the types is how their messages become JSON. FIX and NVFIX have no library: beside them
+stands a split at the separators.
 """
 
 import io
@@ -13,9 +14,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+import bson
 import fastavro
 import jsonschema_rs
+import msgspec
 import orjson
+from lxml import etree
 
 from bench.table import table
 from materializer.core.applier import Applier
@@ -26,7 +30,18 @@ from sowline.codecs.codec import codec_of
 from sowline.codecs.framing import frame
 from sowline.codecs.protobuf.compiled import compile_schema, message_class
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_key, reader_key
-from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, Schema
+from sowline.codecs.schema import (
+    AVRO,
+    BSON,
+    COMPOSITE_LOCAL,
+    FIX,
+    JSON_SCHEMA,
+    MSGPACK,
+    NVFIX,
+    PROTOBUF,
+    XML,
+    Schema,
+)
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.topics import TopicDefinition
 from sowline.protocol.command import LogRecord
@@ -81,6 +96,51 @@ SCHEMAS: Final = {
 }
 
 Decode = Callable[[bytes], object]
+Order = dict[str, Any]
+
+_TAGS: Final = {
+    "id": "11",
+    "customer": "1",
+    "symbol": "55",
+    "side": "54",
+    "qty": "38",
+    "price": "44",
+    "filled": "14",
+    "open": "39",
+    "updated": "60",
+    "note": "58",
+}
+
+
+def _as_fix(order: Order) -> Order:
+    return {"8": "FIX.4.4", "35": "D"} | {_TAGS[name]: str(value) for name, value in order.items()}
+
+
+def _as_texts(order: Order) -> Order:
+    return {name: str(value) for name, value in order.items()}
+
+
+class Format(NamedTuple):
+    """A message type without schemas: the key of its records, their JSON, and what its library does."""
+
+    key: str
+    record: Callable[[Order], Order]
+    decode: Decode
+    options: dict[str, Any] | None = None
+
+
+FORMATS: Final = {
+    FIX: Format("/11", _as_fix, lambda message: [field.split(b"=", 1) for field in message.split(b"\x01")]),
+    NVFIX: Format(
+        "/id", _as_texts, lambda message: [field.split(b"=", 1) for field in message.split(b"\x01")]
+    ),
+    XML: Format("/Order/id", lambda order: {"Order": _as_texts(order)}, etree.fromstring),
+    MSGPACK: Format("/id", dict, msgspec.msgpack.decode),
+    BSON: Format("/id", dict, bson.decode),
+    COMPOSITE_LOCAL: Format(
+        "/0/id", lambda order: {"0": order}, len, {"parts": [{"type": "json"}, {"type": "binary"}]}
+    ),
+}
 
 
 class Load(NamedTuple):
@@ -97,6 +157,7 @@ def run(records: int, runs: int) -> str:
     """Measure all types by turns, and return a table."""
     orders = _orders(min(records, RECORDS_MAX))
     loads = {"JSON": _json_load(orders)} | {name: _load(orders, name) for name in SCHEMAS}
+    loads |= {name: _format_load(orders, name) for name in FORMATS}
     applying: dict[str, list[float]] = {name: [] for name in loads}
     decoding: dict[str, list[float]] = {name: [] for name in loads}
     for _ in range(runs):
@@ -157,6 +218,20 @@ def _load(orders: list[bytes], name: str) -> Load:
     return Load(
         messages, payloads, definition, TypedBodies(schema.type, "confluent", resolutions), _bare(schema)
     )
+
+
+def _format_load(orders: list[bytes], name: str) -> Load:
+    given = FORMATS[name]
+    definition = TopicDefinition.model_validate(
+        {"name": "orders", "key": given.key, "message_type": name, "message_format": given.options}
+    )
+    reader, codec = definition.reader, definition.codec
+    assert reader is not None
+    assert codec is not None, "it is no JSON"
+    resolutions = Resolutions()
+    resolutions.add(reader_key(reader.digest), entry_value(Resolution(reader)))
+    messages = [codec.write(orjson.dumps(given.record(orjson.loads(order)))) for order in orders]
+    return Load(messages, messages, definition, TypedBodies(reader.type, "none", resolutions), given.decode)
 
 
 def _bare(schema: Schema) -> Decode:

@@ -8,6 +8,9 @@ output of each group, are compared to a plain recomputation.
 The changes of the orders are there before the clock starts: the `views` service is stopped while a materializer
 writes them. Measured are the `views` service and the materializer of the view. Kafka Streams reads the log of the
 orders.
+
+The same once more with a left join: there the region comes from a second topic, with a record for each order that is
+there before the first order. Kafka Streams joins its two tables by their key.
 """
 
 import random
@@ -51,18 +54,30 @@ SESSION_MS = 300_000
 
 STREAMS, VIEW = "Kafka Streams 4.3.1", "view"
 COMPUTES, MERGES = "of which: views service", "of which: materializer of the view"
+WITH_JOIN = "{}, with a join"
 PER_CPU_GOAL, LATENCY_GOAL = 0.5, 2.5
 
 RATE = relay.RATE
 SECONDS = relay.SECONDS
 DIRECT, THROUGH = "subscription of the orders", "subscription of the view"
 
-SOURCE = "topics: [{{name: {name}, key: /id, log: {log}, partitions: {partitions}}}]\n"
+SOURCE = """topics:
+  - {{name: {name}, key: /id, log: {log}, partitions: {partitions}}}
+  - {{name: {name}-regions, key: /id, log: {log}-regions, partitions: {partitions}}}
+"""
 EXPOSURE = """views:
   - name: {name}
     from: {source}
     filter: "/status IN ('open', 'working')"
     grouping: [/customer, /region]
+    projection: [COUNT(1) AS /orders, SUM(/qty) AS /qty, MAX(/updated) AS /latest]
+"""
+JOINED = """views:
+  - name: {name}
+    from: {source}
+    join: [{{topic: {source}-regions, "on": "/id = /id", as: home}}]
+    filter: "/status IN ('open', 'working')"
+    grouping: [/customer, /home/region]
     projection: [COUNT(1) AS /orders, SUM(/qty) AS /qty, MAX(/updated) AS /latest]
 """
 LATEST = """
@@ -75,60 +90,74 @@ Group = tuple[str, str]
 
 
 class Job(NamedTuple):
-    """A log with so many orders, how many outputs they lead to, and the last output of each group."""
+    """A log with so many orders and one with the region of each, how many outputs they lead to, and the last output
+    of each group.
+    """
 
     bootstrap: str
     cluster: Cluster
     records: int
     source: TopicDefinition
+    regions: TopicDefinition
     outputs: int
     groups: dict[Group, Order]
 
 
 def run(records: int, runs: int) -> str:
-    """Measure both by turns; return the tables of medians and ratios."""
-    figures: dict[str, list[Figure]] = {name: [] for name in (STREAMS, VIEW, COMPUTES, MERGES)}
+    """Measure both by turns, without and with a join; return the tables of medians and ratios."""
+    figures: dict[str, list[Figure]] = {}
     with broker() as kafka:
         job = new_job(kafka, records)
         for _ in range(runs):
-            computes, merges = view(job)
-            turn = {
-                STREAMS: streams(job),
-                VIEW: both(computes, merges),
-                COMPUTES: computes,
-                MERGES: merges,
-            }
-            for name, figure in turn.items():
-                figures[name].append(figure)
-                print(line(name, figure), flush=True)
+            for definition in (EXPOSURE, JOINED):
+                turn = measured(job, definition)
+                for name, figure in turn.items():
+                    figures.setdefault(name, []).append(figure)
+                    print(line(name, figure), flush=True)
         lags = latencies(kafka, min(SECONDS, records / RATE), runs)
     medians = {name: median(some) for name, some in figures.items()}
     return f"{report(job, runs, medians)}\n\n{report_latencies(runs, lags)}"
 
 
+def measured(job: Job, definition: str) -> dict[str, Figure]:
+    """Measure the view and Kafka Streams, one after the other."""
+    joins = definition == JOINED
+    computes, merges = view(job, definition)
+    turn = {
+        STREAMS: streams(job, joins=joins),
+        VIEW: both(computes, merges),
+        COMPUTES: computes,
+        MERGES: merges,
+    }
+    return {WITH_JOIN.format(name): figure for name, figure in turn.items()} if joins else turn
+
+
 def new_job(bootstrap: str, records: int) -> Job:
-    """Write a log of orders under a name of its own."""
+    """Write a log of orders, and one of their regions, under names of their own."""
     name = f"orders-{uuid.uuid4().hex[:8]}"
-    source = parse_topics(_source(name, name)).named(name)
+    topics = parse_topics(_source(name, name))
+    source, regions = topics.topics
     cluster = Cluster(kafka_config(bootstrap))
-    cluster.ensure_topic(source)
-    write_orders(bootstrap, source, records)
+    for topic in topics.topics:
+        cluster.ensure_topic(topic)
+    write(bootstrap, regions, regions_of(records))
+    write(bootstrap, source, orders(records))
     last, outputs = dict[int, Order](), 0
     for order in orders(records):
         outputs += len({group_of(last.get(order["id"])), group_of(order)} - {None})
         last[order["id"]] = order
-    return Job(bootstrap, cluster, records, source, outputs, grouped(last.values()))
+    return Job(bootstrap, cluster, records, source, regions, outputs, grouped(last.values()))
 
 
 def _source(name: str, log: str) -> str:
     return SOURCE.format(name=name, log=log, partitions=PARTITIONS)
 
 
-def write_orders(bootstrap: str, source: TopicDefinition, records: int) -> None:
-    """Publish the orders to the log of a topic."""
+def write(bootstrap: str, topic: TopicDefinition, bodies: Iterable[Order]) -> None:
+    """Publish records to the log of a topic."""
     producer = exact_producer(kafka_config(bootstrap))
-    for number, order in enumerate(orders(records)):
-        producer.produce(source.log, orjson.dumps(order), str(order["id"]))
+    for number, body in enumerate(bodies):
+        producer.produce(topic.log, orjson.dumps(body), str(body["id"]))
         if number % 10_000 == 0:
             producer.poll(0)
     producer.flush()
@@ -144,12 +173,22 @@ def orders(records: int) -> Iterator[Order]:
         yield {
             "id": key,
             "customer": f"customer-{customer:03d}",
-            "region": REGIONS[key // CUSTOMERS % len(REGIONS)],
+            "region": region_of(key),
             "status": chance.choice(STATUSES),
             "qty": chance.randrange(1, 10_000),
             "updated": FIRST_UPDATE + number,
             "note": "x" * NOTE_CHARACTERS,
         }
+
+
+def region_of(key: int) -> str:
+    """Return the region of an order, which never changes."""
+    return REGIONS[key // CUSTOMERS % len(REGIONS)]
+
+
+def regions_of(records: int) -> Iterator[Order]:
+    """Yield the records with the regions."""
+    return ({"id": key, "region": region_of(key)} for key in range(max(1, records // 10)))
 
 
 def group_of(order: Order | None) -> Group | None:
@@ -170,13 +209,14 @@ def grouped(latest: Iterable[Order]) -> dict[Group, Order]:
     return made
 
 
-def streams(job: Job) -> Figure:
+def streams(job: Job, *, joins: bool) -> Figure:
     """Measure Kafka Streams, with empty stores."""
     name = f"table-{uuid.uuid4().hex[:8]}"
     output = TopicDefinition(name=name, key=("/customer",), partitions=PARTITIONS)
     job.cluster.ensure_topic(output)
+    logs = [job.source.log, job.regions.log] if joins else [job.source.log]
     with (
-        table_application("GroupBy", job.bootstrap, [job.source.log, output.log]) as entrant,
+        table_application("GroupBy", job.bootstrap, [*logs, output.log]) as entrant,
         entered(entrant) as processes,
     ):
         deadline = time.monotonic() + SECONDS_MAX
@@ -190,13 +230,16 @@ def streams(job: Job) -> Figure:
     return figure
 
 
-def view(job: Job) -> tuple[Figure, Figure]:
+def view(job: Job, definition: str) -> tuple[Figure, Figure]:
     """Measure the `views` service and the materializer of the view, with empty stores."""
     name, source = f"exposure-{uuid.uuid4().hex[:8]}", f"orders-{uuid.uuid4().hex[:8]}"
-    exposure = EXPOSURE.format(name=name, source=source)
+    exposure = definition.format(name=name, source=source)
     topics = parse_topics(_source(source, source) + exposure)
     ensure_topics(kafka_config(job.bootstrap), topics)
-    with tempfile.TemporaryDirectory() as directory, held(job, topics, Path(directory)) as (computes, merges):
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        held(job, topics, exposure, Path(directory)) as (computes, merges),
+    ):
         output = topics.named(name).changes
         besides = _end(job, output)
 
@@ -211,11 +254,9 @@ def view(job: Job) -> tuple[Figure, Figure]:
 
 
 @contextmanager
-def held(job: Job, topics: Topics, directory: Path) -> Iterator[tuple[Running, Running]]:
+def held(job: Job, topics: Topics, exposure: str, directory: Path) -> Iterator[tuple[Running, Running]]:
     """Run the `views` service and the materializer of its view, and start them when the source has its changes."""
-    computed, source = topics.topics[1], topics.topics[0]
-    assert computed.view is not None
-    exposure = EXPOSURE.format(name=computed.name, source=source.name)
+    source, regions, computed = topics.topics
     # A materializer owns all topics of its file. So the view's has the orders under an empty log.
     empty = _source(source.name, f"{source.log}-empty")
     filling = _settings(job, directory / "fill", _source(source.name, source.log))
@@ -226,13 +267,17 @@ def held(job: Job, topics: Topics, directory: Path) -> Iterator[tuple[Running, R
         running("views", computing) as computes,
     ):
         with running("materializer", filling) as fills:
-            until(lambda: merges.metric("sowline_partitions") == 2 * PARTITIONS)
+            until(lambda: merges.metric("sowline_partitions") == len(topics.topics) * PARTITIONS)
             # The first message of a source partition to a partition of the view is a snapshot.
             until(lambda: _end(job, computed.log) >= PARTITIONS**2)
+            written = len(list(regions_of(job.records)))
+            write(job.bootstrap, regions, regions_of(job.records))
+            until(lambda: fills.metric("sowline_changes_total") >= written)
+            until(lambda: computes.metric("sowline_view_behind_changes") == 0)
             computes.signal(signal.SIGSTOP)
             try:
-                write_orders(job.bootstrap, source, job.records)
-                until(lambda: fills.metric("sowline_changes_total") >= job.records)
+                write(job.bootstrap, source, orders(job.records))
+                until(lambda: fills.metric("sowline_changes_total") >= written + job.records)
                 fills.end()
             finally:
                 computes.signal(signal.SIGCONT)
@@ -301,13 +346,19 @@ def check(job: Job, output: str) -> None:
             outputs += len(changes)
             last.update(changes)
     bodies = [orjson.loads(body) for body in last.values() if body]
-    made = {(body["customer"], body["region"]): body for body in bodies}
+    made = {(body["customer"], body["region"]): body for body in map(_flat, bodies)}
     if outputs != job.outputs or made != job.groups or len(bodies) != len(made):
         wrong = sum(made.get(group) != body for group, body in job.groups.items())
         raise AssertionError(
             f"expected {job.outputs:,} outputs and {len(job.groups):,} groups in {output}, got {outputs:,} and"
             f" {len(made):,}, of which {wrong:,} are wrong"
         )
+
+
+def _flat(body: Order) -> Order:
+    """Return a record of a view with the field of its joined record as a field of its own."""
+    own = {name: value for name, value in body.items() if name != "home"}
+    return {**own, **body.get("home", {})}
 
 
 def latencies(kafka: str, seconds: float, runs: int) -> dict[str, relay.Lags]:
@@ -336,26 +387,33 @@ def report(job: Job, runs: int, medians: Mapping[str, Figure]) -> str:
         (name, f"{one.rate:,.0f}", f"{one.cpu_us:.1f}", f"{one.whole_cpu_us:.1f}", f"{one.rss_mb:,.0f}")
         for name, one in medians.items()
     ]
-    ours, theirs = medians[VIEW], medians[STREAMS]
-    ratio = (
-        f"{VIEW} compared to {STREAMS}",
-        f"{ours.rate / theirs.rate:.2f} times its changes/s",
-        f"{theirs.cpu_us / ours.cpu_us:.2f} times as much per CPU (goal {PER_CPU_GOAL})",
-        f"{theirs.whole_cpu_us / ours.whole_cpu_us:.2f} times",
-        f"{ours.rss_mb / theirs.rss_mb:.2f} of its memory",
-    )
+    ratios = [
+        ratio(f"{name} compared to Kafka Streams", medians[name], medians[theirs])
+        for name, theirs in ((VIEW, STREAMS), (WITH_JOIN.format(VIEW), WITH_JOIN.format(STREAMS)))
+    ]
     caption = (
         f"{job.records:,} changes of {max(1, job.records // 10):,} orders in {PARTITIONS} partitions, {job.outputs:,}"
         f" outputs for {len(job.groups):,} groups, medians of {runs}."
     )
     head = ("", "changes of orders/s", "µs CPU a change", "with start-up", "peak RSS, MB")
-    return f"{caption}\n\n{table(head, [*rows, ratio])}"
+    return f"{caption}\n\n{table(head, [*rows, *ratios])}"
+
+
+def ratio(name: str, ours: Figure, theirs: Figure) -> tuple[str, ...]:
+    """Return what a view took compared to Kafka Streams, as a row."""
+    return (
+        name,
+        f"{ours.rate / theirs.rate:.2f} times its changes/s",
+        f"{theirs.cpu_us / ours.cpu_us:.2f} times as much per CPU (goal {PER_CPU_GOAL})",
+        f"{theirs.whole_cpu_us / ours.whole_cpu_us:.2f} times",
+        f"{ours.rss_mb / theirs.rss_mb:.2f} of its memory",
+    )
 
 
 def report_latencies(runs: int, lags: Mapping[str, relay.Lags]) -> str:
     """Return the latencies as a table, with the ratio that has a goal."""
     rows = [(name, *(f"{figure:.1f}" for figure in one)) for name, one in lags.items()]
     p50, p99 = (ours / theirs for ours, theirs in zip(lags[THROUGH], lags[DIRECT], strict=True))
-    ratio = ("ratio", f"{p50:.2f} (goal {LATENCY_GOAL})", f"{p99:.2f}")
+    compared = ("ratio", f"{p50:.2f} (goal {LATENCY_GOAL})", f"{p99:.2f}")
     head = (f"milliseconds from a publish to its receipt, at {RATE:,}/s", *relay.Lags._fields)
-    return f"{table(head, [*rows, ratio])}\n\nMedians of {runs}."
+    return f"{table(head, [*rows, compared])}\n\nMedians of {runs}."

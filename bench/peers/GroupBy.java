@@ -3,6 +3,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
@@ -18,6 +19,7 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 
@@ -25,8 +27,9 @@ import org.apache.kafka.streams.kstream.Produced;
  * The view of `bench.views` in Kafka Streams: a table of orders, filtered and aggregated by two fields, until it is
  * ended.
  *
- * <p>{@code java GroupBy BOOTSTRAP SOURCE TARGET STATE_DIRECTORY APPLICATION}. Each update goes on, because the cache is
- * off. The source topic is the changelog of the table. All else is as in `Merge.java`.
+ * <p>{@code java GroupBy BOOTSTRAP SOURCE [REGIONS] TARGET STATE_DIRECTORY APPLICATION}. With REGIONS, the region of an
+ * order comes from a left join with that table. Each update goes on, because the cache is off. The source topic is the
+ * changelog of the table. All else is as in `Merge.java`.
  */
 public final class GroupBy {
     private static final ObjectMapper JSON =
@@ -34,7 +37,14 @@ public final class GroupBy {
     private static final Set<String> COUNTED = Set.of("open", "working");
 
     /** What the view reads of an order. */
-    public record Order(String customer, String region, String status, long qty, long updated) { }
+    public record Order(String customer, String region, String status, long qty, long updated) {
+        Order in(Home home) {
+            return new Order(customer, home == null ? null : home.region(), status, qty, updated);
+        }
+    }
+
+    /** A record with the region of an order. */
+    public record Home(String region) { }
 
     /** What orders are grouped by. */
     public record Group(String customer, String region) { }
@@ -116,16 +126,21 @@ public final class GroupBy {
         Serde<Group> groups = json(Group.class);
         Serde<Totals> totals = Serdes.serdeFrom((topic, value) -> value == null ? null : value.bytes(),
             (topic, bytes) -> bytes == null ? null : Totals.read(bytes));
+        String[] topics = Arrays.copyOfRange(arguments, 1, arguments.length - 2);
         StreamsBuilder builder = new StreamsBuilder();
-        builder.table(arguments[1], Consumed.with(Serdes.ByteArray(), orders))
-            .filter((id, order) -> COUNTED.contains(order.status()))
+        KTable<byte[], Order> table = builder.table(topics[0], Consumed.with(Serdes.ByteArray(), orders));
+        if (topics.length > 2) {
+            table = table.leftJoin(
+                builder.table(topics[1], Consumed.with(Serdes.ByteArray(), json(Home.class))), Order::in);
+        }
+        table.filter((id, order) -> COUNTED.contains(order.status()))
             .groupBy((id, order) -> KeyValue.pair(new Group(order.customer(), order.region()), order),
                 Grouped.with(groups, orders))
             .aggregate(Totals::new, (group, order, all) -> all.add(order), (group, order, all) -> all.subtract(order),
                 Materialized.with(groups, totals))
             .toStream()
             .mapValues((group, all) -> all == null ? null : all.of(group))
-            .to(arguments[2], Produced.with(groups, json(Result.class)));
+            .to(topics[topics.length - 1], Produced.with(groups, json(Result.class)));
         Properties properties = properties(arguments);
         KafkaStreams streams = new KafkaStreams(builder.build(properties), properties);
         Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(
@@ -138,14 +153,16 @@ public final class GroupBy {
         Properties properties = new Properties();
         properties.putAll(Map.of(
             StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, arguments[0],
-            StreamsConfig.STATE_DIR_CONFIG, arguments[3],
-            StreamsConfig.APPLICATION_ID_CONFIG, arguments[4],
+            StreamsConfig.STATE_DIR_CONFIG, arguments[arguments.length - 2],
+            StreamsConfig.APPLICATION_ID_CONFIG, arguments[arguments.length - 1],
             StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.AT_LEAST_ONCE,
             StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0,
             StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, StreamsConfig.REUSE_KTABLE_SOURCE_TOPICS,
             StreamsConfig.NUM_STREAM_THREADS_CONFIG, 2,
             StreamsConfig.REPLICATION_FACTOR_CONFIG, 1));
         properties.putAll(Map.of(
+            // The regions are older than the orders, and so come first, if a task waits for both.
+            StreamsConfig.MAX_TASK_IDLE_MS_CONFIG, 10_000,
             StreamsConfig.consumerPrefix(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest",
             StreamsConfig.producerPrefix(ProducerConfig.COMPRESSION_TYPE_CONFIG), "lz4",
             StreamsConfig.producerPrefix(ProducerConfig.LINGER_MS_CONFIG), 20,

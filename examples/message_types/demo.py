@@ -3,35 +3,22 @@
 import io
 import json
 import os
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import fastavro
 from confluent_kafka import Producer
 
 from examples.message_types.definition import VERSIONS, with_registry, without_registry
+from examples.running import ExampleStack, running
 from sowline import Client, Message, SowlineError
-from sowline.runtime.child_process import bound_to_parent
 
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 FLUSH_S_MAX = 30.0
-STOP_S_MAX = 60.0
-LOG_LINES = 20
 
 Order = dict[str, Any]
-
-
-class ExampleStack(NamedTuple):
-    """Where a running system can be reached."""
-
-    url: str
-    kafka: str
 
 
 class AvroProducer:
@@ -91,32 +78,6 @@ def show(messages: Iterable[Message]) -> None:
     """Print the command of each message, and its record if it has one."""
     for message in messages:
         print(f"  {message.command:<11} {json.dumps(message.data) if message.data else ''}".rstrip())
-
-
-@contextmanager
-def running(config: Path, directory: Path) -> Iterator[ExampleStack]:
-    """Run Kafka and all services over a file of topics; they end with the context."""
-    command = [sys.executable, "-m", "sowline", "up", "--config", str(config), "--port", "0"]
-    command += ["--data-dir", str(directory / "data")]
-    environment = {"JAVA_TOOL_OPTIONS": QUICK_START} | os.environ
-    environment.pop("SOWLINE_KAFKA", None)  # the orders of the example are not for a cluster of the reader's
-    log = directory / "sowline.log"
-    with log.open("wb") as errors:
-        process = subprocess.Popen(
-            bound_to_parent(command), env=environment, stdout=subprocess.PIPE, stderr=errors
-        )
-    with process:
-        assert process.stdout is not None
-        try:
-            line = process.stdout.readline()
-            if not line:
-                tail = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
-                raise SystemExit("\n".join(["expected sowline up to start; the end of its log:", *tail]))
-            at = json.loads(line)
-            yield ExampleStack(at["url"], at["kafka"])
-        finally:
-            process.terminate()
-            process.wait(STOP_S_MAX)
 
 
 def main() -> None:

@@ -62,6 +62,13 @@ class DictionaryText(_FormatModel):
         return self
 
 
+def _text_of_number(given: Any) -> Any:
+    return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+
+
+Tag = Annotated[str, BeforeValidator(_text_of_number)]
+"""A tag of FIX as JSON has it. YAML may have it as a number."""
+
 Dictionary = Annotated[DictionaryText, BeforeValidator(text_or_file("a data dictionary"))]
 
 
@@ -71,12 +78,12 @@ class MessageFormat(_FormatModel):
     dictionary: Dictionary | None = Field(
         default=None, description="fix: a QuickFIX data dictionary, for the names of fields and their groups"
     )
-    names: dict[str, str] = Field(default={}, description="fix: the names of fields, by tag")
-    groups: dict[str, tuple[int | str, ...]] = Field(
+    names: dict[Tag, str] = Field(default={}, description="fix: the names of fields, by tag")
+    groups: dict[Tag, tuple[int | str, ...]] = Field(
         default={},
         description="fix, nvfix: repeating groups: the field with the count, and the fields of an entry",
     )
-    data: dict[str, int] = Field(
+    data: dict[Tag, int] = Field(
         default={},
         description="fix: fields with the length of another one that may contain separators, and that one",
     )
