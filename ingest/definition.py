@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -16,7 +16,17 @@ from pydantic import (
 )
 
 from sowline.codecs.framing import Framing
-from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, SchemaType
+from sowline.codecs.schema import (
+    AVRO,
+    JSON_SCHEMA,
+    PROTOBUF,
+    CodecType,
+    FormatType,
+    Schema,
+    SchemaType,
+    is_format,
+)
+from sowline.config.message_formats import NO_OPTIONS, MessageFormat
 from sowline.config.schema_fields import KnownSchema
 from sowline.config.topic_fields import KafkaName, TopicName
 from sowline.config.yaml_file import Location, YamlFile, open_yaml_file
@@ -27,6 +37,9 @@ COMMANDS = ("publish", "delta_publish", "delta", "sow_delete")
 
 TYPED: tuple[SchemaType, ...] = (AVRO, PROTOBUF, JSON_SCHEMA)
 """The formats of messages that have schemas."""
+
+UNTYPED: Final[tuple[FormatType, ...]] = get_args(FormatType)
+"""The formats of messages without schemas, other than JSON."""
 
 ROWS = "rows"
 """The name by which a statement refers to the rows of the previous step, unless there are several sources."""
@@ -97,7 +110,7 @@ class _PipelineModel(BaseModel):
 class _Read(_PipelineModel):
     """The fields that all kinds of sources share. `ddl` is the field `schema`."""
 
-    format: Literal["json", "csv", "parquet", "debezium", "avro", "protobuf", "json-schema"]
+    format: Literal["json", "csv", "parquet", "debezium", CodecType]
     header: bool = False
     ddl: str = Field(alias="schema", description="needed for all formats without a schema of their own")
     options: Options = {}
@@ -145,6 +158,9 @@ class Source(_Read):
 
     kafka: KafkaName = ""
     directory: str = ""
+    message_format: MessageFormat | None = Field(
+        default=None, description="the options of a format without schemas, as a topic has them"
+    )
     reader_schema: KnownSchema | None = Field(
         default=None, description="the schema by which messages are read, for formats that have one"
     )
@@ -161,7 +177,7 @@ class Source(_Read):
             raise ValueError(
                 f"expected either kafka or directory, got {'both' if self.kafka else 'none of the two'}"
             )
-        formats = ("json", "debezium", *TYPED) if self.kafka else ("json", "csv", "parquet")
+        formats = ("json", "debezium", *TYPED, *UNTYPED) if self.kafka else ("json", "csv", "parquet")
         if self.format not in formats:
             kind = "a Kafka topic" if self.kafka else "a directory"
             raise ValueError(f"expected {' or '.join(formats)} as the format of {kind}, got {self.format}")
@@ -177,10 +193,24 @@ class Source(_Read):
             raise ValueError(f"expected either reader_schema or subject with {self.format}, got {got}")
         return self
 
+    @model_validator(mode="after")
+    def _has_its_options(self) -> Self:
+        if is_format(self.format):
+            (self.message_format or NO_OPTIONS).check(self.format)
+        elif self.message_format is not None:
+            formats = " or ".join(UNTYPED)
+            raise ValueError(f"expected {formats} as the format with message_format, got {self.format}")
+        return self
+
     @property
     def message_type(self) -> SchemaType | None:
         """The message type, if it has schemas."""
         return next((one for one in TYPED if one == self.format), None)
+
+    @property
+    def format_options(self) -> Schema | None:
+        """The options of a format without schemas, as its codec reads them; None for other formats."""
+        return (self.message_format or NO_OPTIONS).schema_of(self.format) if is_format(self.format) else None
 
     @property
     def needs_registry(self) -> bool:

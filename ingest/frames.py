@@ -1,7 +1,7 @@
 """A declared pipeline as one data frame: from the rows of its sources to commands and dead letters.
 
-Nothing runs here: a frame is a plan. It is Spark SQL, but for messages of types with schemas, which Python reads and
-writes on the executors.
+Nothing runs here: a frame is a plan. It is Spark SQL, but for messages of types other than JSON, which Python reads
+and writes on the executors.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,10 +22,12 @@ from ingest.sources import (
     json_files,
     kafka_json,
     kafka_messages,
+    kafka_untyped,
     parquet_files,
 )
 from ingest.syntax import ERROR_CODE
-from sowline.codecs.schema import SchemaType
+from sowline.codecs.codec import codec_of
+from sowline.codecs.schema import Schema, SchemaType
 from sowline.config.topics import TopicDefinition
 from sowline.config.yaml_file import Location, YamlFile, YamlFileError
 from sowline.errors import SowlineError
@@ -64,7 +66,7 @@ class Frames:
         registry: str = "",
         typed: TopicDefinition | None = None,
     ) -> None:
-        """`typed` is the topic if its message type has a schema, and `registry` the URL of the schema registry."""
+        """`typed` is the topic if its message type is not JSON, and `registry` the URL of the schema registry."""
         self._spark = spark
         self._pipeline = pipeline
         self._declaration = declaration
@@ -112,6 +114,9 @@ class Frames:
         if source.message_type is not None:
             messages = self._messages(name, source, source.message_type)
             return kafka_messages(spark, name, self._kafka, source.kafka, messages, options)
+        if source.format_options is not None:
+            untyped = self._untyped(name, source.format_options)
+            return kafka_untyped(spark, name, self._kafka, source.kafka, untyped, source.ddl, options)
         if source.kafka:
             read = debezium if source.format == "debezium" else kafka_json
             return read(spark, name, self._kafka, source.kafka, source.ddl, options)
@@ -141,6 +146,14 @@ class Frames:
                 raise
             self._refuse(location, error.message)
         return SourceMessages(reader, source.framing, self._registry)
+
+    def _untyped(self, name: str, options: Schema) -> SourceMessages:
+        """Return how the messages of a source without schemas are read."""
+        try:
+            codec_of(options)
+        except SowlineError as error:
+            self._refuse(("sources", name), error.message)
+        return SourceMessages(options, "none", "")
 
     def _transformed(self, sources: Mapping[str, SourceRows]) -> DataFrame:
         rows = next(iter(sources.values())).rows

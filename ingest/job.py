@@ -133,11 +133,14 @@ def _in_small_batches(pipeline: Pipeline, rows: int) -> Pipeline:
 
 
 def _can_be(pipeline: Pipeline, topic: TopicDefinition) -> bool:
-    """Whether the columns can be the key's fields: their number fits and, if the columns are the body, their names
-    do.
+    """Whether the columns can be the key's fields: their number fits and, if the columns are the body, their names.
+
+    The column of a key field below another field may have any name.
     """
     if not topic.key_paths:  # the body has no key fields: any column will do
         return True
     if pipeline.body is not None:
         return len(pipeline.key) == len(topic.key_sent)
-    return [f"/{name}" for name in pipeline.key] == topic.key_sent
+    pairs = zip(pipeline.key, topic.key_paths, strict=False)
+    fits = all(len(steps) > 1 or steps == (name,) for name, steps in pairs)
+    return fits and len(pipeline.key) == len(topic.key_paths)

@@ -37,6 +37,7 @@ OPERATION = "_op"
 """The column with the kind of a Debezium change event: c, r, u or d."""
 
 _CORRUPT = "_corrupt"
+_READ = "read"
 _OPERATIONS = ("c", "r", "u", "d")
 
 Options = Mapping[str, str]
@@ -131,12 +132,31 @@ def kafka_messages(
     A record without a value has null in each column.
     """
     read = F.udf(messages.read, READ_ROW)(F.col(SourceField.VALUE.column))
-    records = _records(spark, name, kafka, topic, options).select(SOURCE, KAFKA, read.alias("read"))
-    is_refused = F.col("read.reason").isNotNull()
-    fields = F.from_json("read.body", schema_of(messages.reader)).alias("fields")
+    records = _records(spark, name, kafka, topic, options).select(SOURCE, KAFKA, read.alias(_READ))
+    is_refused = F.col(f"{_READ}.reason").isNotNull()
+    fields = F.from_json(f"{_READ}.body", schema_of(messages.reader)).alias("fields")
     rows = records.where(~is_refused).select(SOURCE, KAFKA, fields).select(SOURCE, KAFKA, "fields.*")
-    refused = records.where(is_refused).select(SOURCE, "read.reason", "read.message")
+    refused = records.where(is_refused).select(SOURCE, f"{_READ}.reason", f"{_READ}.message")
     return SourceRows(rows, refused)
+
+
+def kafka_untyped(
+    spark: SparkSession,
+    name: str,
+    kafka: Options,
+    topic: str,
+    messages: SourceMessages,
+    schema: str,
+    options: Options,
+) -> SourceRows:
+    """Return the messages of a Kafka topic whose type has no schemas, with the columns of `schema`.
+
+    Their canonical JSON is read as that of a JSON topic is. A record without a value has null in each column.
+    """
+    read = F.udf(messages.read, READ_ROW)(F.col(SourceField.VALUE.column))
+    records = _records(spark, name, kafka, topic, options).select(SOURCE, KAFKA, read.alias(_READ))
+    bodies = records.withColumn("text", F.col(f"{_READ}.body"))
+    return _readable(bodies.select("*", _json("text", schema, options)), f"JSON of {schema}")
 
 
 def debezium(
@@ -231,15 +251,23 @@ def _names(line: Column, options: Options) -> Column:
 
 
 def _readable(rows: DataFrame, expected: str) -> SourceRows:
-    """Separate the rows that could be read from the others; `text` is null if there was nothing to read."""
+    """Separate the rows that could be read from the others.
+
+    `text` is null if there was nothing to read. If a codec read the messages, `_READ` says what became of them.
+    """
     unread = F.col("fields").isNull() | F.col(f"fields.{_CORRUPT}").isNotNull()
+    text = F.col(SourceField.VALUE.column).cast("string")
     if "text" in rows.columns:
-        unread = F.col("text").isNotNull() & unread
+        text = F.col("text")
+        unread = text.isNotNull() & unread
+    got = F.substring(F.make_valid_utf8(text), 1, 200)
+    reason, message = F.lit(BAD_ROW), F.concat(F.lit(f"expected {expected}, got "), got)
+    if _READ in rows.columns:
+        unread = unread | F.col(f"{_READ}.reason").isNotNull()
+        reason, message = F.coalesce(f"{_READ}.reason", reason), F.coalesce(f"{_READ}.message", message)
     about = [name for name in (SOURCE, KAFKA) if name in rows.columns]
     good = rows.where(~unread).select(*about, "fields.*").drop(_CORRUPT)
-    got = F.substring(F.make_valid_utf8(F.col(SourceField.VALUE.column).cast("string")), 1, 200)
-    message = F.concat(F.lit(f"expected {expected}, got "), got)
-    refused = rows.where(unread).select(SOURCE, F.lit(BAD_ROW).alias("reason"), message.alias("message"))
+    refused = rows.where(unread).select(SOURCE, reason.alias("reason"), message.alias("message"))
     return SourceRows(good, refused)
 
 

@@ -1,6 +1,7 @@
 """The body of a row as its topic's message type takes it: canonical JSON, in Spark SQL.
 
-Spark's JSON cuts timestamps to milliseconds and writes decimals as numbers. Canonical JSON has both as exact texts.
+Spark's JSON cuts timestamps to milliseconds and writes decimals as numbers. Canonical JSON has exact texts of
+timestamps, and where the message type has them, of decimals.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -10,32 +11,56 @@ from pyspark.sql.types import (
     DataType,
     DecimalType,
     MapType,
+    StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 
-from sowline.codecs.schema import AVRO
+from sowline.codecs.schema import AVRO, FIX, NVFIX, XML
 from sowline.config.topics import TopicDefinition
 from sowline.spark.schema import schema_of
+
+_TEXTUAL = (FIX, NVFIX, XML)
+"""The message types whose values are texts. As a number, a decimal would lose digits."""
 
 _TIMESTAMPS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
 
 
 def canonical_body(frame: DataFrame, definition: TopicDefinition) -> Column:
     """Return the JSON of all columns except those whose name begins with `_`; null values are left out."""
-    # Only Avro has decimals of its own; the canonical JSON of other message types has numbers.
-    types = _types_of(schema_of(definition) if definition.message_type == AVRO else None)
+    target = _target(definition)
     columns = [
-        _canonical(frame[f"`{field.name}`"], field.dataType, types.get(field.name)).alias(field.name)
+        _canonical(frame[f"`{field.name}`"], field.dataType, _part(target, field.name)).alias(field.name)
         for field in frame.schema.fields
         if not field.name.startswith("_")
     ]
     return F.to_json(F.struct(*columns))
 
 
-def _types_of(type: DataType | None) -> dict[str, DataType]:
-    return {field.name: field.dataType for field in type.fields} if isinstance(type, StructType) else {}
+def _target(definition: TopicDefinition) -> DataType | None:
+    """Return the type that decimals of a record are for, as far as they are not numbers."""
+    if definition.message_type == AVRO:
+        return schema_of(definition)
+    if definition.message_type in _TEXTUAL:
+        return StringType()
+    options = definition.message_format
+    if options is None or not options.parts:
+        return None
+    parts = [(str(number), part.type) for number, part in enumerate(options.parts)]
+    return StructType([StructField(name, StringType()) for name, type in parts if type in _TEXTUAL])
+
+
+def _of_text(type: DataType | None) -> DataType | None:
+    return type if isinstance(type, StringType) else None
+
+
+def _part(type: DataType | None, name: str) -> DataType | None:
+    """Return the target of a field: all parts of a text are texts."""
+    if not isinstance(type, StructType):
+        return _of_text(type)
+    return next((field.dataType for field in type.fields if field.name == name), None)
 
 
 def _canonical(value: Column, type: DataType, target: DataType | None) -> Column:
@@ -47,18 +72,19 @@ def _canonical(value: Column, type: DataType, target: DataType | None) -> Column
             return F.translate(value.cast("string"), " ", "T")
         case DecimalType() if isinstance(target, DecimalType):
             return _decimal_text(value, target)
+        case DecimalType() if isinstance(target, StringType):
+            return value.cast("string")
         case StructType():
-            types = _types_of(target)
             parts = [
-                _canonical(value[field.name], field.dataType, types.get(field.name)).alias(field.name)
+                _canonical(value[field.name], field.dataType, _part(target, field.name)).alias(field.name)
                 for field in type.fields
             ]
             return F.when(value.isNotNull(), F.struct(*parts)) if parts else value
         case ArrayType():
-            of = target.elementType if isinstance(target, ArrayType) else None
+            of = target.elementType if isinstance(target, ArrayType) else _of_text(target)
             return F.transform(value, lambda one: _canonical(one, type.elementType, of))
         case MapType():
-            of = target.valueType if isinstance(target, MapType) else None
+            of = target.valueType if isinstance(target, MapType) else _of_text(target)
             return F.transform_values(value, lambda _, one: _canonical(one, type.valueType, of))
     return value
 

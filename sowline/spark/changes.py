@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
 
 from sowline.config.settings import read_settings
 from sowline.model.bookmark import NOW, named_bookmark
@@ -113,7 +113,7 @@ def _differ(fields: StructType) -> Column:
 
 def _same(field: StructField) -> Column:
     was, now = (_field(record, field) for record in ("was", "now"))
-    if _has_maps(field.dataType):  # which Spark does not compare
+    if _is_incomparable(field.dataType):
         was, now = (F.to_json(F.struct(value.alias("value"))) for value in (was, now))
     return was.eqNullSafe(now)
 
@@ -131,9 +131,10 @@ def _field(record: str, field: StructField) -> Column:
     return F.col(record).getField(field.name)
 
 
-def _has_maps(type: DataType) -> bool:
-    if isinstance(type, MapType):
+def _is_incomparable(type: DataType) -> bool:
+    """Whether a type is or has a MAP or a VARIANT, which Spark does not compare."""
+    if isinstance(type, MapType | VariantType):
         return True
     if isinstance(type, ArrayType):
-        return _has_maps(type.elementType)
-    return isinstance(type, StructType) and any(_has_maps(field.dataType) for field in type)
+        return _is_incomparable(type.elementType)
+    return isinstance(type, StructType) and any(_is_incomparable(field.dataType) for field in type)

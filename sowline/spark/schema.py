@@ -5,10 +5,11 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType, VariantType
 
 from sowline.codecs.codec import codec_of
-from sowline.codecs.schema import Schema
+from sowline.codecs.composite.global_fields import PARTS_FIELD
+from sowline.codecs.schema import COMPOSITE_GLOBAL, Schema, is_format
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.spark.changes_topic import ChangesTopic
@@ -26,14 +27,14 @@ def schema_of(of: TopicDefinition | Schema) -> StructType:
     """Return the Spark schema of the records of a topic whose message type has schemas, or of a reader schema.
 
     The types are those of canonical JSON; a part that has no type in Spark is a STRING with its JSON. Raise
-    `not supported` for a JSON topic, and if records have no fields; `bad schema`, or `bad configuration` without the
-    library of the message type.
+    `not supported` for a message type without schemas, and if records have no fields; `bad schema`, or `bad
+    configuration` without the library of the message type.
     """
     reader = of.reader if isinstance(of, TopicDefinition) else of
-    if reader is None:
+    if reader is None or is_format(reader.type):
+        type = "json" if reader is None else reader.type
         raise SowlineError(
-            "not supported",
-            "expected a topic whose message type has a schema, got one of JSON: give a schema",
+            "not supported", f"expected a message type that has schemas, got {type}: give a schema"
         )
     found = _record_type(reader)
     if found is None:
@@ -49,7 +50,7 @@ def _record_type(reader: Schema) -> StructType | None:
 
 
 def fields_of(spark: SparkSession, given: str | StructType | None, changes: ChangesTopic) -> StructType:
-    """Return the given schema, else that of the topic's newest reader schema, else infer it.
+    """Return the given schema, else that of the topic's newest reader schema, else one inferred from records.
 
     Raise `not supported` if it must be inferred and there are no records yet.
     """
@@ -58,7 +59,7 @@ def fields_of(spark: SparkSession, given: str | StructType | None, changes: Chan
     if given is not None:
         return cast(StructType, StructType.fromDDL(given))
     reader = changes.reader_schema()
-    found = None if reader is None else _record_type(reader)
+    found = None if reader is None or is_format(reader.type) else _record_type(reader)
     if found is not None:
         return found
     each = -(-SAMPLE // changes.partitions)
@@ -69,7 +70,13 @@ def fields_of(spark: SparkSession, given: str | StructType | None, changes: Chan
             "not supported",
             f"expected records in {changes.name} to infer a schema from, got none: give a schema",
         )
-    return inferred
+    return inferred if reader is None or reader.type != COMPOSITE_GLOBAL else _with_parts(inferred)
+
+
+def _with_parts(inferred: StructType) -> StructType:
+    """Return the schema with the parts of composite messages as they are: an array of texts and arrays."""
+    fields = [field for field in inferred.fields if field.name != PARTS_FIELD]
+    return StructType([*fields, StructField(PARTS_FIELD, VariantType())])
 
 
 def _inferred(spark: SparkSession, changes: ChangesTopic, starts: dict[int, int]) -> StructType | None:

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sowline.codecs.schema import AVRO
+from sowline.codecs.schema import AVRO, is_format
+from sowline.config.message_formats import MessageFormat
 from sowline.config.topics import JSON, TopicDefinition, load_topics
 from sowline.config.typed_message import typed_delta, typed_message
 from sowline.errors import SowlineError
@@ -63,15 +64,8 @@ class RowMessages:
     """Makes the messages of a topic; it is sent to the executors."""
 
     def __init__(self, definition: TopicDefinition) -> None:
-        # A definition keeps what it has computed, and not all of that can be sent.
-        self._definition = TopicDefinition(
-            name=definition.name,
-            sow=False,
-            message_type=definition.message_type,
-            reader_schema=definition.reader_schema,
-            framing=definition.framing,
-        )
-        assert definition.codec is not None, "only message types with schemas have typed rows"
+        self._definition = _sendable(definition)
+        assert definition.codec is not None, "rows of a JSON topic stay JSON"
         is_avro = definition.message_type == AVRO
         self._nulls = MissingNulls(definition.codec.described()) if is_avro else None
 
@@ -94,6 +88,25 @@ class RowMessages:
         return RowMessage(text)
 
 
+def _sendable(definition: TopicDefinition) -> TopicDefinition:
+    """Return what the messages of a topic depend on.
+
+    A definition keeps what it has computed, and not all of that can be sent. Of a data dictionary, the codec needs
+    only a part.
+    """
+    type = definition.message_type
+    if is_format(type):
+        options = MessageFormat.model_validate(definition.format)
+        return TopicDefinition(name=definition.name, sow=False, message_type=type, message_format=options)
+    return TopicDefinition(
+        name=definition.name,
+        sow=False,
+        message_type=type,
+        reader_schema=definition.reader_schema,
+        framing=definition.framing,
+    )
+
+
 def typed_definition(broker: Broker, log: str, config: Path) -> TopicDefinition | None:
     """Return the definition of the topic with this log in `topics.yaml`; None if its messages are JSON.
 
@@ -106,8 +119,8 @@ def typed_definition(broker: Broker, log: str, config: Path) -> TopicDefinition 
     if found is None:
         raise SowlineError(
             "bad configuration",
-            f"expected a topic with the log {log} and a message_type in {config}, got none: messages of that log have"
-            " a schema; set SOWLINE_CONFIG to the topics.yaml that defines it",
+            f"expected a topic with the log {log} and a message_type in {config}, got none: messages of that log are"
+            " not JSON; set SOWLINE_CONFIG to the topics.yaml that defines it",
         )
     check_writable(found)
     return found
@@ -116,7 +129,7 @@ def typed_definition(broker: Broker, log: str, config: Path) -> TopicDefinition 
 def check_writable(definition: TopicDefinition) -> None:
     """Raise `bad configuration` or `bad schema` if messages of a topic with a message type can't be written."""
     pinned = definition.reader_schema
-    assert definition.codec is not None, "only message types with schemas have typed rows"
+    assert definition.codec is not None, "rows of a JSON topic stay JSON"
     if pinned is not None and pinned.id is None and definition.framing != "none":
         raise SowlineError(
             "bad configuration",

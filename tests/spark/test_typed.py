@@ -12,10 +12,11 @@ from pyspark.sql import functions as F
 
 from sowline.codecs.framing import read_frame
 from sowline.codecs.resolutions import Resolution, entry_value, reader_key
-from sowline.codecs.schema import AVRO, PROTOBUF, Schema
+from sowline.codecs.schema import AVRO, PROTOBUF, MessagePayload, Schema
 from sowline.config.topics import TopicDefinition, load_topics
 from sowline.errors import SowlineError
 from sowline.spark import read_changes, read_sow, to_sow
+from sowline.spark.canonical_body import canonical_body
 from sowline.spark.typed_rows import check_writable
 from tests.spark.changes import Story, Written
 from tests.spark.log import Written as LogRecord
@@ -104,15 +105,14 @@ message Order {
 def define(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str, message_type: str, text: str
 ) -> TopicDefinition:
-    """Write a `topics.yaml` with one topic, and return its definition."""
-    topic = {
-        "name": "orders",
-        "key": "/id",
-        "log": log,
-        "message_type": message_type,
-        "reader_schema": {"text": text, "id": 7},
-        "partitions": 1,
-    }
+    """Write a `topics.yaml` with one topic that has a reader schema, and return its definition."""
+    reader = {"text": text, "id": 7}
+    return define_topic(tmp_path, monkeypatch, log, message_type=message_type, reader_schema=reader)
+
+
+def define_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str, **fields: Any) -> TopicDefinition:
+    """Write a `topics.yaml` with one topic of these fields, and return its definition."""
+    topic = {"name": "orders", "key": "/id", "log": log, "partitions": 1, **fields}
     file = tmp_path / "topics.yaml"
     file.write_text(json.dumps({"topics": [topic]}))
     monkeypatch.setenv("SOWLINE_CONFIG", str(file))
@@ -237,6 +237,97 @@ def test_without_a_publisher(
     assert (letter.key, letter.value, letter.headers["sow.reason"]) == ("b", b'{"id":"b"}', "bad message")
 
 
+# One part of each kind of record: by tags, by elements, and with values that JSON lacks.
+LOCAL = {
+    "parts": [
+        {"type": "fix", "format": {"separator": "|", "groups": {"453": [448, 447]}}},
+        {"type": "xml", "format": {"lists": ["/Order/Leg"]}},
+        {"type": "msgpack"},
+        {"type": "bson"},
+    ]
+}
+LOCAL_BODY = {
+    "0": {"8": "FIX.4.4", "35": "D", "11": "a", "44": "12.30", "453": [{"448": "A"}, {"448": "B"}]},
+    "1": {"Order": {"@ID": "a", "Leg": [{"Qty": "5"}], "Note": {"@lang": "en", "#text": "x"}}},
+    "2": {"data": {"$binary": "AAE="}},
+    "3": {"when": {"$date": "2026-11-26T12:34:56.789Z"}},
+}
+LOCAL_TYPES = (
+    "0:struct<11:string,35:string,44:string,453:array<struct<448:string>>,8:string>,"
+    "1:struct<Order:struct<@ID:string,Leg:array<struct<Qty:string>>,Note:struct<#text:string,@lang:string>>>,"
+    "2:struct<data:struct<$binary:string>>,3:struct<when:struct<$date:string>>"
+)
+GLOBAL = {"parts": [{"type": "json"}, {"type": "binary"}]}
+GLOBAL_BODY = {"id": "a", "qty": 1.5, "data": "AAE=", "#parts": ["*", ["data"]]}
+GLOBAL_TYPES = "data:string,id:string,qty:double,#parts:variant"
+
+
+@pytest.mark.parametrize(
+    ("message_type", "options", "key", "body", "types"),
+    [
+        pytest.param("composite-local", LOCAL, "`1`.Order.`@ID`", LOCAL_BODY, LOCAL_TYPES, id="local"),
+        pytest.param("composite-global", GLOBAL, "id", GLOBAL_BODY, GLOBAL_TYPES, id="global"),
+    ],
+)
+def test_without_schemas(
+    spark: SparkSession,
+    kafka: str,
+    prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    message_type: str,
+    options: dict[str, Any],
+    key: str,
+    body: dict[str, Any],
+    types: str,
+) -> None:
+    """The types of canonical JSON are inferred from records, and rows become the messages that they came from."""
+    written = Written(kafka, f"{prefix}orders", has_hole=False)
+    log = written.log
+    create_topic(kafka, f"{log}.dead", 1)
+    fields = {"message_type": message_type, "message_format": options}
+    definition = define_topic(tmp_path, monkeypatch, log, **fields)
+    reader, codec = definition.reader, definition.codec
+    assert reader is not None
+    assert codec is not None
+    add_reader(kafka, log, reader)
+    story = Story()
+    story.change(0, "a", codec.completed(json.dumps(body).encode()))
+    written.write(*story.events)
+    frame = read_sow(spark, log, kafka=kafka)
+    own = frame.drop("_sow_key", "_updated_at", "_time")
+    assert own.schema.simpleString() == f"struct<{types}>"
+    assert read_changes(spark, log, schema=own.schema, kafka=kafka).schema["after"].dataType == own.schema
+    to_sow(frame, topic=log, key=F.expr(key), kafka=kafka)
+    (record,) = read_log(kafka, log)
+    assert record.key == "a"
+    assert json.loads(codec.read(MessagePayload(record.value or b""), reader)) == body
+    assert read_log(kafka, f"{log}.dead") == []
+
+
+def test_texts_of_decimals(spark: SparkSession) -> None:
+    """Where canonical JSON has no numbers, decimals keep their digits, also in a part of a message."""
+    rows = spark.sql(
+        "SELECT 12.30BD AS price, struct(1.50BD AS qty, array(2.50BD) AS all, map('a', 3.50BD) AS by) AS `1`"
+    )
+
+    def body(**fields: Any) -> Any:
+        definition = TopicDefinition.model_validate({"name": "orders", "key": ("/id",), **fields})
+        return rows.select(canonical_body(rows, definition).alias("body"))
+
+    parts = {
+        "message_type": "composite-local",
+        "message_format": {"parts": [{"type": "json"}, {"type": "xml"}]},
+    }
+    found = body(message_type="fix").unionAll(body(**parts)).unionAll(body(message_type="msgpack")).collect()
+    texts = '{"qty":"1.50","all":["2.50"],"by":{"a":"3.50"}}'
+    assert [row.body for row in found] == [
+        f'{{"price":"12.30","1":{texts}}}',
+        f'{{"price":12.30,"1":{texts}}}',
+        '{"price":12.30,"1":{"qty":1.50,"all":[2.50],"by":{"a":3.50}}}',
+    ]
+
+
 def test_without_an_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages that have a frame need the schema's id."""
     definition = define(tmp_path, monkeypatch, "orders", AVRO, json.dumps(ORDER))
@@ -244,6 +335,6 @@ def test_without_an_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert pinned is not None
     unnamed = definition.model_copy(update={"reader_schema": pinned.model_copy(update={"id": None})})
     check_writable(definition)
-    check_writable(unnamed.model_copy(update={"framing": "none"}))
+    check_writable(unnamed.model_copy(update={"given_framing": "none"}))
     with pytest.raises(SowlineError, match="expected the id of the reader_schema of topic orders"):
         check_writable(unnamed)

@@ -1,4 +1,4 @@
-"""Pipelines whose sources or topics have messages of a type with a schema."""
+"""Pipelines whose sources or topics have messages of a type other than JSON."""
 
 import json
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from ingest.job import Job
 from ingest.sample import sample_of
 from sowline.codecs.codec import codec_of
 from sowline.codecs.framing import frame
-from sowline.codecs.schema import AVRO, Schema
+from sowline.codecs.schema import AVRO, FIX, Schema
 from sowline.config.yaml_file import YamlFileError
 from tests.spark.log import by_key, create_topic, read_log
 from tests.spark.pipelines import run_once
 from tests.spark.registry_server import RegistryServer, registry_server
-from tests.spark.test_typed import PROTO, body_of, define
+from tests.spark.test_typed import PROTO, body_of, define, define_topic
 
 ID = {"name": "id", "type": "string"}
 QTY = {"name": "qty", "type": "long"}
@@ -48,6 +48,28 @@ checks:
   - {{expect: qty < 100, message: a quantity is below a hundred}}
 key: id
 command: IF(qty = 0, 'sow_delete', 'publish')
+"""
+
+
+FIX_TO_XML = """\
+name: shop
+topic: orders
+log: {log}
+checkpoint: {directory}/checkpoint
+sources:
+  raw:
+    kafka: {raw}
+    format: fix
+    message_format: {{separator: "|", names: {{38: OrderQty}}}}
+    schema: "`11` STRING, `55` STRING, OrderQty DECIMAL(18,2), `60` TIMESTAMP"
+    options: {{timestampFormat: "yyyyMMdd-HH:mm:ss"}}
+transforms:
+  - where: "`11` IS NOT NULL"
+  - select: |
+      SELECT _source, `11` AS _key,
+        struct(`11` AS `@ID`, struct(`55` AS `@Symbol`, OrderQty AS Qty) AS Leg, `60` AS Placed) AS Order
+      FROM rows
+key: _key
 """
 
 
@@ -117,6 +139,37 @@ def test_avro_to_protobuf(
     assert all(letter.headers["sow.original_key"] == "k" for letter in letters.values())
 
 
+def test_fix_to_xml(
+    spark: SparkSession, kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages are read by the columns of the file; what the codec or a column refuses is a dead letter."""
+    monkeypatch.setenv("SOWLINE_KAFKA", kafka)
+    log, raw = (create_topic(kafka, prefix + name, 1) for name in ("orders", "raw"))
+    for name in ("dead", "schemas"):
+        create_topic(kafka, f"{log}.{name}", 1)
+    define_topic(tmp_path, monkeypatch, log, message_type="xml", key="/Order/@ID")
+    source = codec_of(Schema(FIX, '{"separator":"|"}'))
+    sent = {"8": "FIX.4.4", "35": "D", "11": "a", "55": "IBM", "38": "100.50", "60": "20261126-12:34:56"}
+    good = source.write(json.dumps(sent).encode())
+    unfit = source.write(json.dumps(sent | {"38": "many"}).encode())
+    wrong = good.replace(b"IBM", b"IBN")
+    producer = Producer({"bootstrap.servers": kafka})
+    for value in (good, unfit, wrong, None):
+        producer.produce(raw, value, partition=0)
+    assert producer.flush(30) == 0
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(FIX_TO_XML.format(log=log, raw=raw, directory=tmp_path))
+    run_once(file)
+    (record,) = read_log(kafka, log)
+    order = b'<Order ID="a"><Leg Symbol="IBM"><Qty>100.50</Qty></Leg><Placed>2026-11-26T12:34:56Z</Placed></Order>'
+    assert (record.key, record.value) == ("a", order)
+    misfit, broken = by_key(read_log(kafka, f"{log}.dead"))
+    assert (misfit.key, misfit.value, misfit.headers["sow.reason"]) == ("shop/raw/0@1", unfit, "bad row")
+    assert '"OrderQty":"many"' in misfit.headers["sow.message"]
+    assert (broken.key, broken.value, broken.headers["sow.reason"]) == ("shop/raw/0@2", wrong, "bad message")
+    assert "CheckSum" in broken.headers["sow.message"]
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -148,6 +201,19 @@ def test_schemas_that_do_not_fit(
         text = text.replace(one, other)
     (tmp_path / "pipeline.yaml").write_text(text)
     with pytest.raises(YamlFileError, match=problem):
+        Job(tmp_path / "pipeline.yaml").frames().rows()
+
+
+def test_options_that_do_not_fit(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The codec of a format says what is wrong with its options."""
+    monkeypatch.chdir(tmp_path)
+    text = FIX_TO_XML.format(log="orders", raw="raw", directory=tmp_path).replace(
+        "38: OrderQty", "x: OrderQty"
+    )
+    (tmp_path / "pipeline.yaml").write_text(text)
+    with pytest.raises(YamlFileError, match=r"line 6: sources\.raw: expected.*'x'"):
         Job(tmp_path / "pipeline.yaml").frames().rows()
 
 

@@ -211,10 +211,12 @@ def test_an_error_names_line_location_and_reason(text: str, message: str, tmp_pa
         ("{kafka: k, directory: d, format: json, schema: a INT}", "got both"),
         (
             "{kafka: k, format: csv, schema: a INT}",
-            "expected json or debezium or avro or protobuf or json-schema as the format of a Kafka topic",
+            "expected json or debezium or avro or protobuf or json-schema or fix or nvfix or xml or msgpack or bson"
+            " or binary or composite-local or composite-global as the format of a Kafka topic",
         ),
         ("{directory: d, format: debezium, schema: a INT}", "expected json or csv or parquet as the format"),
-        ("{kafka: k, format: xml, schema: a INT}", "raw.format: expected 'json', 'csv', 'parquet'"),
+        ("{kafka: k, format: orc, schema: a INT}", "raw.format: expected 'json', 'csv', 'parquet'"),
+        ("{directory: d, format: xml, schema: a INT}", "expected json or csv or parquet as the format"),
         ("{kafka: k/l, format: json, schema: a INT}", "raw.kafka: expected a Kafka topic"),
         ("{kafka: k, format: json}", "raw.schema: expected the columns of json as DDL, got nothing"),
         ("{kafka: k, format: debezium}", "raw.schema: expected the columns of debezium as DDL, got nothing"),
@@ -254,6 +256,23 @@ def test_an_error_names_line_location_and_reason(text: str, message: str, tmp_pa
         ),
         ("{kafka: k, format: avro, reader_schema: {file: none.avsc}}", "a schema in the file none.avsc"),
         ("{directory: d, format: avro, subject: s}", "json or csv or parquet as the format of a directory"),
+        ("{kafka: k, format: fix}", "raw.schema: expected the columns of fix as DDL, got nothing"),
+        (
+            "{kafka: k, format: fix, schema: a INT, framing: none}",
+            "expected avro or protobuf or json-schema as the format with framing",
+        ),
+        (
+            "{kafka: k, format: json, schema: a INT, message_format: {}}",
+            "or composite-global as the format with message_format, got json",
+        ),
+        (
+            "{kafka: k, format: bson, schema: a INT, message_format: {separator: '|'}}",
+            "expected no options with message type bson, got separator",
+        ),
+        (
+            "{kafka: k, format: composite-local, schema: a INT}",
+            "expected parts with message type composite-local, got none",
+        ),
     ],
 )
 def test_a_source_is_refused_what_it_can_not_be(source: str, message: str, tmp_path: Path) -> None:
@@ -388,3 +407,25 @@ def test_a_source_of_messages_with_schemas(tmp_path: Path) -> None:
     assert framed.sources["raw"].needs_registry
     assert of_subject.sources["raw"].needs_registry
     assert list(of_subject.statements()) == []
+
+
+def test_a_source_of_messages_without_schemas(tmp_path: Path) -> None:
+    """It has the options of its format, and its columns as DDL: no schema names them."""
+    fields = "kafka: k, schema: '`55` STRING, `453` ARRAY<STRUCT<`448`: STRING>>'"
+    options = "{separator: '|', groups: {453: [448, 447]}}"
+    declared = with_source(f"{{{fields}, format: nvfix, message_format: {options}}}")
+    source = read(declared, tmp_path).sources["raw"]
+    assert source.format_options == Schema("nvfix", '{"groups":{"453":["448","447"]},"separator":"|"}')
+    assert (source.message_type, source.needs_registry) == (None, False)
+    assert [one.kind for one in read(declared, tmp_path).statements()] == ["schema"]
+    plain = read(with_source(f"{{{fields}, format: msgpack}}"), tmp_path).sources["raw"]
+    assert plain.format_options == Schema("msgpack", "{}")
+    part = "{type: fix, format: {names: {55: Symbol}}}"
+    of_parts = f"{{{fields}, format: composite-global, message_format: {{parts: [{part}]}}}}"
+    assert read(with_source(of_parts), tmp_path).sources["raw"].format_options == Schema(
+        "composite-global", '{"parts":[{"format":{"names":{"55":"Symbol"}},"type":"fix"}]}'
+    )
+    assert (
+        read(with_source("{kafka: k, format: json, schema: a INT}"), tmp_path).sources["raw"].format_options
+        is None
+    )

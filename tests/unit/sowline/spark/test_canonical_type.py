@@ -104,8 +104,12 @@ def test_topic() -> None:
         framing="none",
     )
     assert schema_of(topic).simpleString() == "struct<a:int>"
-    with pytest.raises(SowlineError, match="got one of JSON") as unfit:
+    with pytest.raises(SowlineError, match="got json") as unfit:
         schema_of(TopicDefinition(name="orders", key=("/a",)))
     assert unfit.value.reason == "not supported"
+    with pytest.raises(
+        SowlineError, match="expected a message type that has schemas, got xml: give a schema"
+    ):
+        schema_of(TopicDefinition(name="orders", key=("/a/@id",), message_type="xml"))
     with pytest.raises(SowlineError, match="names the fields of records, got none"):
         schema_of(Schema(AVRO, '{"type": "record", "name": "R", "fields": []}'))

@@ -8,7 +8,7 @@ import pytest
 
 from sowline.codecs.codec import codec_of
 from sowline.codecs.framing import frame
-from sowline.codecs.schema import AVRO, Schema
+from sowline.codecs.schema import AVRO, NVFIX, Schema
 from sowline.spark.source_messages import ReadRow, SourceMessages
 from tests.spark.registry_server import RegistryServer, registry_server
 
@@ -50,6 +50,14 @@ def test_without_frame() -> None:
     """Messages that name no schema are read by the reader schema, without a registry."""
     messages = SourceMessages(OLD, "none", "")
     assert messages.read(bytearray(codec_of(OLD).write(b'{"id":"a"}'))) == ReadRow('{"id":"a"}')
+
+
+def test_without_schemas() -> None:
+    """The options of a message type stand in for a reader schema."""
+    messages = SourceMessages(Schema(NVFIX, '{"separator":"|"}'), "none", "")
+    assert messages.read(b"Symbol=IBM|Qty=5|") == ReadRow('{"Symbol":"IBM","Qty":"5"}')
+    refused = messages.read(b"Symbol|")
+    assert (refused.body, refused.reason) == (None, "bad message")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ FIELDS = [
 ]
 READER = Schema(AVRO, json.dumps({"type": "record", "name": "Order", "fields": FIELDS}))
 
+DICTIONARY = "<fix><header/><messages/><trailer/><components/><fields><field number='55' name='Symbol' type='STRING'/></fields></fix>"
+
 
 @pytest.fixture
 def messages() -> RowMessages:
@@ -48,6 +50,27 @@ def test_delta(messages: RowMessages) -> None:
     message, fields = codec_of(READER).write_delta(b'{"id":"a","note":"b"}')
     assert messages.of('{"id":"a","note":"b"}', "delta_publish") == RowMessage(message, "/id,/note")
     assert ",".join(fields) == "/id,/note"
+
+
+def test_without_schemas() -> None:
+    """The options of a message type go to an executor, of a data dictionary what the codec needs."""
+    definition = TopicDefinition.model_validate(
+        {
+            "name": "orders",
+            "key": ("/11",),
+            "message_type": "fix",
+            "message_format": {"separator": "|", "dictionary": {"text": DICTIONARY}},
+        }
+    )
+    assert definition.codec is not None
+    assert definition.key_rule.paths == (("11",),)
+    sent = pickle.dumps(RowMessages(definition))
+    assert b"<fix" not in sent
+    messages = pickle.loads(sent)
+    assert messages.of('{"11":"a","Symbol":"IBM"}', None) == RowMessage(b"11=a|55=IBM|")
+    assert messages.of('{"11":"a","44":1.50}', "delta_publish") == RowMessage(b"11=a|44=1.50|")
+    refused = messages.of('{"price":1}', None)
+    assert (refused.value, refused.reason) == (b'{"price":1}', "bad message")
 
 
 def test_without_a_message(messages: RowMessages) -> None:
