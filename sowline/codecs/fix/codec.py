@@ -10,9 +10,9 @@ from sowline.codecs.fix.compatibility import check_compatible
 from sowline.codecs.fix.description import described
 from sowline.codecs.fix.document import Document, arranged, document_of, fields_of
 from sowline.codecs.fix.fields import join, split
-from sowline.codecs.fix.normal_form import Normalizer, document_in
-from sowline.codecs.fix.options import BEGIN_STRING, Groups, Options
-from sowline.codecs.fix.session import Session
+from sowline.codecs.fix.normal_form import FixNormalizer, document_in
+from sowline.codecs.fix.options import BEGIN_STRING, FixOptions, GroupMembers
+from sowline.codecs.fix.session import FixSession
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 from sowline.model.merge import merge
@@ -32,8 +32,8 @@ class NvfixCodec:
     def __init__(self, reader: Schema) -> None:
         """Read the options of a topic; raise `bad schema`."""
         self._reader = reader
-        self._options = Options(reader)
-        self._normalizer = Normalizer(self._options)
+        self._options = FixOptions(reader)
+        self._normalizer = FixNormalizer(self._options)
 
     def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the canonical JSON of a message."""
@@ -78,7 +78,7 @@ class NvfixCodec:
         """Raise `incompatible schema` unless records under earlier options can be read, merged and written."""
         check_compatible(self._reader, earlier)
 
-    def _canonical(self, body: bytes) -> tuple[Document, Groups]:
+    def _canonical(self, body: bytes) -> tuple[Document, GroupMembers]:
         groups = self._options.groups(None)
         document = self._normalizer.values(self._normalizer.named(document_in(body)), groups)
         return arranged(document, groups, {}), groups
@@ -98,7 +98,7 @@ class FixCodec(NvfixCodec):
     def __init__(self, reader: Schema) -> None:
         """Read the options of a topic; raise `bad schema`."""
         super().__init__(reader)
-        self._session = Session(self._options)
+        self._session = FixSession(self._options)
 
     def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the canonical JSON of a message."""
@@ -111,13 +111,13 @@ class FixCodec(NvfixCodec):
             document = arranged(document, groups, self._session.ranks)
         return _json(document)
 
-    def _groups(self, names: list[str], values: list[Any]) -> Groups:
+    def _groups(self, names: list[str], values: list[Any]) -> GroupMembers:
         """Return the groups of messages with the MsgType of this one."""
         name = self._options.message_type_name
         is_known = names.count(name) == 1
         return self._options.groups(values[names.index(name)] if is_known else None)
 
-    def _canonical(self, body: bytes) -> tuple[Document, Groups]:
+    def _canonical(self, body: bytes) -> tuple[Document, GroupMembers]:
         named = self._normalizer.named(document_in(body))
         name = self._options.message_type_name
         message_type = named.get(name)

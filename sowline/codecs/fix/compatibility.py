@@ -1,6 +1,6 @@
 """Whether records that were stored under earlier options are still right under others."""
 
-from sowline.codecs.fix.options import Options
+from sowline.codecs.fix.options import FixOptions
 from sowline.codecs.fix.problems import shown
 from sowline.codecs.schema import Schema
 from sowline.errors import SowlineError
@@ -10,7 +10,7 @@ def check_compatible(later: Schema, earlier: Schema) -> None:
     """Raise `incompatible schema` unless later options only name more fields, and more members of groups."""
     if earlier.type != later.type:
         raise _incompatible("the message type", f"{earlier.type}, got {later.type}")
-    old, new = Options(earlier), Options(later)
+    old, new = FixOptions(earlier), FixOptions(later)
     if new.separator != old.separator:
         raise _incompatible("the separator", f"{shown(old.separator)}, got {shown(new.separator)}")
     for tag, name in old.names.items():
@@ -24,7 +24,7 @@ def check_compatible(later: Schema, earlier: Schema) -> None:
     _check_groups(old, new)
 
 
-def _check_groups(old: Options, new: Options) -> None:
+def _check_groups(old: FixOptions, new: FixOptions) -> None:
     """Check each group by tags: names may be new."""
     before, after = _by_tags(old), _by_tags(new)
     for message_type in sorted(before.keys() | after.keys()):
@@ -39,7 +39,7 @@ def _check_groups(old: Options, new: Options) -> None:
                 )
 
 
-def _by_tags(options: Options) -> dict[str, dict[str, set[str]]]:
+def _by_tags(options: FixOptions) -> dict[str, dict[str, set[str]]]:
     """Return the members of groups by MsgType and tag of the count."""
     tag = options.tag_of
     return {

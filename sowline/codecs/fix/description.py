@@ -4,7 +4,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from sowline.codecs.fix.fields import BYTES_KEY
-from sowline.codecs.fix.options import BODY_LENGTH, CHECK_SUM, Options
+from sowline.codecs.fix.options import BODY_LENGTH, CHECK_SUM, FixOptions
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 _TAG_PATTERN: Final = "^[1-9][0-9]{0,8}$"
@@ -25,7 +25,7 @@ _FIELD: Final = {
 }
 
 
-def described(options: Options) -> dict[str, Any]:
+def described(options: FixOptions) -> dict[str, Any]:
     """Return the schema: each group is an array of objects, and each other field a text or several."""
     groups = options.all_groups
     definitions: dict[str, Any] = {"value": _VALUE, "field": _FIELD}
@@ -51,7 +51,7 @@ def described(options: Options) -> dict[str, Any]:
     return schema
 
 
-def _group(members: frozenset[str], options: Options) -> dict[str, Any]:
+def _group(members: frozenset[str], options: FixOptions) -> dict[str, Any]:
     groups, lengths = options.all_groups, {options.name_of(length) for length in options.data}
     properties = {
         name: _reference(name) if name in groups else {"$ref": "#/$defs/value"}

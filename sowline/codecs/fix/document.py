@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any, Final
 
 from sowline.codecs.fix.fields import Fields, count_of
-from sowline.codecs.fix.options import Groups
+from sowline.codecs.fix.options import GroupMembers
 from sowline.codecs.fix.problems import bad_message, shown
 
 BODY: Final = 1
@@ -14,23 +14,23 @@ BODY: Final = 1
 Document = dict[str, Any]
 """The fields of a message, or of an entry of a group, by name.
 
-Each is a `Value`, the entries of a group, or the values of a name that comes several times.
+Each is a `FieldValue`, the entries of a group, or the values of a name that comes several times.
 """
 
 
-def document_of(names: list[str], values: list[Any], groups: Groups) -> Document:
+def document_of(names: list[str], values: list[Any], groups: GroupMembers) -> Document:
     """Return the JSON of a message with these fields."""
     if groups.keys().isdisjoint(names):
         document = dict(zip(names, values, strict=True))
         if len(document) == len(names):
             return document
-    return _Parser(names, values, groups).document()
+    return _GroupParser(names, values, groups).document()
 
 
-class _Parser:
+class _GroupParser:
     """Goes once over the fields of a message."""
 
-    def __init__(self, names: list[str], values: list[Any], groups: Groups) -> None:
+    def __init__(self, names: list[str], values: list[Any], groups: GroupMembers) -> None:
         self._names = names
         self._values = values
         self._groups = groups
@@ -87,7 +87,7 @@ def _add(found: Document, name: str, value: Any) -> None:
         found[name] = [before, value]
 
 
-def fields_of(document: Document, groups: Groups) -> Fields:
+def fields_of(document: Document, groups: GroupMembers) -> Fields:
     """Return the names and values of a document, in their order."""
     if groups.keys().isdisjoint(document) and list not in set(map(type, document.values())):
         return list(document), list(document.values())
@@ -97,7 +97,7 @@ def fields_of(document: Document, groups: Groups) -> Fields:
     return names, values
 
 
-def _collect(document: Document, groups: Groups, names: list[str], values: list[Any]) -> None:
+def _collect(document: Document, groups: GroupMembers, names: list[str], values: list[Any]) -> None:
     for name, value in document.items():
         if name in groups:
             names.append(name)
@@ -112,7 +112,7 @@ def _collect(document: Document, groups: Groups, names: list[str], values: list[
             values.append(value)
 
 
-def arranged(document: Document, groups: Groups, ranks: Mapping[str, int]) -> Document:
+def arranged(document: Document, groups: GroupMembers, ranks: Mapping[str, int]) -> Document:
     """Return a document in the order in which its fields are written.
 
     Fields with a lower rank come first; that of a field without one is `BODY`. A field that would be read as part of
@@ -130,7 +130,7 @@ def is_in_order(document: Document, header: frozenset[str], trailer: frozenset[s
     return header.issuperset(islice(document, count)) and trailer.isdisjoint(document)
 
 
-def _parted(names: list[str], document: Document, groups: Groups) -> list[str]:
+def _parted(names: list[str], document: Document, groups: GroupMembers) -> list[str]:
     found: list[str] = []
     for name in names:
         passed: list[str] = []
@@ -141,7 +141,7 @@ def _parted(names: list[str], document: Document, groups: Groups) -> list[str]:
     return found
 
 
-def _takes(group: str, document: Document, groups: Groups, name: str) -> bool:
+def _takes(group: str, document: Document, groups: GroupMembers, name: str) -> bool:
     """Return whether a field that comes directly after a field of a document is read as part of it."""
     if group not in groups:
         return False
@@ -154,7 +154,7 @@ def _takes(group: str, document: Document, groups: Groups, name: str) -> bool:
     return name in groups[group] and (name == first or name not in entries[-1])
 
 
-def arranged_entries(count_name: str, entries: list[Document], groups: Groups) -> list[Document]:
+def arranged_entries(count_name: str, entries: list[Document], groups: GroupMembers) -> list[Document]:
     """Return the entries of a group as they are written: each begins with the first field of the first entry."""
     if not entries:
         return []
@@ -171,7 +171,7 @@ def arranged_entries(count_name: str, entries: list[Document], groups: Groups) -
     return found
 
 
-def _arranged_entry(count_name: str, entry: Document, delimiter: str, groups: Groups) -> Document:
+def _arranged_entry(count_name: str, entry: Document, delimiter: str, groups: GroupMembers) -> Document:
     if next(iter(entry)) != delimiter:
         entry = {delimiter: entry[delimiter], **entry}
     arranged_entry = arranged(entry, groups, {})

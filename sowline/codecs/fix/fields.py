@@ -4,7 +4,7 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from typing import Any, Final
 
-from sowline.codecs.fix.options import Options
+from sowline.codecs.fix.options import FixOptions
 from sowline.codecs.fix.problems import bad_message, shown
 
 FIELDS_MAX: Final = 100_000
@@ -15,14 +15,14 @@ BYTES_KEY: Final = "$base64"
 
 _NUMBER_DIGITS_MAX: Final = 9
 
-Value = str | dict[str, str]
+FieldValue = str | dict[str, str]
 """A text, or an object with `BYTES_KEY`."""
 
 Fields = tuple[list[str], list[Any]]
-"""The tags of a message in their order, and for each its `Value`. Data fields have no length."""
+"""The tags of a message in their order, and for each its `FieldValue`. Data fields have no length."""
 
 
-def split(data: bytes, options: Options) -> Fields:
+def split(data: bytes, options: FixOptions) -> Fields:
     """Return the fields of a message; raise `bad message`."""
     try:
         text = data.decode()
@@ -43,11 +43,11 @@ def split(data: bytes, options: Options) -> Fields:
     return tags, [part[2] for part in split_parts]
 
 
-def _scanned(data: bytes, options: Options) -> Fields:
+def _scanned(data: bytes, options: FixOptions) -> Fields:
     """Return the fields of a message of which some may be data that contain the separator, or not be UTF-8."""
     separator = options.separator.encode()
     tags: list[str] = []
-    values: list[Value] = []
+    values: list[FieldValue] = []
     at = 0
     while at < len(data) or not tags:
         if len(tags) == FIELDS_MAX:
@@ -80,7 +80,7 @@ def _decoded_tag(tag: bytes) -> str:
 
 
 def _data_field(
-    data: bytes, options: Options, length_tag: str, length: bytes, end: int
+    data: bytes, options: FixOptions, length_tag: str, length: bytes, end: int
 ) -> tuple[str, bytes, int]:
     """Return the tag of the data field that follows a length, its value, and where it ends."""
     tag = options.data[length_tag]
@@ -121,7 +121,7 @@ def _no_equals(field: str | bytes) -> Exception:
     return bad_message(f"expected fields like tag=value with one separator after each, got {shown(field)}")
 
 
-def value_of(value: bytes) -> Value:
+def value_of(value: bytes) -> FieldValue:
     """Return the value of these bytes."""
     try:
         return value.decode()
@@ -134,7 +134,7 @@ def is_bytes(value: Any) -> bool:
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get(BYTES_KEY), str)
 
 
-def bytes_of(value: Value) -> bytes:
+def bytes_of(value: FieldValue) -> bytes:
     """Return the bytes of a value; raise `bad message`."""
     if isinstance(value, str):
         return value.encode()
@@ -145,7 +145,7 @@ def bytes_of(value: Value) -> bytes:
         raise bad_message(f"expected base64 in {BYTES_KEY}, got {shown(text)}") from error
 
 
-def join(tags: list[str], values: list[Any], options: Options) -> bytes:
+def join(tags: list[str], values: list[Any], options: FixOptions) -> bytes:
     """Return the fields as a message; data fields get their length. Raise `bad message` if they are too many."""
     if len(tags) > FIELDS_MAX:
         raise bad_message(f"expected at most {FIELDS_MAX} fields, got {len(tags)}")

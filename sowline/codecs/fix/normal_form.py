@@ -7,7 +7,7 @@ import msgspec
 
 from sowline.codecs.fix.document import Document, arranged_entries
 from sowline.codecs.fix.fields import BYTES_KEY, bytes_of, is_bytes, value_of
-from sowline.codecs.fix.options import Groups, Options
+from sowline.codecs.fix.options import FixOptions, GroupMembers
 from sowline.codecs.fix.problems import bad_message, shown
 from sowline.errors import SowlineError
 from sowline.model.body import why_not_json
@@ -38,10 +38,10 @@ def document_in(body: bytes) -> Document:
     return document
 
 
-class Normalizer:
+class FixNormalizer:
     """Checks fields, and brings them into their canonical form, apart from the order of a message."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: FixOptions) -> None:
         self._options = options
         self._computed = {options.name_of(length) for length in options.data}
         self._data = {options.name_of(tag) for tag in options.lengths}
@@ -56,7 +56,7 @@ class Normalizer:
             raise bad_message("expected each field once, got one by its name and by its tag")
         return found
 
-    def values(self, document: Document, groups: Groups) -> Document:
+    def values(self, document: Document, groups: GroupMembers) -> Document:
         """Return a message, whose fields have their names, with canonical values."""
         computed = self._computed.intersection(document)
         if computed:
@@ -65,13 +65,13 @@ class Normalizer:
             return document
         return {name: self._value(name, value, groups) for name, value in document.items()}
 
-    def _is_canonical(self, document: Document, groups: Groups) -> bool:
+    def _is_canonical(self, document: Document, groups: GroupMembers) -> bool:
         """Return whether a message has texts alone, none with a separator: most do, and need no other check."""
         if not groups.keys().isdisjoint(document) or set(map(type, document.values())) != {str}:
             return False
         return self._options.separator not in "".join(document.values())
 
-    def _value(self, name: str, value: Any, groups: Groups) -> Any:
+    def _value(self, name: str, value: Any, groups: GroupMembers) -> Any:
         if name in groups:
             return self._entries(name, value, groups)
         if not isinstance(value, list):
@@ -81,12 +81,12 @@ class Normalizer:
         values = [self.single(name, one) for one in value]
         return values if len(values) > 1 else values[0]
 
-    def _entries(self, name: str, value: Any, groups: Groups) -> list[Document]:
+    def _entries(self, name: str, value: Any, groups: GroupMembers) -> list[Document]:
         if not isinstance(value, list) or not all(isinstance(entry, dict) and entry for entry in value):
             raise bad_message(f"expected an array of objects with the entries of the group {shown(name)}")
         return arranged_entries(name, [self._entry(name, entry, groups) for entry in value], groups)
 
-    def _entry(self, count_name: str, entry: Document, groups: Groups) -> Document:
+    def _entry(self, count_name: str, entry: Document, groups: GroupMembers) -> Document:
         entry = self.named(entry)
         found: Document = {}
         for name, value in entry.items():

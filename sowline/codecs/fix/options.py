@@ -10,6 +10,7 @@ import msgspec
 
 from sowline.codecs.fix.problems import bad_message, bad_schema, shown
 from sowline.codecs.schema import FIX, Schema
+from sowline.errors import SowlineError
 
 BEGIN_STRING: Final = "8"
 BODY_LENGTH: Final = "9"
@@ -25,18 +26,18 @@ _FRAMING: Final = (BEGIN_STRING, BODY_LENGTH, CHECK_SUM, MSG_TYPE)
 _KNOWN_MAX: Final = 10_000
 _KNOWN_CHARS_MAX: Final = 100
 
-Groups = dict[str, frozenset[str]]
+GroupMembers = dict[str, frozenset[str]]
 """The members of each group, by the name of its count."""
 
 
-class _Options(msgspec.Struct, forbid_unknown_fields=True):
+class _FixOptionsText(msgspec.Struct, forbid_unknown_fields=True):
     names: dict[str, str] = {}
     groups: dict[str, list[int | str]] = {}
     data: dict[str, int | str | None] = {}
     separator: str = SOH
 
 
-class Options:
+class FixOptions:
     """What a codec knows about its fields.
 
     A field has a tag, as in messages, and a name, as in JSON. They differ only for `fix` with `names`.
@@ -45,7 +46,7 @@ class Options:
     def __init__(self, reader: Schema) -> None:
         """Read the options; raise `bad schema`."""
         try:
-            options = msgspec.json.decode(reader.text, type=_Options)
+            options = msgspec.json.decode(reader.text, type=_FixOptionsText)
         except msgspec.DecodeError as error:
             raise bad_schema(
                 f"expected the options of {reader.type} as a JSON object, but: {error}"
@@ -91,7 +92,7 @@ class Options:
         elif not tag or "=" in tag or self.separator in tag:
             raise bad_message(f"expected a name without = and the separator, not empty, got {shown(tag)}")
 
-    def groups(self, message_type: Any) -> Groups:
+    def groups(self, message_type: Any) -> GroupMembers:
         """Return the groups of messages with this MsgType, by name."""
         table = self.tables.get(message_type) if isinstance(message_type, str) else None
         return self.tables[""] if table is None else table
@@ -143,13 +144,13 @@ class Options:
         text = str(tag)
         try:
             self._check_tag(text)
-        except Exception as error:
-            raise bad_schema(str(error)) from error
+        except SowlineError as error:
+            raise bad_schema(error.message) from error
         if self.is_fix and text in _FRAMING:
             raise bad_schema(f"expected no {text} in groups and data: it frames messages")
         return text
 
-    def _tables_of(self, given: dict[str, list[int | str]]) -> dict[str, Groups]:
+    def _tables_of(self, given: dict[str, list[int | str]]) -> dict[str, GroupMembers]:
         """Return the groups of each MsgType that has its own, and those of the others under ``."""
         stated = {self._group_key(key): members for key, members in given.items()}
         overridden = {count for _, count in stated}
@@ -159,7 +160,7 @@ class Options:
             if count not in overridden:
                 merged[message_type, count] = members
         merged.update(stated)
-        tables: dict[str, Groups] = {"": {}}
+        tables: dict[str, GroupMembers] = {"": {}}
         for (message_type, count), members in sorted(merged.items()):
             table = tables.setdefault(message_type, dict(tables[""]))
             name = self.name_of(count)
@@ -187,7 +188,7 @@ def _checked_separator(separator: str) -> str:
     return separator
 
 
-def _check_levels(table: Groups) -> None:
+def _check_levels(table: GroupMembers) -> None:
     """Raise `bad schema` if groups contain themselves, or nest too deep."""
     level = set(table)
     for _ in range(LEVELS_MAX):

@@ -4,7 +4,7 @@ from typing import Final
 
 from sowline.codecs.fix.document import BODY, Document, is_in_order
 from sowline.codecs.fix.fields import Fields
-from sowline.codecs.fix.options import BEGIN_STRING, BODY_LENGTH, CHECK_SUM, MSG_TYPE, Options
+from sowline.codecs.fix.options import BEGIN_STRING, BODY_LENGTH, CHECK_SUM, MSG_TYPE, FixOptions
 from sowline.codecs.fix.problems import bad_message, shown
 
 _HEADER: Final = (
@@ -18,10 +18,10 @@ _CHECK_SUM_DIGITS: Final = 3
 _LENGTH_DIGITS_MAX: Final = 9
 
 
-class Session:
+class FixSession:
     """Checks, removes and adds what frames a message. A message that does not begin with BeginString has no frame."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: FixOptions) -> None:
         self._separator = options.separator.encode()
         self.begin_string = options.name_of(BEGIN_STRING)
         self._message_type = options.message_type_name
