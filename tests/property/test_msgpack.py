@@ -68,13 +68,20 @@ def kept(value: Any) -> Any:
             return [kept(part) for part in value]
         case dict():
             return {name: kept(part) for name, part in value.items()}
-        case Ext(code=-1, data=data) if len(data) == 8 and struct.unpack(">Q", data)[0] < 1 << 32:
-            return Ext(-1, bytes(data[4:]))
-        case Ext(code=-1, data=data) if len(data) == 12:
-            nanos, seconds = struct.unpack(">Iq", data)
-            if nanos < NANOS and 0 <= seconds < 1 << 34:
-                return kept(Ext(-1, struct.pack(">Q", nanos << 34 | seconds)))
+        case Ext(code=-1):
+            return short_time(bytes(value.data))
     return value
+
+
+def short_time(data: bytes) -> Ext:
+    """Return a timestamp in as few bytes as it needs."""
+    if len(data) == 12:
+        nanos, seconds = struct.unpack(">Iq", data)
+        if nanos < NANOS and 0 <= seconds < 1 << 34:
+            data = struct.pack(">Q", nanos << 34 | seconds)
+    if len(data) == 8 and data < b"\0\0\0\1":
+        data = data[4:]
+    return Ext(-1, data)
 
 
 def looks_like_a_value(value: Any) -> bool:
@@ -161,7 +168,7 @@ def packed(value: Any, data: st.DataObject) -> bytes:
             forms += [header + value for header in numbers(len(value), BYTES)]
         case Ext():
             inside = struct.pack(">b", value.code) + bytes(value.data)
-            forms += [header + inside for header in numbers(len(value.data), EXTENSIONS)]
+            forms += [header + inside for header in numbers(len(inside) - 1, EXTENSIONS)]
         case list():
             forms = numbers(len(value), ARRAYS)
             rest = b"".join(packed(part, data) for part in value)

@@ -107,10 +107,10 @@ def renamed(schema: Any, number: str) -> Any:
         return [renamed(one, number) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    renamed = {key: renamed(value, number) for key, value in schema.items()}
+    copy = {key: renamed(value, number) for key, value in schema.items()}
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith(_DEFINITIONS):
-        renamed["$ref"] = f"{_DEFINITIONS}{number}.{reference.removeprefix(_DEFINITIONS)}"
+        copy["$ref"] = f"{_DEFINITIONS}{number}.{reference.removeprefix(_DEFINITIONS)}"
     elif isinstance(reference, str) and reference.startswith("#"):
-        renamed["$ref"] = f"#/properties/{number}{reference[1:]}"
-    return renamed
+        copy["$ref"] = f"#/properties/{number}{reference[1:]}"
+    return copy

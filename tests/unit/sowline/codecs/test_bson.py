@@ -315,6 +315,6 @@ def test_deltas_replace_values_and_have_no_paths() -> None:
     before = b'{"a":{"b":{"$date":"2026-11-26T12:34:56.789Z"},"c":1}}'
     assert CODEC.merged(before, b'{"a":{"b":{"$minKey":1}}}') == b'{"a":{"b":{"$minKey":1},"c":1}}'
     assert CODEC.merged(before, b'{"a":{"b":{"d":1}}}') == b'{"a":{"b":{"d":1},"c":1}}'
-    with pytest.raises(SowlineError, match="expected no sow.fields") as caught:
+    with pytest.raises(SowlineError, match=r"expected no sow\.fields") as caught:
         CODEC.read_delta(MessagePayload(WHOLE), READER, ["/a"])
     assert caught.value.reason == "bad header"

@@ -23,7 +23,7 @@ def schema(type: SchemaType, *parts: str) -> Schema:
 
 LOCAL = CompositeLocalCodec(schema(COMPOSITE_LOCAL, "json", "msgpack", "binary"))
 GLOBAL = CompositeGlobalCodec(schema(COMPOSITE_GLOBAL, "json", "msgpack", "binary"))
-BOTH = [LOCAL, GLOBAL]
+BOTH: list[CompositeLocalCodec | CompositeGlobalCodec] = [LOCAL, GLOBAL]
 
 
 def message(*parts: bytes) -> bytes:
@@ -295,7 +295,7 @@ def test_parts_stay_as_they_are() -> None:
 def test_deltas_have_no_paths() -> None:
     """The message shows what it changes."""
     for codec in BOTH:
-        with pytest.raises(SowlineError, match="expected no sow.fields") as caught:
+        with pytest.raises(SowlineError, match=r"expected no sow\.fields") as caught:
             codec.read_delta(MessagePayload(WHOLE), codec.reader, ["/0/a"])
         assert caught.value.reason == "bad header"
 

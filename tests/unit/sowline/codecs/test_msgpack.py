@@ -216,7 +216,7 @@ def test_merging_has_a_depth() -> None:
 
 def test_deltas_have_no_paths() -> None:
     """The message shows what it changes."""
-    with pytest.raises(SowlineError, match="expected no sow.fields") as caught:
+    with pytest.raises(SowlineError, match=r"expected no sow\.fields") as caught:
         CODEC.read_delta(MessagePayload(WHOLE), READER, ["/a"])
     assert caught.value.reason == "bad header"
 
