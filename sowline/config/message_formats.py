@@ -26,8 +26,8 @@ from sowline.errors import SowlineError
 PARTS_MAX: Final = 100
 
 _OPTIONS: Final[dict[str, frozenset[str]]] = {
-    FIX: frozenset({"dictionary", "names", "groups", "data", "separator"}),
-    NVFIX: frozenset({"groups", "separator"}),
+    FIX: frozenset({"dictionaries", "names", "groups", "data", "separator"}),
+    NVFIX: frozenset({"groups", "data", "separator"}),
     XML: frozenset({"namespaces", "lists"}),
     COMPOSITE_LOCAL: frozenset({"parts"}),
     COMPOSITE_GLOBAL: frozenset({"parts"}),
@@ -47,20 +47,6 @@ class DictionaryText(_FormatModel):
 
     text: str = Field(min_length=1, max_length=16 << 20)
 
-    @cached_property
-    def facts(self) -> dict[str, Any]:
-        """What the codec needs of the dictionary."""
-        facts: dict[str, Any] = read_dictionary(self.text)
-        return facts
-
-    @model_validator(mode="after")
-    def _is_read(self) -> Self:
-        try:
-            self.facts  # noqa: B018
-        except SowlineError as error:
-            raise ValueError(error.message) from None
-        return self
-
 
 def _text_of_number(given: Any) -> Any:
     return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
@@ -75,17 +61,19 @@ Dictionary = Annotated[DictionaryText, BeforeValidator(text_or_file("a data dict
 class MessageFormat(_FormatModel):
     """How messages of a type without schemas are read and written. Each option is for some message types."""
 
-    dictionary: Dictionary | None = Field(
-        default=None, description="fix: a QuickFIX data dictionary, for the names of fields and their groups"
+    dictionaries: tuple[Dictionary, ...] = Field(
+        default=(),
+        max_length=10,
+        description="fix: QuickFIX data dictionaries, for the names of fields and for groups",
     )
     names: dict[Tag, str] = Field(default={}, description="fix: the names of fields, by tag")
     groups: dict[Tag, tuple[int | str, ...]] = Field(
         default={},
         description="fix, nvfix: repeating groups: the field with the count, and the fields of an entry",
     )
-    data: dict[Tag, int] = Field(
+    data: dict[Tag, int | str | None] = Field(
         default={},
-        description="fix: fields with the length of another one that may contain separators, and that one",
+        description="fix, nvfix: fields with the length of another one that may contain separators, and that one",
     )
     separator: str = Field(
         default="", max_length=1, description="fix, nvfix: what ends a field, the byte 1 if empty"
@@ -104,6 +92,19 @@ class MessageFormat(_FormatModel):
         description="composite-local, composite-global: the parts of a message",
     )
 
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        """What the codec needs of the dictionaries."""
+        return read_dictionary(*(one.text for one in self.dictionaries)) if self.dictionaries else {}
+
+    @model_validator(mode="after")
+    def _has_dictionaries(self) -> Self:
+        try:
+            self._facts  # noqa: B018
+        except SowlineError as error:
+            raise ValueError(error.message) from None
+        return self
+
     def check(self, type: str) -> None:
         """Raise ValueError for an option that a message type does not have, or lacks."""
         if unfit := sorted(self.model_fields_set - _OPTIONS[type]):
@@ -118,7 +119,7 @@ class MessageFormat(_FormatModel):
 
     def sent(self) -> dict[str, Any]:
         """Return the options as the codec reads them: those that are set, and what it needs of the dictionary."""
-        facts: dict[str, Any] = {} if self.dictionary is None else self.dictionary.facts
+        facts = self._facts
         options = {
             "names": {**facts.get("names", {}), **self.names},
             "groups": {**facts.get("groups", {}), **self.groups},
