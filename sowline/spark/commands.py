@@ -99,7 +99,7 @@ def _key_columns(frame: DataFrame, key: Name | Sequence[Name]) -> list[Column]:
         raise SowlineError(
             "bad key", f"expected the columns that make the key, of {', '.join(frame.columns)}, got {got}"
         )
-    columns = [_column(name) for name in names]
+    columns = [F.col(f"`{name}`") if isinstance(name, str) else name for name in names]
     for field in frame.select(*columns).schema.fields:
         if not _makes_keys(field.dataType):
             raise SowlineError(

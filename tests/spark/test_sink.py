@@ -120,6 +120,8 @@ def test_key_text(spark: SparkSession) -> None:
     one, several = frame.select(key_text(F.col("id")), key_text(*map(F.col, fields))).collect()[0]
     assert one == key_text_of(body, [("id",)])
     assert several == key_text_of(body, [(field,) for field in fields])
+    (row,) = command_rows(spark.sql("SELECT 'a' AS `f:ref.@55`"), "f:ref.@55").collect()
+    assert (row.key, row.value) == ("a", '{"f:ref.@55":"a"}')
 
 
 @pytest.mark.parametrize("in_header", [False, True])

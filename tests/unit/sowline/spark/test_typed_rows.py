@@ -18,7 +18,10 @@ FIELDS = [
 ]
 READER = Schema(AVRO, json.dumps({"type": "record", "name": "Order", "fields": FIELDS}))
 
-DICTIONARY = "<fix><header/><messages/><trailer/><components/><fields><field number='55' name='Symbol' type='STRING'/></fields></fix>"
+DICTIONARY = (
+    "<fix><header/><messages/><trailer/><components/>"
+    "<fields><field number='55' name='Symbol' type='STRING'/></fields></fix>"
+)
 
 
 @pytest.fixture
