@@ -91,7 +91,7 @@ class Codec(Protocol):
         """Return the bytes of a delta, and the paths that `read_delta` needs to get the same JSON back."""
 
     def merged(self, body: bytes, delta: bytes) -> bytes:
-        """Return the JSON of a record after a delta; both are canonical. `completed` checks what comes of it."""
+        """Return the JSON of a record after a delta; both are canonical. `completed` checks the result."""
 
     def completed(self, body: bytes) -> bytes:
         """Return the canonical JSON of a record that a delta has changed or made; fields with defaults are added.

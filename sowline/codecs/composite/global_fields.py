@@ -117,9 +117,9 @@ class CompositeGlobalCodec(SchemalessCodec):
         if len(names) == len(self._parts) and len(set(listed)) == len(listed) and others in ([], [_REST]):
             return names
         raise bad_message(
-            f"expected the field {PARTS_FIELD}, an array of {len(self._parts)} entries like"
-            f' ["{_REST}", ["data"], null]: the names of each part\'s fields, no name twice, "{_REST}" for the one'
-            f" part that has all others, null for a part of no bytes; got {_shown(text)}"
+            f"expected {PARTS_FIELD} as an array of {len(self._parts)} entries like"
+            f' ["{_REST}", ["data"], null], got {_shown(text)}: list the fields of each part once, "{_REST}" for all'
+            " others, null for no bytes"
         )
 
 

@@ -152,7 +152,7 @@ def test_what_members_stand_for(message: str, value: Any) -> None:
     assert read(write(document)) == document
 
 
-def test_nodes_beside_the_root_are_kept() -> None:
+def test_nodes_next_to_the_root_are_kept() -> None:
     """Comments and processing instructions before and after the root are members of the document."""
     message = "<!--1--><?style x?><a/><!--2-->"
     assert read(f"<?xml version='1.0'?>\n{message}\n") == {
