@@ -11,12 +11,12 @@ import pytest
 from sowline.codecs.codec import codec_of
 from sowline.codecs.composite import CompositeGlobalCodec, CompositeLocalCodec
 from sowline.codecs.composite.local_parts import renamed
-from sowline.codecs.schema import COMPOSITE_GLOBAL, COMPOSITE_LOCAL, MessagePayload, Schema, SchemaType
+from sowline.codecs.schema import COMPOSITE_GLOBAL, COMPOSITE_LOCAL, CodecType, MessagePayload, Schema
 from sowline.errors import SowlineError
 from sowline.model.nesting import NESTING_MAX
 
 
-def schema(type: SchemaType, *parts: str) -> Schema:
+def schema(type: CodecType, *parts: str) -> Schema:
     """Return the options of a topic whose messages have parts of these types."""
     return Schema(type, orjson.dumps({"parts": [{"type": part} for part in parts]}).decode())
 
@@ -156,11 +156,11 @@ def test_other_json_is_not_written_as_parts(body: bytes, complaint: str) -> None
     ("body", "complaint"),
     [
         (b"[]", "expected a JSON object"),
-        (b'{"a":1}', "expected the field #parts, an array of 3 entries"),
-        (b'{"a":1,"#parts":["*",null]}', "expected the field #parts"),
-        (b'{"a":1,"#parts":["*","*",null]}', "expected the field #parts"),
-        (b'{"a":1,"#parts":["?",null,null]}', "expected the field #parts"),
-        (b'{"a":1,"#parts":[["a"],["a"],null]}', "expected the field #parts"),
+        (b'{"a":1}', "expected #parts as, an array of 3 entries"),
+        (b'{"a":1,"#parts":["*",null]}', "expected #parts as"),
+        (b'{"a":1,"#parts":["*","*",null]}', "expected #parts as"),
+        (b'{"a":1,"#parts":["?",null,null]}', "expected #parts as"),
+        (b'{"a":1,"#parts":[["a"],["a"],null]}', "expected #parts as"),
         (b'{"a":1,"#parts":[["b"],null,null]}', "expected #parts to list all fields"),
         (b'{"a":1,"#parts":["*",["b"],null]}', "expected the fields that #parts lists, got none called 'b'"),
         (b'{"a":1,"#parts":[null,null,"*"]}', "part 2: expected an object like"),
@@ -271,7 +271,7 @@ def test_the_depth_is_limited() -> None:
         ),
     ],
 )
-def test_wrong_options_are_refused(type: SchemaType, text: str, complaint: str) -> None:
+def test_wrong_options_are_refused(type: CodecType, text: str, complaint: str) -> None:
     """When a topic is defined."""
     with pytest.raises(SowlineError, match=complaint) as caught:
         codec_of(Schema(type, text))
