@@ -21,9 +21,11 @@ from query_service.query.timeline_read import timeline_request_of
 from query_service.replica.log_end import Lag
 from query_service.subscriptions.bookmark_resolver import check_newest, wait_for_past, wait_for_replica
 from query_service.subscriptions.query_at_bookmark import query_at
+from query_service.topics.reflected import reflected
 from query_service.topics.state import TopicState
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
+from sowline.model.bookmark import format_bookmark
 from sowline.protocol.media_types import NATIVE
 from sowline.protocol.request import Request, read_request
 from sowline.protocol.server_message import one_line
@@ -115,12 +117,13 @@ class HttpApi:
         }
 
     def _reflects(self, topic: TopicState) -> str | None:
-        """Return the bookmark of a view's source that it reflects; None if it has none."""
+        """Return the bookmark of the topics that a view reads up to which it reflects them; None if it has none."""
         view = topic.definition.view
-        source = None if view is None or view.joins else self._state.topics.get(view.source)
-        if source is None or not topic.reflected:
+        if view is None:
             return None
-        return source.bookmark(topic.reflected)
+        read = [self._definitions[name] for name in view.read_topics]
+        positions = {one.log: reflected(topic, one, self._definitions[view.source]) for one in read}
+        return format_bookmark(positions) if any(positions.values()) else None
 
     async def fields(self, request: HttpRequest) -> Response:
         """Describe the fields of a topic, from a sample of the records that the user may see."""

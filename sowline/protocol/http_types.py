@@ -132,7 +132,7 @@ class TopicReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     bookmark: str
     """The current bookmark."""
     reflects: str | None
-    """The bookmark of a view's source up to which all of the view reflects its changes; null if there is none."""
+    """The bookmark up to which all of a view reflects its source and joined topics; null if there is none."""
     loading: bool
     """Whether the topic is still being loaded."""
     changes: int

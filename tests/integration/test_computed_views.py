@@ -33,6 +33,7 @@ class Desk:
         self.customers = f"{name}-customers"
         self.tiers = f"{name}-tiers"
         self.known = f"{name}-known"
+        self.gold = f"{name}-gold"
         self.held_customers: dict[str, dict[str, Any]] = {}
         self.query = query
         self.views: list[Service] = []
@@ -149,6 +150,7 @@ def definitions(name: str) -> list[dict[str, Any]]:
             "join": [{"topic": f"{name}-customers", "on": "/customer = /id", "as": "c", "kind": "inner"}],
             "projection": ["/id", "/c/tier AS /tier"],
         },
+        {"name": f"{name}-gold", "from": f"{name}-known", "filter": "/tier = 'gold'"},
     ]
 
 
@@ -269,11 +271,35 @@ def test_a_read_waits_for_what_a_view_reflects(desk: Desk) -> None:
             return all(found[number] >= position for number, position in wanted.items())
 
         wait_for(reflects, "the description to be as new")  # at a gateway it is a moment old
-        assert desk.described(desk.tiers)["reflects"] is None, "it has joins"
         assert desk.described(desk.orders)["reflects"] is None
         assert [row["orders"] for row in rows(client, desk.large, filter=late, at_least=bookmark)] == [2]
         with pytest.raises(SowlineError, match=r"expected at_least of .* or of what it is computed from"):
             rows(client, desk.orders, at_least=f"{desk.exposure}.partials:0@1")
+
+
+def test_a_read_waits_for_what_a_join_reflects(desk: Desk) -> None:
+    """A bookmark of the source or of the joined topic is demanded of the view, and of a view of the view."""
+    with Client(desk.query.url) as client:
+        mine = "/id = 4000"
+        order = {"id": 4000, "customer": "4000", "region": "eu", "status": "open", "qty": 1}
+        for tier in ("gold", "tin"):
+            # Each time the other topic is the one that is written last.
+            written = [(desk.orders, order), (desk.customers, {"id": "4000", "tier": tier})]
+            for topic, record in written if tier == "tin" else reversed(written):
+                bookmark = client.publish(topic, record, wait=True)
+            expected = [{"id": 4000, "tier": tier}]
+            assert rows(client, desk.known, filter=mine, at_least=bookmark) == expected
+            assert rows(client, desk.gold, filter=mine, at_least=bookmark) == expected * (tier == "gold")
+        bookmark = client.publish(desk.customers, {"id": "nobody's", "tier": "none"}, wait=True)
+        assert rows(client, desk.known, filter="/tier = 'none'", at_least=bookmark) == []
+        wanted = parse_bookmark(bookmark)[desk.customers]
+
+        def reflects() -> bool:
+            found = parse_bookmark(desk.described(desk.known)["reflects"])
+            assert len(found[desk.orders]) == 2
+            return all(found[desk.customers][number] >= position for number, position in wanted.items())
+
+        wait_for(reflects, "the description to be as new")  # at a gateway it is a moment old
 
 
 def test_subscribers_see_groups_come_and_go(desk: Desk) -> None:

@@ -6,7 +6,7 @@ text that its fields make.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -14,8 +14,10 @@ from sowline.config.topics import TopicDefinition
 from sowline.config.views import Join
 from sowline.errors import SowlineError
 from sowline.groups.layout import grouped_value
+from sowline.model.bookmark import PositionsByLog
 from sowline.model.key import key_text
 from sowline.model.path import Document, reader
+from sowline.model.position import Position
 from sowline.protocol.change import Change
 from views.core.states import Order, StateChange, States, group_key
 
@@ -23,11 +25,21 @@ NO_MATCH: Final = b""
 """The join key of a record that has none: a field is absent, or can't be a key. No SOW key is empty."""
 
 
+class JoinedEvent(NamedTuple):
+    """An event of a joined topic: the position in its log, and the change if it is one."""
+
+    log: str
+    partition: int
+    position: Position
+    change: Change | None = None
+
+
 class JoinedTable:
     """The records of a joined topic."""
 
     def __init__(self, join: Join, topic: TopicDefinition) -> None:
         self.join = join
+        self.topic = topic
         self._key_of = _grouped_key(join, topic) if topic.view is not None else _field_key(join, topic)
         self._bodies: dict[bytes, bytes] = {}
 
@@ -46,6 +58,29 @@ class JoinedTable:
         """Return the record with a SOW key."""
         body = self._bodies.get(sow_key)
         return None if body is None else orjson.loads(body)
+
+
+class JoinedTables:
+    """The tables of a view's joins, and up to which position of each joined topic they were filled."""
+
+    def __init__(self, tables: Sequence[JoinedTable]) -> None:
+        self.all = tables
+        self.taken: PositionsByLog = {}
+        """By the log of a joined topic, the position of each partition that was taken."""
+
+    def __bool__(self) -> bool:
+        return bool(self.all)
+
+    def of(self, log: str) -> list[int]:
+        """Return the numbers of the joins of the topic with this log."""
+        return [number for number, table in enumerate(self.all) if table.topic.log == log]
+
+    def put(self, event: JoinedEvent) -> None:
+        """Take an event into all tables of its topic."""
+        self.taken.setdefault(event.log, {})[event.partition] = event.position
+        if event.change is not None:
+            for number in self.of(event.log):
+                self.all[number].put(event.change)
 
 
 def _field_key(join: Join, topic: TopicDefinition) -> Callable[[Document], bytes]:
@@ -78,17 +113,21 @@ def _grouped_key(join: Join, topic: TopicDefinition) -> Callable[[Document], byt
     return key_of
 
 
+TakenOut = list[tuple[bytes, Document | None]]
+"""Records that are to be joined again, each with its document before."""
+
+
 class JoinedStates:
     """The states of a view with joins in one source partition: its records, joined, in a view's states.
 
-    It keeps the body of each record, and for each table which records have which join key.
+    It keeps the body of each record, and for each join which records have which join key.
     """
 
-    def __init__(self, tables: Sequence[JoinedTable], states: States) -> None:
+    def __init__(self, tables: JoinedTables, states: States) -> None:
         self._tables = tables
         self._states = states
         self._rows: dict[bytes, tuple[bytes, Order]] = {}
-        self._by_key: list[defaultdict[bytes, set[bytes]]] = [defaultdict(set) for _ in tables]
+        self._by_key: list[defaultdict[bytes, set[bytes]]] = [defaultdict(set) for _ in tables.all]
 
     def load(self, changes: Iterator[Change]) -> None:
         """Add the newest change of each live record."""
@@ -115,13 +154,16 @@ class JoinedStates:
             now = self._entered(change.sow_key, change.body)
         return self._states.replace(change.sow_key, before, now, self._states.order_of(change))
 
-    def touched(self, table: JoinedTable, sow_key: bytes) -> list[tuple[bytes, Document | None]]:
-        """Take out the records that a joined record belongs to; `touch` adds them again after its change."""
-        numbers = [number for number, one in enumerate(self._tables) if one is table]
+    def take_out(self, event: JoinedEvent) -> TakenOut:
+        """Take out the records that a joined record belongs to; `take_in` adds them again after its change."""
+        if event.change is None:
+            return []
+        sow_key = event.change.sow_key
+        numbers = self._tables.of(event.log)
         keys = {key for number in numbers for key in self._by_key[number].get(sow_key, ())}
         return [(key, self._left(key, self._rows[key][0])) for key in sorted(keys)]
 
-    def touch(self, taken_out: list[tuple[bytes, Document | None]]) -> list[StateChange]:
+    def take_in(self, taken_out: TakenOut) -> list[StateChange]:
         """Add the records that were taken out, as they are now; return the last state of each group."""
         last: dict[str, StateChange] = {}
         for sow_key, before in taken_out:
@@ -146,7 +188,7 @@ class JoinedStates:
         """Return a record with the records that belong to it; None if an inner join finds none."""
         document: Document = orjson.loads(body)
         is_whole = True
-        for number, table in enumerate(self._tables):
+        for number, table in enumerate(self._tables.all):
             key = table.key_of(document)
             note(number, key)
             found = table.get(key)
