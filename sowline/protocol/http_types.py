@@ -70,11 +70,13 @@ class JoinReport(msgspec.Struct, forbid_unknown_fields=True, rename={"name": "as
     topic: str
     """The topic."""
     on: str
-    """The fields of the source, and the key fields of the topic that equal them."""
+    """The fields of the source, and the fields of the topic that equal them."""
     name: str
     """The field that has the topic's record."""
     kind: Literal["left", "inner"]
     """Whether records without a match count, too (left), or not (inner)."""
+    multiply: bool
+    """Whether several records of the topic may be added, each in a record of the view."""
 
 
 class ViewReport(msgspec.Struct, forbid_unknown_fields=True, rename={"source": "from"}):

@@ -45,9 +45,11 @@ class Side:
 
     def text_of(self, record: Row) -> str:
         """Return the key text of a record."""
-        if self.topic.view is not None:
-            return orjson.dumps([record[str(path)[1:]] for path in self.topic.view.grouping_paths]).decode()
-        return self.topic.key_rule.given(record, None) or ""
+        identity = self.topic.identity
+        if identity.view is not None:
+            return _json([record[str(path)[1:]] for path in identity.view.grouping_paths])
+        text = identity.key_rule.given(record, None) or ""
+        return text if identity is self.topic else identity.key_rule.sow_key(text).decode()
 
     def change(self, record: Row, *, is_deleted: bool) -> tuple[int, Change] | None:
         """Publish or delete a record; return the change and its partition, None if there is nothing to delete."""
@@ -308,7 +310,7 @@ class Joins:
 
 
 def _more(join: Join, key: str | None) -> list[Any]:
-    return []
+    return [key] if join.multiply else []
 
 
 def _json(values: list[Any]) -> str:
@@ -331,7 +333,7 @@ def _fits(join: Join, topic: TopicDefinition, row: Row, record: Row) -> bool:
         (_value(row, _steps(str(own))), _value(record, _steps(str(theirs))))
         for own, theirs in join.equalities
     ]
-    if topic.view is not None and topic.view.grouping_paths:
+    if not join.multiply and topic.identity.view is not None:
         return all(_json([own]) == _json([theirs]) for own, theirs in pairs)
     texts = [(text_of(own), text_of(theirs)) for own, theirs in pairs]
     return all(own is not None and own == theirs for own, theirs in texts)

@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sowline.config.topics import parse_topics
+from sowline.errors import SowlineError
 from sowline.model.bookmark import parse_bookmark
 from sowline.model.key import partition_of
 from tests.property.join_world import PROCESSES, SOURCE, Joins
@@ -29,13 +30,46 @@ views:
     from: orders
     join: [{topic: customers, on: /customer = /id AND /desk = /desk, as: c}]
     projection: [/id, /c/tier AS /tier]
+  - name: desks
+    from: orders
+    join: [{topic: customers, on: /desk = /desk, as: c, multiply: true}]
+    grouping: [/c/tier]
+    projection: [COUNT(1) AS /orders, MAX(/qty) AS /largest]
+  - name: triples
+    from: orders
+    join:
+      - {topic: customers, on: /desk = /desk, as: c, multiply: true}
+      - {topic: tiers, on: /c/tier = /members, as: t, multiply: true}
+    projection: [/id, /c/id AS /customer, /t/tier AS /tier]
+  - name: pairs
+    from: orders
+    join:
+      - {topic: customers, on: /desk = /desk AND /customer = /id, as: c}
+      - {topic: tiers, on: /c/tier = /members, as: t, multiply: true}
+      - {topic: tiers, on: /t/members = /tier, as: u, kind: inner, multiply: true}
+    projection: [/id, /c/id AS /customer, /t/tier AS /tier, /u/members AS /members]
+  - name: mixed
+    from: orders
+    join:
+      - {topic: tiers, on: /qty = /members, as: t, multiply: true}
+      - {topic: customers, on: /customer = /id AND /desk = /desk, as: c}
+    projection: [/id, /t/tier AS /tier, /c/tier AS /own]
+  - {name: names, from: customers, projection: [/id, /desk, /tier AS /label]}
+  - {name: largest, from: tiers.slow, filter: /members > 1}
+  - name: named
+    from: orders
+    join:
+      - {topic: names, on: /customer = /id AND /desk = /desk, as: n}
+      - {topic: largest, on: /n/label = /tier, as: t}
+    projection: [/id, /n/label AS /label, /t/members AS /members]
   - name: parents
     from: orders
     partitions: 1
     join: [{topic: orders, on: /qty = /id, as: parent}]
     projection: [/id, /parent/customer AS /customer]
+conflated: [{name: tiers.slow, from: tiers, interval: 1s}]
 """)
-VIEWS = ("joined", "labeled", "parents")
+VIEWS = ("joined", "labeled", "parents", "desks", "triples", "pairs", "mixed", "named")
 KEYS = ("1", 1, "2", None, True)
 orders = st.fixed_dictionaries(
     {
@@ -48,12 +82,18 @@ orders = st.fixed_dictionaries(
 customers = st.fixed_dictionaries(
     {"id": st.sampled_from(["1", "2", True]), "desk": st.sampled_from(["a", "b"]), "tier": st.integers(0, 1)}
 )
+names = st.fixed_dictionaries(
+    {"id": st.sampled_from(["1", "2"]), "desk": st.sampled_from(["a", "b"]), "label": st.integers(0, 1)}
+)
 tiers = st.fixed_dictionaries({"tier": st.integers(0, 1), "members": st.integers(0, 2)})
 steps = st.one_of(
     st.tuples(st.just("orders"), orders, st.booleans()),
     st.tuples(st.just("customers"), customers, st.booleans()),
-    st.tuples(st.just("tiers"), tiers, st.booleans()),
-    st.tuples(st.just("report"), st.sampled_from(["orders", "customers", "tiers"]), st.integers(0, 1)),
+    st.tuples(st.sampled_from(["tiers", "largest"]), tiers, st.booleans()),
+    st.tuples(st.just("names"), names, st.booleans()),
+    st.tuples(
+        st.just("report"), st.sampled_from(["orders", "customers", "tiers", "names"]), st.integers(0, 1)
+    ),
     st.tuples(st.just("take over"), st.integers(0, 1), st.integers(0, PROCESSES - 1)),
     st.tuples(st.just("take"), st.integers(0, PROCESSES - 1), st.integers(1, 5)),
     st.tuples(st.just("flush"), st.none(), st.booleans()),
@@ -78,11 +118,49 @@ def step(joins: Joins, kind: str, given: Any, more: Any) -> None:
         joins.change(kind, given, is_deleted=more)
 
 
+def order(id: int, **fields: Any) -> dict[str, Any]:
+    """Return an order of a customer."""
+    return {"id": id, "customer": "1", "desk": "a", "qty": 0, **fields}
+
+
+def customer(id: str, tier: int) -> tuple[str, Any, Any]:
+    """Return the step that writes a customer."""
+    return "customers", {"id": id, "desk": "a", "tier": tier}, False
+
+
+def tier(tier: int, members: int) -> tuple[str, Any, Any]:
+    """Return the step that writes a tier."""
+    return "tiers", {"tier": tier, "members": members}, False
+
+
+TAKE = ("take", 0, 5)
+SHARED_JOIN_KEY = [
+    customer("1", 1),
+    customer("2", 1),
+    tier(0, 1),
+    TAKE,
+    customer("1", 0),
+    TAKE,
+    tier(0, 2),
+    TAKE,
+]
+"""Two rows of an order look for the same tier. One stops, and the other one must still see its changes."""
+
+ONE_OF_TWO_LEAVES = [customer("1", 1), customer("2", 1), TAKE, (*customer("1", 1)[:2], True), TAKE]
+"""A row without a match is only made if no other record matches."""
+
+JOINED_BY_ANOTHER_JOIN = [customer("1", 1), tier(0, 1), tier(1, 2), TAKE, tier(1, 0), TAKE]
+"""A record of a topic that is joined twice changes, and only the second join has it."""
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(VIEWS),
     st.lists(steps, min_size=1, max_size=8) | st.lists(steps, min_size=40, max_size=80),
 )
+@example("triples", [("orders", order(1), False), *SHARED_JOIN_KEY])
+@example("desks", [("orders", order(1), False), *ONE_OF_TWO_LEAVES])
+@example("pairs", [("orders", order(1), False), *JOINED_BY_ANOTHER_JOIN])
 def test_joins_equal_a_recomputation(view: str, taken: list[tuple[str, Any, Any]]) -> None:
     """Rows that change groups or join keys, joined records that come and go, joins of joins, and late owners."""
     with pytest.MonkeyPatch.context() as patched:
@@ -91,11 +169,6 @@ def test_joins_equal_a_recomputation(view: str, taken: list[tuple[str, Any, Any]
         for kind, given_, more in taken:
             step(joins, kind, given_, more)
         joins.settle()
-
-
-def order(id: int, **fields: Any) -> dict[str, Any]:
-    """Return an order of a customer."""
-    return {"id": id, "customer": "1", "desk": "a", "qty": 0, **fields}
 
 
 def test_a_joined_record_of_many_goes_out_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,3 +223,20 @@ def test_a_topic_joined_to_itself_is_taken_twice() -> None:
     joins.flush(also_idle=True)
     assert taken() == 1
     joins.settle()
+
+
+def test_a_record_makes_a_bounded_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matches that leave count no more. One too many stops the view, when it comes or when the view starts."""
+    monkeypatch.setattr("views.core.joins.ROWS_MAX", 3)
+    joins = Joins(TOPICS, "desks")
+    joins.change(SOURCE, order(1), is_deleted=False)
+    for id in ("1", "2", "3"):
+        step(joins, *customer(id, 1))
+    joins.change("customers", customer("1", 1)[1], is_deleted=True)
+    step(joins, *customer("4", 1))
+    joins.take_joined(0, 9)
+    step(joins, *customer("5", 1))
+    for refused in (lambda: joins.take_joined(0, 1), lambda: joins.take_over(partition_of("1", 2), 1)):
+        with pytest.raises(SowlineError, match="at most 3 rows") as error:
+            refused()
+        assert error.value.reason == "too large"

@@ -97,7 +97,7 @@ class SourcePartition(FollowedPartition):
         """Join the records again that were taken out; return the messages that this ends."""
         if self._joined is None or self._outgoing is None:
             return ()
-        changes = self._joined.take_in(taken_out)
+        changes = self._joined.take_in(event, taken_out)
         moved = self._moved(event.log, event.partition)
         return list(self._outgoing.take(self._next_position(), changes, moved))
 
