@@ -34,6 +34,7 @@ class Desk:
         self.tiers = f"{name}-tiers"
         self.known = f"{name}-known"
         self.gold = f"{name}-gold"
+        self.pairs = f"{name}-pairs"
         self.held_customers: dict[str, dict[str, Any]] = {}
         self.query = query
         self.views: list[Service] = []
@@ -69,7 +70,7 @@ class Desk:
                 publisher.sow_delete(self.customers, data={"id": id})
                 del self.held_customers[id]
                 continue
-            customer = {"id": id, "tier": dice.choice(["gold", "tin"])}
+            customer = {"id": id, "tier": dice.choice(["gold", "tin", "eu", "us"])}
             publisher.publish(self.customers, customer)
             self.held_customers[id] = customer
         publisher.flush()
@@ -97,6 +98,15 @@ class Desk:
         found = [(order, self.customer_of(order)) for order in self.held.values()]
         return [
             {"id": order["id"], "tier": customer["tier"]} for order, customer in found if customer is not None
+        ]
+
+    def expected_pairs(self) -> list[dict[str, Any]]:
+        """Return each order with each customer whose tier is its region."""
+        return [
+            {"id": order["id"], "c": customer["id"]}
+            for order in self.held.values()
+            for customer in self.held_customers.values()
+            if customer["tier"] == order["region"]
         ]
 
     def expected(self) -> list[dict[str, Any]]:
@@ -149,6 +159,21 @@ def definitions(name: str) -> list[dict[str, Any]]:
             "from": name,
             "join": [{"topic": f"{name}-customers", "on": "/customer = /id", "as": "c", "kind": "inner"}],
             "projection": ["/id", "/c/tier AS /tier"],
+        },
+        {
+            "name": f"{name}-pairs",
+            "from": name,
+            "partitions": 3,
+            "join": [
+                {
+                    "topic": f"{name}-customers",
+                    "on": "/region = /tier",
+                    "as": "c",
+                    "kind": "inner",
+                    "multiply": True,
+                }
+            ],
+            "projection": ["/id", "/c/id AS /c"],
         },
         {"name": f"{name}-gold", "from": f"{name}-known", "filter": "/tier = 'gold'"},
     ]
@@ -217,7 +242,7 @@ def test_views_equal_a_recomputation(desk: Desk) -> None:
 
 
 def test_joins_equal_a_recomputation(desk: Desk) -> None:
-    """Changes of both sides, records without a match, and services that were killed."""
+    """Changes of both sides, none or several matches, and services that were killed."""
     dice = random.Random(new_seed())
     with Client(desk.query.url) as client:
         for turn in range(3):
@@ -232,6 +257,8 @@ def test_joins_equal_a_recomputation(desk: Desk) -> None:
             tiers, known = in_order(desk.expected_tiers()), in_order(desk.expected_known())
             wait_for(lambda tiers=tiers: rows(client, desk.tiers) == tiers, "the groups")
             wait_for(lambda known=known: rows(client, desk.known) == known, "the records")
+            pairs = in_order(desk.expected_pairs())
+            wait_for(lambda pairs=pairs: rows(client, desk.pairs) == pairs, "the pairs")
 
 
 def test_a_conflated_topic_changes_a_record_once_in_an_interval(desk: Desk) -> None:
