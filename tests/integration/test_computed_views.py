@@ -311,13 +311,14 @@ def test_a_read_waits_for_what_a_join_reflects(desk: Desk) -> None:
         order = {"id": 4000, "customer": "4000", "region": "eu", "status": "open", "qty": 1}
         for tier in ("gold", "tin"):
             # Each time the other topic is the one that is written last.
-            written = [(desk.orders, order), (desk.customers, {"id": "4000", "tier": tier})]
+            customer = {"id": "4000", "tier": tier}
+            written: list[tuple[str, dict[str, Any]]] = [(desk.orders, order), (desk.customers, customer)]
             for topic, record in written if tier == "tin" else reversed(written):
-                bookmark = client.publish(topic, record, wait=True)
+                bookmark = client.publish(topic, record, wait=True) or ""
             expected = [{"id": 4000, "tier": tier}]
             assert rows(client, desk.known, filter=mine, at_least=bookmark) == expected
             assert rows(client, desk.gold, filter=mine, at_least=bookmark) == expected * (tier == "gold")
-        bookmark = client.publish(desk.customers, {"id": "nobody's", "tier": "none"}, wait=True)
+        bookmark = client.publish(desk.customers, {"id": "nobody's", "tier": "none"}, wait=True) or ""
         assert rows(client, desk.known, filter="/tier = 'none'", at_least=bookmark) == []
         wanted = parse_bookmark(bookmark)[desk.customers]
 

@@ -107,7 +107,7 @@ class Side:
         return dict(enumerate(self._positions))
 
 
-class Process:
+class JoiningProcess:
     """A process of the service `views`: its tables, what it has not taken of the joined topics, and its owners."""
 
     def __init__(self, tables: JoinedTables) -> None:
@@ -155,7 +155,7 @@ class Joins:
         self.messages: list[list[Partials]] = [[] for _ in range(self.view.partitions)]
         self.merged = [MergedPartition(self.view, number) for number in range(self.view.partitions)]
         self.source = self.sides[SOURCE]
-        self.processes = [Process(self._tables(topics)) for _ in range(PROCESSES)]
+        self.processes = [JoiningProcess(self._tables(topics)) for _ in range(PROCESSES)]
         self.late: list[SourcePartition] = []
         self._generations = [0] * self.source.topic.partitions
         for number in range(self.source.topic.partitions):

@@ -161,10 +161,10 @@ def _grouped_key(join: Join, topic: TopicDefinition) -> JoinKeyOf:
     return key_of
 
 
-Rows = dict[bytes, Document]
+JoinedRows = dict[bytes, Document]
 """By their SOW keys in the view, what a record of the source makes with the records that belong to it."""
 
-TakenOut = list[tuple[bytes, Rows]]
+TakenOut = list[tuple[bytes, JoinedRows]]
 """Records that are to be joined again, each with its rows before."""
 
 
@@ -261,12 +261,14 @@ class JoinedStates:
             return None
         return _Only(numbers[0], event.change.sow_key)
 
-    def _replace(self, before: Rows, now: Rows, order: Order, last: dict[str, StateChange]) -> None:
+    def _replace(
+        self, before: JoinedRows, now: JoinedRows, order: Order, last: dict[str, StateChange]
+    ) -> None:
         for row in {**before, **now}:
             for one in self._states.replace(row, before.get(row), now.get(row), order):
                 last[one.key] = one
 
-    def _entered(self, record: bytes, held: _Held, only: _Only | None = None) -> Rows:
+    def _entered(self, record: bytes, held: _Held, only: _Only | None = None) -> JoinedRows:
         def note(number: int, key: bytes) -> None:
             rows = self._by_key[number][key]
             rows[record] = rows.get(record, 0) + 1
@@ -277,7 +279,7 @@ class JoinedStates:
         _require_few(record, held.rows)
         return rows
 
-    def _left(self, record: bytes, only: _Only | None = None) -> Rows:
+    def _left(self, record: bytes, only: _Only | None = None) -> JoinedRows:
         def forget(number: int, key: bytes) -> None:
             rows = self._by_key[number][key]
             rows[record] -= 1
@@ -293,7 +295,7 @@ class JoinedStates:
 
     def _rows(
         self, record: bytes, body: bytes, only: _Only | None, note: Callable[[int, bytes], None]
-    ) -> Rows:
+    ) -> JoinedRows:
         """Return the rows of a record, those with one joined record if there is an `only`; `note` its join keys."""
         rows: list[_Row] = [((record,), orjson.loads(body))]
         for number, table in enumerate(self._tables.all):
