@@ -30,9 +30,9 @@ class Checkpoint:
     repaired; `EVERYTHING` among them stands for all. `limits` are the topic's by now, `numbers_since` is the
     log time from before which publishers' numbers count no more, `records` the number of live records. `begin` is
     the log's offset, and its time, from which on its records alone make this state; None where the era began with
-    records. `changes_id` is Kafka's id of the changes topic, empty while it is not known. In a view, `reflected` has by
-    source partition the position up to which it is reflected. With joins, `taken` has a bookmark of what that is in
-    positions of the source and the joined topics.
+    records. `changes_id` is Kafka's id of the changes topic, empty while it is not known. In a view, `reflected` has
+    by source partition the position up to which it is reflected. With joins, `taken` has a bookmark of what that is
+    in positions of the source and the joined topics.
     """
 
     position: Position = field(default_factory=before_the_log)

@@ -127,6 +127,9 @@ VIEW_OPTIONS: Final = (
 )
 """The fields of a view that its topic has as they are."""
 
+POSITION_BYTES: Final = 32
+"""Bytes of a partition's position in a bookmark, at most."""
+
 VIEW_KEY: Final = SuppliedKey.model_validate({"from": "kafka_key"})
 
 
@@ -698,6 +701,8 @@ class Topics(TopicsModel):
                     )
             for join in view.joins:
                 _check_join(view, join, found[join.topic])
+            if view.joins:
+                _check_positions(found[view.name], [found[name] for name in view.read_topics])
 
     def named(self, name: str) -> TopicDefinition:
         """Return the topic with this name; raise `invalid topic`."""
@@ -724,6 +729,20 @@ def _check_join(view: ComputedTopic, join: Join, topic: TopicDefinition) -> None
             f"view {view.name!r} joins topic {join.topic!r} on {', '.join(sorted(named))}: expected the fields of its"
             f" key, {', '.join(sorted(keys))}, each once, so that at most one record fits; add multiply: true if"
             " several may"
+        )
+
+
+def _check_positions(topic: TopicDefinition, read: Sequence[TopicDefinition]) -> None:
+    """Raise ValueError if the positions of all that a view with joins reads do not fit into its events."""
+    # A change names those that one source partition has taken, a progress event those of all source partitions.
+    # Kafka would refuse a larger event, and the materializer would stop.
+    source, owner = read[0], sum(len(one.log) + POSITION_BYTES * one.partitions for one in read)
+    room = min(HEADROOM_BYTES // 2, topic.log_bytes_max // source.partitions)
+    if owner > room:
+        raise ValueError(
+            f"view {topic.name!r} reads {sum(one.partitions for one in read)} partitions, whose positions may need"
+            f" {owner} bytes for each of the {source.partitions} of its source: expected at most {room}. Raise its"
+            " record_bytes_max, or join topics with fewer partitions"
         )
 
 

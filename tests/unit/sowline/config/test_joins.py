@@ -112,3 +112,29 @@ def test_a_topic_without_key_fields_is_joined_only_with_multiply(
     assert reason in message
     assert "add multiply: true" in message
     assert topics({"topic": topic, **ON_ID, "multiply": True}, *views).named("joined").view is not None
+
+
+@pytest.mark.parametrize(
+    ("partitions", "record_bytes_max", "is_refused"),
+    [(16, 64, False), (64, 64, True), (64, 1 << 20, False), (900, 1 << 20, False), (1024, 64 << 20, True)],
+)
+def test_the_positions_of_what_is_joined_fit_into_an_event(
+    partitions: int, record_bytes_max: int, is_refused: bool
+) -> None:
+    """A view names all of them for each partition of its source."""
+    wide: dict[str, Any] = {"partitions": partitions}
+    view = {
+        "name": "joined",
+        "from": "orders",
+        "record_bytes_max": record_bytes_max,
+        "join": [{"topic": "customers", **ON_ID, "as": "c"}],
+    }
+    given = {
+        "topics": [{**ORDERS, "partitions": min(partitions, 64)}, {**CUSTOMERS, **wide}],
+        "views": [view],
+    }
+    if is_refused:
+        with pytest.raises(ValidationError, match="Raise its record_bytes_max, or join topics with fewer"):
+            Topics.model_validate(given)
+    else:
+        Topics.model_validate(given)
