@@ -292,6 +292,10 @@ def test_a_read_waits_for_what_a_view_reflects(desk: Desk) -> None:
         wait_for(reflects, "the description to be as new")  # at a gateway it is a moment old
         assert desk.described(desk.tiers)["reflects"] is None, "it has joins"
         assert desk.described(desk.orders)["reflects"] is None
+        for path in client.explain(desk.exposure, filter=late)["access_paths"]:
+            assert (path["view"]["from"], path["view"]["having"]) == (desk.orders, "/orders > 1")
+            assert parse_bookmark(path["reflects"]).keys() == {desk.orders}
+            assert path["behind"] == 0
         assert [row["orders"] for row in rows(client, desk.large, filter=late, at_least=bookmark)] == [2]
         with pytest.raises(SowlineError, match=r"expected at_least of .* or of what it is computed from"):
             rows(client, desk.orders, at_least=f"{desk.exposure}.partials:0@1")
