@@ -18,14 +18,13 @@ from query_service.query.query import Query
 from query_service.query.read_request import one_topic, read_request_of, topics_of
 from query_service.query.record_reads import read_record
 from query_service.query.timeline_read import timeline_request_of
+from query_service.query.view_stages import reflects_of, with_view_stages
 from query_service.replica.log_end import Lag
 from query_service.subscriptions.bookmark_resolver import check_newest, wait_for_past, wait_for_replica
 from query_service.subscriptions.query_at_bookmark import query_at
-from query_service.topics.reflected import reflected
 from query_service.topics.state import TopicState
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
-from sowline.model.bookmark import format_bookmark
 from sowline.protocol.media_types import NATIVE
 from sowline.protocol.request import Request, read_request
 from sowline.protocol.server_message import one_line
@@ -107,7 +106,7 @@ class HttpApi:
             **described_definition(topic.definition, rights),
             "records": topic.size,
             "bookmark": topic.bookmark(topic.positions),
-            "reflects": self._reflects(topic),
+            "reflects": reflects_of(self._state, topic),
             "loading": topic.loading,
             "changes": topic.changes_applied,
             **_lag_fields(topic),
@@ -115,15 +114,6 @@ class HttpApi:
             "newest_seconds": _seconds_since(topic.changed_time),
             "subscriptions": self._context.dispatcher.live_in(topic.definition.name),
         }
-
-    def _reflects(self, topic: TopicState) -> str | None:
-        """Return the bookmark of the topics that a view reads up to which it reflects them; None if it has none."""
-        view = topic.definition.view
-        if view is None:
-            return None
-        read = [self._definitions[name] for name in view.read_topics]
-        positions = {one.log: reflected(topic, one, self._definitions[view.source]) for one in read}
-        return format_bookmark(positions) if any(positions.values()) else None
 
     async def fields(self, request: HttpRequest) -> Response:
         """Describe the fields of a topic, from a sample of the records that the user may see."""
@@ -160,7 +150,7 @@ class HttpApi:
         """Report the access path that a query would take in each topic, and how many records it would examine."""
         try:
             query = await self._query(request, await self._fields_in(request))
-            access_paths = await query.explained()
+            access_paths = with_view_stages(await query.explained(), self._state, rights_in(request))
         except SowlineError as error:
             return refused(error)
         warnings = {"warnings": query.result.warnings} if query.result.warnings else {}

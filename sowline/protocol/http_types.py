@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from sowline.protocol.message_types import AccessPathReport, TimelineWrite
+from sowline.protocol.message_types import AccessPathReport, TimelineWrite, ViewReport
 
 
 class ErrorReport(msgspec.Struct, forbid_unknown_fields=True):
@@ -62,40 +62,6 @@ class ReaderSchemaReport(msgspec.Struct, forbid_unknown_fields=True):
     """The id that messages have which Sowline writes; null if none is set."""
     subject: str
     """The subject in a registry; empty if none is set."""
-
-
-class JoinReport(msgspec.Struct, forbid_unknown_fields=True, rename={"name": "as"}):
-    """A topic whose records a view adds to those of its source."""
-
-    topic: str
-    """The topic."""
-    on: str
-    """The fields of the source, and the fields of the topic that equal them."""
-    name: str
-    """The field that has the topic's record."""
-    kind: Literal["left", "inner"]
-    """Whether records without a match count, too (left), or not (inner)."""
-    multiply: bool
-    """Whether several records of the topic may be added, each in a record of the view."""
-
-
-class ViewReport(msgspec.Struct, forbid_unknown_fields=True, rename={"source": "from"}):
-    """What a view computes."""
-
-    source: str
-    """The topic or view that it is computed from."""
-    filter: str
-    """Which records of that topic count; empty for all."""
-    grouping: list[str]
-    """The paths that records are grouped by; empty if each record of the view is one of that topic."""
-    projection: str
-    """The fields of its records; empty for those of that topic."""
-    having: str
-    """Which results are records of the view; empty for all."""
-    joins: list[JoinReport]
-    """The topics whose records are added to those of that topic."""
-    interval_ms: int
-    """How long a conflated topic merges the changes of a record; 0 in a view."""
 
 
 class TopicReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -215,8 +215,24 @@ def in_order(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(bodies, key=str)
 
 
-def test_views_equal_a_recomputation(desk: Desk) -> None:
-    """Groups, views on views and single records; also after the services were killed."""
+def operated(
+    made: System, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str]:
+    """Run a command on the state of a topic; return its exit code and what it has written."""
+    settings = {"KAFKA": made.kafka, "CONFIG": made.config, "GROUP": made.group}
+    for name, value in {**settings, "DATA_DIR": made.directory / "sow"}.items():
+        monkeypatch.setenv(f"SOWLINE_{name}", str(value))
+    capfd.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        operate.main(list(arguments), prog_name="sowline")
+    out, err = capfd.readouterr()
+    return int(ended.value.code or 0), out + err
+
+
+def test_views_equal_a_recomputation(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Groups, views on views and single records; also after services were killed. `verify` computes them again."""
     dice = random.Random(new_seed())
     with Client(desk.query.url) as client:
         for turn in range(4):
@@ -239,6 +255,11 @@ def test_views_equal_a_recomputation(desk: Desk) -> None:
                 if one["status"] == "working"
             ]
             wait_for(lambda working=working: rows(client, desk.working) == in_order(working), "the records")
+    desk.write(dice, 50)  # the views are behind by now
+    for view in (desk.exposure, desk.large, desk.slow):
+        code, text = operated(desk.made, monkeypatch, capfd, "verify", view)
+        assert code == 0, text
+        assert text.count("source and changes at") == desk.made.topic(view).partitions, text
 
 
 def test_joins_equal_a_recomputation(desk: Desk) -> None:
@@ -299,6 +320,10 @@ def test_a_read_waits_for_what_a_view_reflects(desk: Desk) -> None:
 
         wait_for(reflects, "the description to be as new")  # at a gateway it is a moment old
         assert desk.described(desk.orders)["reflects"] is None
+        for path in client.explain(desk.exposure, filter=late)["access_paths"]:
+            assert (path["view"]["from"], path["view"]["having"]) == (desk.orders, "/orders > 1")
+            assert parse_bookmark(path["reflects"]).keys() == {desk.orders}
+            assert path["behind"] == 0
         assert [row["orders"] for row in rows(client, desk.large, filter=late, at_least=bookmark)] == [2]
         with pytest.raises(SowlineError, match=r"expected at_least of .* or of what it is computed from"):
             rows(client, desk.orders, at_least=f"{desk.exposure}.partials:0@1")
@@ -411,25 +436,18 @@ def test_a_view_is_rebuilt_from_its_source(
         for service in (materializer, views, query):
             service.stop()
         made.redefine(views=[view | {"filter": "/qty < 6", "having": "/sold > 4"}])
-        monkeypatch.setenv("SOWLINE_KAFKA", kafka)
-        monkeypatch.setenv("SOWLINE_CONFIG", str(made.config))
-        monkeypatch.setenv("SOWLINE_GROUP", made.group)
-        monkeypatch.setenv("SOWLINE_DATA_DIR", str(tmp_path / "sow"))
-        with pytest.raises(SystemExit) as ended:
-            operate.main(["rebuild", view["name"]], prog_name="sowline")
-        assert not ended.value.code, capfd.readouterr()
+        code, text = operated(made, monkeypatch, capfd, "rebuild", view["name"])
+        assert code == 0, text
         for service in (materializer, views, query):
             service.start().wait_ready()
         with Client(query.url) as client:
             expected = [{"city": "c1", "sold": 6}]
             wait_for(lambda: rows(client, view["name"]) == expected, "the groups of the new definition")
         materializer.stop()
-        capfd.readouterr()
-        dumps = []
-        for source in ("store", "changes", "log"):
-            with pytest.raises(SystemExit):
-                operate.main(["dump", view["name"], "--from", source], prog_name="sowline")
-            dumps.append(capfd.readouterr().out)
+        dumps = [
+            operated(made, monkeypatch, capfd, "dump", view["name"], "--from", source)[1]
+            for source in ("store", "changes", "log")
+        ]
         assert dumps[0] == dumps[1] == dumps[2]
         assert '"reflected"' in dumps[0]
         assert '"states"' in dumps[0]

@@ -13,7 +13,7 @@ def described_definition(definition: TopicDefinition, rights: Rights) -> dict[st
         "message_type": definition.message_type,
         "reader_schema": _reader_schema(definition, rights),
         "framing": None if definition.message_type == JSON else definition.framing,
-        "view": _view(definition, rights),
+        "view": described_view(definition, rights),
         "sow": definition.has_sow,
         "key": definition.key_sent,
         "key_domain": definition.key_domain,
@@ -26,7 +26,7 @@ def described_definition(definition: TopicDefinition, rights: Rights) -> dict[st
     }
 
 
-def _view(definition: TopicDefinition, rights: Rights) -> dict[str, Any] | None:
+def described_view(definition: TopicDefinition, rights: Rights) -> dict[str, Any] | None:
     """Return what a view computes; None for another topic, or if it is hidden from the user."""
     view = definition.view
     if view is None or _sees_some_fields(definition.name, rights):
