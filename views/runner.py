@@ -6,8 +6,7 @@ partition compares positions of the source (`materializer.core.views`).
 
 import threading
 import time
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Sequence
 
 import structlog
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -20,7 +19,7 @@ from sowline.protocol.change import read_event
 from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete
 from views.core.joins import JoinedTable
 from views.core.outgoing import Outgoing
-from views.core.source_partition import SourcePartition
+from views.core.source_partition import NO_TABLES, SourcePartition, take_joined
 from views.output import PartialsOutput
 from views.tables import JoinedTopics, TablePartition
 
@@ -38,9 +37,6 @@ PROGRESS_SECONDS = 0.5
 """How often a source partition's position is reported to the partitions of the view that it changes nothing in."""
 
 
-NO_TABLES: Mapping[JoinedTable, TopicDefinition] = MappingProxyType({})
-
-
 class ViewRunner:
     """Writes the partial states of one view until the service stops."""
 
@@ -50,7 +46,7 @@ class ViewRunner:
         topic: TopicDefinition,
         source: TopicDefinition,
         stop: threading.Event,
-        joined: Mapping[JoinedTable, TopicDefinition] = NO_TABLES,
+        joined: Sequence[JoinedTable] = (),
     ) -> None:
         """Prepare to compute `topic`, a view, from the changes of `source`, and of the topics that it joins."""
         self._topic = topic
@@ -184,11 +180,8 @@ class ViewRunner:
         # A snapshot is of one position. It may still be read from the states that a change would touch.
         if self._joined is None or any(one.is_sending_snapshot for one in self._partitions.values()):
             return
-        for table, change in self._joined.changes():
-            taken_out = [(one, one.take_out(table, change.sow_key)) for one in self._partitions.values()]
-            table.put(change)
-            for partition, records in taken_out:
-                self._output.send(partition.take_in(records))
+        for event in self._joined.events():
+            self._output.send(take_joined(event, self._joined.tables, self._partitions.values()))
 
     # a batch
 
@@ -233,11 +226,18 @@ class ViewRunner:
     def _opened(self, number: int, topic_id: str) -> SourcePartition:
         """Return a partition that begins to load."""
         joined = self._joined
-        tables, generation = ([], 0) if joined is None else (joined.tables, self._generation(number))
+        tables, generation = (NO_TABLES, 0) if joined is None else (joined.tables, self._generation(number))
         progress = LoadProgress(topic_id, compaction_lag_ms(self._source) / 1000)
         self._aim(number, progress)
         partition = SourcePartition(
-            self._topic, number, self._source.partitions, topic_id, progress, tables, generation
+            self._topic,
+            number,
+            self._source.partitions,
+            topic_id,
+            progress,
+            tables,
+            generation,
+            self._source.log,
         )
         partition.next_offset = self._cluster.starts(self._source.changes, [number])[number]
         log.info("view loads its source", view=self._topic.name, source=self._source.name, partition=number)

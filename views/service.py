@@ -52,10 +52,7 @@ class ViewsService:
         source = self._topics.named(topic.view.source)
         while not self._stop.is_set():
             try:
-                joined = {
-                    JoinedTable(join, self._topics.named(join.topic)): self._topics.named(join.topic)
-                    for join in topic.view.joins
-                }
+                joined = [JoinedTable(join, self._topics.named(join.topic)) for join in topic.view.joins]
                 runner = ViewRunner(self._settings, topic, source, self._stop, joined)
                 self._runners[topic.name] = runner
                 runner.run()

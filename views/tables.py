@@ -1,19 +1,18 @@
 """The joined topics of a view: loads all of their partitions, and follows them."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import structlog
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import TopicDefinition
 from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import REPORT_ENDS, plain_consumer, poll_batch
 from sowline.protocol.change import Change, read_event
 from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete
 from views.core.followed_partition import FollowedPartition
-from views.core.joins import JoinedTable
+from views.core.joins import JoinedEvent, JoinedTable, JoinedTables
 
 log = structlog.get_logger()
 
@@ -27,16 +26,10 @@ TablePartition = tuple[str, int]
 class JoinedTopics:
     """The joined topics of one view. Call `close`."""
 
-    def __init__(
-        self, kafka: KafkaConfig, cluster: Cluster, joined: Mapping[JoinedTable, TopicDefinition]
-    ) -> None:
-        self.tables = list(joined)
+    def __init__(self, kafka: KafkaConfig, cluster: Cluster, joined: Sequence[JoinedTable]) -> None:
+        self.tables = JoinedTables(joined)
         self._cluster = cluster
-        self._topics = {topic.changes: topic for topic in joined.values()}
-        self._by_changes = {
-            changes: [table for table, topic in joined.items() if topic.changes == changes]
-            for changes in self._topics
-        }
+        self._topics = {table.topic.changes: table.topic for table in joined}
         self._partitions: dict[TablePartition, FollowedPartition] = {}
         self._consumer: Consumer = plain_consumer(kafka, REPORT_ENDS)
         starts = []
@@ -83,21 +76,23 @@ class JoinedTopics:
                 waits.setdefault(changes, []).append(number)
         return "; ".join(incomplete(changes, numbers) for changes, numbers in waits.items()) or None
 
-    def changes(self) -> Iterator[tuple[JoinedTable, Change]]:
-        """Read what has arrived; yield each change and a table that must take it. Raise `ChangesMissing`."""
+    def events(self) -> Iterator[JoinedEvent]:
+        """Read what has arrived; yield what the tables must take. Raise `ChangesMissing`."""
         batch_max = BATCH_MAX if self.are_loaded else LOAD_BATCH_MAX
         for message in poll_batch(self._consumer, batch_max, 0.0, self._on_end):
-            yield from self._taken(message)
+            if (event := self._taken(message)) is not None:
+                yield event
         if not self.are_loaded:
             self._advance_loads()
 
-    def _taken(self, message: Message) -> Iterator[tuple[JoinedTable, Change]]:
-        changes = message.topic() or ""
+    def _taken(self, message: Message) -> JoinedEvent | None:
+        changes, number = message.topic() or "", message.partition() or 0
         event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
-        taken = self._partitions[changes, message.partition() or 0].taken(event, message.offset() or 0)
-        if isinstance(taken, Change):
-            for table in self._by_changes[changes]:
-                yield table, taken
+        taken = self._partitions[changes, number].taken(event, message.offset() or 0)
+        if taken is None:
+            return None
+        change = taken if isinstance(taken, Change) else None
+        return JoinedEvent(self._topics[changes].log, number, taken.position, change)
 
     def _on_end(self, topic: str, number: int, offset: int) -> None:
         self._partitions[topic, number].at_end(offset)
@@ -116,9 +111,10 @@ class JoinedTopics:
                 )
                 self._aim(partition, load.progress)
             elif followed.phase is Phase.COMPLETE:
+                log_name, position = self._topics[partition[0]].log, load.position
                 for change in followed.loaded():
-                    for table in self._by_changes[partition[0]]:
-                        table.put(change)
+                    self.tables.put(JoinedEvent(log_name, partition[1], position, change))
+                self.tables.put(JoinedEvent(log_name, partition[1], position))
 
     def close(self) -> None:
         """Leave Kafka."""

@@ -104,10 +104,7 @@ class Run:
         return [sentence for sentence in sentences if sentence]
 
     async def _losses_of_views(self, everything: dict[str, Body]) -> list[str | None]:
-        """Return how the views differ from a recomputation once they equal it, or have not changed for long.
-
-        A read can't demand that a view with a join reflects a position of its source.
-        """
+        """Return how the views differ from a recomputation once they equal it, or have not changed for long."""
         expected = await asyncio.to_thread(recompute_views, everything.values(), self._airports)
         found: dict[str, list[bytes]] = {}
         since = time.monotonic()

@@ -40,14 +40,19 @@ def described_topic(
 
 
 def _reflected_by_all(bookmarks: Sequence[str | None]) -> str | None:
-    """Return the bookmark of a view's source that all parts of the view reflect; None if one has none."""
+    """Return the bookmark of the topics that a view reads which all parts of it reflect; None if one has none."""
     known = [parse_bookmark(bookmark) for bookmark in bookmarks if bookmark is not None]
     if not known or len(known) < len(bookmarks):
         return None
-    [(log, first), *others] = [item for bookmark in known for item in bookmark.items()]
-    common = set(first).intersection(*(positions for _, positions in others))
-    every = [first, *(positions for _, positions in others)]
-    return format_bookmark({log: {number: min(one[number] for one in every) for number in common}})
+    logs = [log for log in known[0] if all(log in one for one in known)]
+    least = {log: _least([one[log] for one in known]) for log in logs}
+    return format_bookmark(least) if any(least.values()) else None
+
+
+def _least(parts: Sequence[Positions]) -> Positions:
+    """Return the lowest position of each partition that all parts have."""
+    common = set(parts[0]).intersection(*parts)
+    return {number: min(one[number] for one in parts) for number in common}
 
 
 def _known(

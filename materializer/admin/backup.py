@@ -27,7 +27,7 @@ from sowline.errors import SowlineError
 from sowline.model.limits import Limits
 from sowline.model.position import Position
 from sowline.protocol.change import Begin
-from sowline.protocol.partials import read_positions
+from sowline.protocol.partials import read_reflected
 from sowline.protocol.stored_format import BY, FORMAT, require_format
 from sowline.runtime.durable import sync, sync_directory
 
@@ -187,6 +187,7 @@ def _read_manifest(directory: Path, text: bytes) -> Backup:
 
 def _part(given: dict[str, Any]) -> BackupPart:
     state = given["state"]
+    reflected, taken = read_reflected(state)
     checkpoint = Checkpoint(
         position=Position.parse(state["position"]),
         last_change=Position.parse(state["last_change"]),
@@ -198,7 +199,8 @@ def _part(given: dict[str, Any]) -> BackupPart:
         limits=Limits.read(state["limits"]),
         numbers_since=state["numbers_since"],
         records=state["records"],
-        reflected=read_positions(state.get("reflected", {})),
+        reflected=reflected,
+        taken=taken,
         begin=None if state["begin"] is None else Begin(*state["begin"]),
     )
     return BackupPart(given["file"], given["checksum"], given["entries"], checkpoint)

@@ -30,7 +30,7 @@ from sowline.cli.help import CONTEXT, cli_command
 from sowline.cli.output import Output
 from sowline.cli.progress import ProgressLine
 from sowline.config.settings import Settings, read_settings
-from sowline.config.topics import TopicDefinition, load_topics
+from sowline.config.topics import TopicDefinition, Topics, load_topics
 from sowline.errors import SowlineError
 
 PATH = click.Path(path_type=Path)
@@ -43,6 +43,7 @@ class Operated:
     """A topic that a command works on, and a temporary directory for it."""
 
     settings: Settings
+    topics: Topics
     definition: TopicDefinition
     directory: Path
 
@@ -65,6 +66,16 @@ class Operated:
             if not keep:
                 shutil.rmtree(directory, ignore_errors=True)
 
+    @contextmanager
+    def source_copies(self, partition: int) -> Iterator[OfflineCopies]:
+        """Lend the offline copies of a partition of the source, if the topic is a view; they are deleted after it."""
+        assert self.definition.view is not None
+        source = self.topics.named(self.definition.view.source)
+        with tempfile.TemporaryDirectory(prefix="source-", dir=self.directory) as directory:
+            yield OfflineCopies(
+                self.settings.kafka_client, source, partition, Path(directory), ProgressLine()
+            )
+
     def path(self, partition: int) -> Path:
         """Return the path of a partition's store on this machine, if it exists."""
         return partition_path(self.settings.data_dir, self.definition, partition)
@@ -78,9 +89,10 @@ def operating(
     given: dict[str, Any] = {"kafka": kafka, "config": config, "data_dir": data_dir}
     try:
         settings = read_settings(**{name: value for name, value in given.items() if value is not None})
-        definition = load_topics(settings.config).named(topic)
+        topics = load_topics(settings.config)
+        definition = topics.named(topic)
         with tempfile.TemporaryDirectory(prefix="sowline-") as directory:
-            yield Operated(settings, definition, Path(directory))
+            yield Operated(settings, topics, definition, Path(directory))
     except KafkaException as error:
         raise SowlineError("no kafka", f"Kafka at {settings.kafka} refused the request: {error}") from error
     except DiskFull as full:
@@ -172,12 +184,13 @@ def require_store(offline: OfflineCopies, path: Path) -> OfflineCopy:
 def verify(topic: str, partition: int | None, as_json: bool, **where: Any) -> None:
     """Check the state of TOPIC: apply the log offline, and compare the result with the changes and the local state.
 
-    Services may run meanwhile. Exits with 1 if anything differs, or nothing could be compared.
+    A view is also computed again from the records of its source. Services may run meanwhile. Exits with 1 if anything
+    differs, or nothing could be compared.
     """
     equal = True
     with operating(topic, **where) as operated:
         for offline in operated.asides(partition):
-            verdict = verify_partition(offline, operated.path(offline.partition))
+            verdict = verify_partition(offline, operated.path(offline.partition), operated.source_copies)
             equal = equal and verdict.equal
             lines = [orjson.dumps(verdict.fields()).decode()] if as_json else sentences(verdict)
             click.echo("\n".join(lines))

@@ -10,7 +10,7 @@ from materializer.admin.offline_copy import OfflineCopy
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record
 from sowline.config.topics import TopicDefinition
-from sowline.protocol.partials import position_texts
+from sowline.protocol.partials import reflected_fields
 
 
 def dump_lines(definition: TopicDefinition, partition: int, copy: OfflineCopy) -> Iterator[bytes]:
@@ -35,7 +35,7 @@ def checkpoint_fields(definition: TopicDefinition, partition: int, checkpoint: C
         "numbers_since": checkpoint.numbers_since,
     }
     if definition.view is not None:
-        fields["reflected"] = position_texts(checkpoint.reflected)
+        fields |= reflected_fields(checkpoint.reflected, checkpoint.taken)
     return fields
 
 

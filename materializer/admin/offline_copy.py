@@ -3,9 +3,12 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
+from materializer.admin.earlier_state import EarlierState
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record, decode_record
 from materializer.partition.changes_loader import ChangesLoader
@@ -36,6 +39,8 @@ WHOLE_SECONDS_MAX = 10.0
 
 PAUSE_SECONDS = 0.05
 """Time between two attempts to read that rest."""
+
+L = TypeVar("L", bound=ChangesLoader)
 
 Report = Callable[[str, int, int], None]
 """Receives the progress of long work: its name, how much is done, and the total."""
@@ -109,9 +114,18 @@ class OfflineCopies:
         """
         return self.load(extent, ChangesLoader)[0]
 
+    def at(self, position: Position) -> OfflineCopy:
+        """Return the records as they were at an earlier position; its checkpoint has only that position.
+
+        Raise `changes incomplete` if the changes do not have all of them any more.
+        """
+        copy, loader = self.load(self.extent(), partial(EarlierState, position=position))
+        loader.require_exact()
+        return copy
+
     def load(
-        self, extent: KafkaExtent, loader_class: type[ChangesLoader]
-    ) -> tuple[OfflineCopy, ChangesLoader]:
+        self, extent: KafkaExtent, new_loader: Callable[[DiskStore, TopicDefinition, str], L]
+    ) -> tuple[OfflineCopy, L]:
         """Return the state that the changes load to, and the loader after the load."""
         if extent.changes_start >= extent.changes_end:
             raise SowlineError(
@@ -120,7 +134,7 @@ class OfflineCopies:
                 "had this partition yet, or the topic was deleted",
             )
         store = RocksStore(self.new_path(), create=True)
-        loader = loader_class(store, self.definition, extent.changes_id)
+        loader = new_loader(store, self.definition, extent.changes_id)
         checkpoint = self._load_whole(loader, extent.changes_start, extent.changes_end)
         checkpoint = replace(checkpoint, changes_id=extent.changes_id)
         loader.finish()

@@ -1,19 +1,34 @@
-"""Verifies a partition's state: compares the local store and the changes with the log, applied offline."""
+"""Verifies a partition's state: compares the local store and the changes with the log, applied offline.
 
-from collections.abc import Iterator
+The state of a view is also compared with a new computation from the records of its source.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from materializer.admin.dump import checkpoint_fields, record_fields
 from materializer.admin.offline_copy import OfflineCopies, OfflineCopy
-from materializer.core.record import Record
+from materializer.admin.recomputed import SourceRecord, recomputed
+from materializer.core.record import Record, encode_record
+from materializer.core.views import NOWHERE
+from materializer.store.bulk_load import BulkLoad
+from materializer.store.rocksdb import RocksStore
 from sowline.errors import SowlineError
+from sowline.model.position import Position
+from sowline.protocol.partials import read_held
 
 DIFFERENCES_MAX = 10
 """The number of different records that are named; all are counted."""
 
-LOG, STORE, CHANGES = "log", "store", "changes"
+LOG, STORE, CHANGES, SOURCE = "log", "store", "changes", "source"
+
+SourceCopies = Callable[[int], AbstractContextManager[OfflineCopies]]
+"""Lends the offline copies of a partition of a view's source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +68,11 @@ class Verification:
         return {**asdict(self), "equal": self.equal}
 
 
-def verify(offline: OfflineCopies, path: Path) -> Verification:
+def verify(offline: OfflineCopies, path: Path, source_copies: SourceCopies) -> Verification:
     """Compare the sources of a partition's state; services may run meanwhile.
 
-    The local store at `path` is read before the changes, so the changes contain everything that it holds.
+    The local store at `path` is read before the changes, so the changes contain everything that it holds. For the
+    same reason the source of a view is read after the changes of the view.
     """
     notes: list[str] = []
     store = offline.from_store(path)
@@ -80,6 +96,11 @@ def verify(offline: OfflineCopies, path: Path) -> Verification:
             comparisons.append(compare(offline, (LOG, log), (STORE, store)))
         log = offline.lead_on(log, changes.checkpoint.position)
         comparisons.append(compare(offline, (LOG, log), (CHANGES, changes)))
+    if offline.definition.view is not None:
+        try:
+            comparisons.append(compare_with_source(offline, changes, source_copies))
+        except SowlineError as error:
+            notes.append(f"is not compared with its source: {error.message}")
     return Verification(offline.definition.name, offline.partition, comparisons, notes)
 
 
@@ -122,6 +143,70 @@ def compare(
     return StateComparison(
         left[0], right[0], str(right[1].checkpoint.position), records, differ, first, checkpoint
     )
+
+
+def compare_with_source(
+    offline: OfflineCopies, changes: OfflineCopy, source_copies: SourceCopies
+) -> StateComparison:
+    """Compare the bodies of a view's records with those that its source has at the positions that they reflect.
+
+    Raise `SowlineError` if that can't be done.
+    """
+    _require_positions(offline, changes)
+    store = RocksStore(offline.new_path(), create=True)
+    entries = BulkLoad(store)
+    sources = _source_records(changes.checkpoint.reflected, source_copies)
+    for sow_key, body in recomputed(offline.definition, offline.partition, sources):
+        # A merged record that is too large is a dead letter, and no record of the view.
+        if len(body) <= changes.checkpoint.limits.record_bytes_max:
+            record = Record(body=body, key_text="", position=changes.checkpoint.position, time=0)
+            entries.put(sow_key, None, encode_record(record))
+    entries.finish()
+    store.commit({}, store.checksum(), changes.checkpoint.encode())
+    records, differ, first = 0, 0, []
+    for key, made, held in merged(OfflineCopy(store, changes.checkpoint), changes):
+        bodies = [None if one is None else one.body for one in (made, held)]
+        records += bodies != [None, None]
+        if not _is_same(*bodies):
+            differ += 1
+            if differ <= DIFFERENCES_MAX:
+                shown = None if bodies[0] is None else {"data": bodies[0].decode(errors="replace")}
+                first.append({"sow_key": key.decode(), SOURCE: shown, CHANGES: _side(key, held)})
+    return StateComparison(SOURCE, CHANGES, str(changes.checkpoint.position), records, differ, first, None)
+
+
+def _require_positions(offline: OfflineCopies, changes: OfflineCopy) -> None:
+    """Raise `not supported` unless the view has positions of its source, the same ones in all of its records."""
+    view = offline.definition.view
+    assert view is not None
+    if view.joins:
+        raise SowlineError("not supported", "verify does not compute joins")
+    reflected = changes.checkpoint.reflected
+    for _, record in changes.records():
+        for source, held in read_held(record.states).items():
+            # The first messages of a snapshot have been applied, and the last one has not.
+            if Position.parse(held.position) > reflected.get(source, NOWHERE):
+                raise SowlineError(
+                    "not supported",
+                    f"a start of the views service is writing the states of {view.source} [{source}] again. Wait,"
+                    " and verify again",
+                )
+
+
+def _source_records(reflected: Mapping[int, Position], source_copies: SourceCopies) -> Iterator[SourceRecord]:
+    """Yield the records of a view's source at the positions that the view reflects."""
+    for number, position in sorted(reflected.items()):
+        with source_copies(number) as copies:
+            for sow_key, record in copies.at(position).records():
+                yield SourceRecord(number, sow_key, record)
+
+
+def _is_same(one: bytes | None, other: bytes | None) -> bool:
+    """Return whether two bodies are equal as JSON: the text of a number and the order of fields may differ."""
+    if one is None or other is None or one == other:
+        return one == other
+    texts = [orjson.dumps(orjson.loads(body), option=orjson.OPT_SORT_KEYS) for body in (one, other)]
+    return texts[0] == texts[1]
 
 
 def _side(key: bytes, record: Record | None) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.command_key import read_body
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
+from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, parse_bookmark
 from sowline.model.merge import merge
 from sowline.model.position import Position, position_of
 from sowline.protocol.change import Change
@@ -59,6 +60,7 @@ class BatchState:
         "resumed",
         "schema_id",
         "step",
+        "taken",
         "time",
     )
 
@@ -81,6 +83,7 @@ class BatchState:
         self.log_id = checkpoint.log_id
         self.origins = dict(checkpoint.origins)
         self.reflected = dict(checkpoint.reflected)
+        self.taken = dict(checkpoint.taken)
         self.limits = checkpoint.limits
         self.numbers_since = checkpoint.numbers_since
         self.live_records = checkpoint.records
@@ -133,11 +136,25 @@ class BatchState:
             time=self.time,
             origins=dict(self.origins),
             reflected=dict(self.reflected),
+            taken=dict(self.taken),
             complete=True,
             limits=self.limits,
             numbers_since=self.numbers_since,
             records=self.live_records,
         )
+
+    # what a view reflects
+
+    def reflect(self, source: int, position: Position, taken: PositionsByLog, *, is_all: bool) -> None:
+        """Note the position up to which a source partition is reflected, and what its owner has taken by then.
+
+        `is_all` if `taken` has all of that, and not only what has moved.
+        """
+        self.reflected[source] = position
+        before = self.taken.pop(source, None)
+        held = {} if before is None or is_all else parse_bookmark(before)
+        if whole := lay_over(held, taken):
+            self.taken[source] = format_bookmark(whole)
 
     # the outcome of the log record
 

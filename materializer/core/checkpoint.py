@@ -10,7 +10,7 @@ from materializer.core.errors import StoreDamaged
 from sowline.model.limits import Limits
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import LOG_BEGIN, Begin
-from sowline.protocol.partials import position_texts, read_positions
+from sowline.protocol.partials import read_reflected, reflected_fields
 from sowline.protocol.stored_format import BY, FIRST_FORMAT, FORMAT, require_format
 
 EVERYTHING: Final = b""
@@ -30,7 +30,9 @@ class Checkpoint:
     repaired; `EVERYTHING` among them stands for all. `limits` are the topic's by now, `numbers_since` is the
     log time from before which publishers' numbers count no more, `records` the number of live records. `begin` is
     the log's offset, and its time, from which on its records alone make this state; None where the era began with
-    records. `changes_id` is Kafka's id of the changes topic, empty while it is not known.
+    records. `changes_id` is Kafka's id of the changes topic, empty while it is not known. In a view, `reflected` has
+    by source partition the position up to which it is reflected. With joins, `taken` has a bookmark of what that is
+    in positions of the source and the joined topics.
     """
 
     position: Position = field(default_factory=before_the_log)
@@ -48,6 +50,7 @@ class Checkpoint:
     begin: Begin | None = LOG_BEGIN
     changes_id: str = ""
     reflected: Mapping[int, Position] = field(default_factory=dict)
+    taken: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def remembered_since(self) -> int:
@@ -77,8 +80,8 @@ class Checkpoint:
 
     def encode(self) -> bytes:
         """Return the checkpoint's bytes in the store."""
-        reflected = {"reflected": position_texts(self.reflected)} if self.reflected else {}
-        return orjson.dumps({"format": FORMAT, "by": BY, "checkpoint": self._fields(), **reflected})
+        view = reflected_fields(self.reflected, self.taken)
+        return orjson.dumps({"format": FORMAT, "by": BY, "checkpoint": self._fields(), **view})
 
     def _fields(self) -> list[Any]:
         return [
@@ -112,7 +115,8 @@ class Checkpoint:
             if isinstance(given, dict):
                 require_format("state", given["format"], given.get("by"))
                 decoded = cls._decoded(given["head" if given["format"] == FIRST_FORMAT else "checkpoint"])
-                return replace(decoded, reflected=read_positions(given.get("reflected", {})))
+                reflected, taken = read_reflected(given)
+                return replace(decoded, reflected=reflected, taken=taken)
             return cls._decoded([*given, *_before_formats(given)])
         except (ValueError, TypeError, LookupError) as error:
             raise StoreDamaged(f"expected a checkpoint, got {data[:60]!r}: {error}") from error

@@ -3,6 +3,9 @@
 A group's record keeps its newest state from each source partition, with the position of the source up to which the
 state is true. A message counts only as far as it is newer than what is reflected of its source partition. So a
 repeated message changes nothing, nor does one from an owner that has lost the source partition.
+
+In a view with joins that position is one of the owner's own. What it is in positions of the source and of the joined
+topics (`taken`) moves with it, so that is never ahead of the states.
 """
 
 from collections.abc import Iterator
@@ -17,6 +20,7 @@ from sowline.config.topics import TopicDefinition
 from sowline.config.views import ComputedTopic
 from sowline.errors import SowlineError
 from sowline.groups.layout import ExportedGroup, Layout
+from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import DELETED, Change
 from sowline.protocol.command import PARTIALS, LogRecord
@@ -68,7 +72,7 @@ class ViewFold:
         if message.definition != self._definition.digest:
             self._state.set_outcome(OTHER_DEFINITION)
             return
-        source, up_to = message.partition, Position.parse(message.up_to)
+        source, up_to, taken = message.partition, Position.parse(message.up_to), _read_taken(message)
         reached = self._state.reflected.get(source, NOWHERE)
         if up_to <= reached:
             self._state.set_outcome(REPEAT)
@@ -87,7 +91,7 @@ class ViewFold:
         # Until the last message of a snapshot the groups are of different positions of the source.
         reflects = None
         if message.ends:
-            self._state.reflected[source] = up_to
+            self._state.reflect(source, up_to, taken, is_all=message.is_snapshot)
             self._state.note_news()
             reflects = source, up_to
         for one in merged[:-1]:
@@ -178,10 +182,21 @@ class ViewFold:
             key_text=one.key_text if one.body is None else None,
             states=encode_held(one.states) if one.states else None,
             reflects=reflects,
+            taken=None if reflects is None else state.taken.get(reflects[0]),
         )
         state.add_change(change)
         state.records.put(one.sow_key, _record_of(one.key_text, change))
         state.live_records += bool(one.states) - (one.current is not None)
+
+
+def _read_taken(message: Partials) -> PositionsByLog:
+    """Return what the owner has taken of the source and the joined topics; raise `bad message`."""
+    try:
+        return parse_bookmark(message.taken) if message.taken else {}
+    except SowlineError as error:
+        raise SowlineError(
+            "bad message", f"expected positions that an owner has taken: {error.message}"
+        ) from None
 
 
 def _record_of(key_text: str, change: Change) -> Record | None:

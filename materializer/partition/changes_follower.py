@@ -44,6 +44,7 @@ class ChangesFollower:
         self._time = checkpoint.time
         self._origins = dict(checkpoint.origins)
         self._reflected = dict(checkpoint.reflected)
+        self._taken = dict(checkpoint.taken)
         self._complete = checkpoint.complete
         self._stale_keys = set(checkpoint.stale_keys)
         self._newest: Progress | None = None
@@ -89,6 +90,8 @@ class ChangesFollower:
         if change.reflects is not None:
             partition, position = change.reflects
             self._reflected[partition] = position
+            if change.taken is not None:
+                self._taken[partition] = change.taken
         if self._definition.has_sow:
             self._put(change, view)
 
@@ -116,6 +119,7 @@ class ChangesFollower:
         for partition, offset in progress.origins.items():
             self._saw_origin(partition, offset)
         self._reflected = dict(progress.reflected)
+        self._taken = dict(progress.taken)
         self._stale_keys.discard(PROGRESS_KEY)
 
     def _saw_origin(self, partition: int, offset: int) -> None:
@@ -171,6 +175,7 @@ class ChangesFollower:
             begin=newest.begin,
             changes_id=self.checkpoint.changes_id,
             reflected=dict(self._reflected),
+            taken=dict(self._taken),
         )
 
 

@@ -1,6 +1,6 @@
 """Loading a partition's state from its changes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from types import ModuleType
@@ -65,8 +65,8 @@ class ChangesLoader:
         self._newest: _Newest | None = None
         self._era = 0
         self._origins: dict[int, int] = {}
-        self._reflects: dict[int, tuple[Position, Position]] = {}
-        """By source partition of a view, the newest change that names it, and what that reflects."""
+        self._reflects: dict[int, Change] = {}
+        """By source partition of a view, the newest change that names it."""
         self._time = 0
         self._live = 0
         self._reset_time = 0
@@ -177,10 +177,9 @@ class ChangesLoader:
         if event.origin is not None:
             self._saw_origin(event, *event.origin)
         if event.reflects is not None:
-            source, position = event.reflects
-            self._reflects[source] = max(
-                (event.position, position), self._reflects.get(source, (event.position, position))
-            )
+            held = self._reflects.get(event.reflects[0])
+            if held is None or event.position > held.position:
+                self._reflects[event.reflects[0]] = event
         if event.op == RESET:
             self._reset_time = max(self._reset_time, event.time)
 
@@ -208,14 +207,27 @@ class ChangesLoader:
 
     def _reflected(self, progress: Progress) -> dict[int, Position]:
         """Return what a view reflects: what the newest progress event reports, and the changes behind it."""
-        # A rebuild begins with nothing. What the events before it report does not count any more, even if it has not
-        # reported its begin yet (test_a_rebuild_that_is_interrupted_reflects_nothing).
         newer = {
-            source: reflected
-            for source, (position, reflected) in self._reflects.items()
-            if position > progress.position and position.era == self._era
+            change.reflects[0]: change.reflects[1] for change in self._behind(progress) if change.reflects
         }
         return {**progress.reflected, **newer} if progress.position.era == self._era else newer
+
+    def _taken(self, progress: Progress) -> dict[int, str]:
+        """Return what that means in the source and the joined topics, in a view with joins."""
+        newer = {
+            change.reflects[0]: change.taken
+            for change in self._behind(progress)
+            if change.reflects and change.taken is not None
+        }
+        return {**progress.taken, **newer} if progress.position.era == self._era else newer
+
+    def _behind(self, progress: Progress) -> Iterator[Change]:
+        """Yield, for each source partition of a view, the newest change behind a progress event that names it."""
+        # A rebuild begins with nothing. What the events before it report does not count any more, even if it has not
+        # reported its begin yet (test_a_rebuild_that_is_interrupted_reflects_nothing).
+        for change in self._reflects.values():
+            if change.position > progress.position and change.position.era == self._era:
+                yield change
 
     @property
     def has_changes(self) -> bool:
@@ -250,6 +262,7 @@ class ChangesLoader:
             time=self._time,
             origins=self._origins,
             reflected=self._reflected(self.progress),
+            taken=self._taken(self.progress),
             definition=self.progress.definition,
             log_id=self.progress.log_id,
             changes_end=changes_end,

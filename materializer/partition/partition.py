@@ -367,4 +367,5 @@ def progress_of(checkpoint: Checkpoint, log_end: int, outcomes: dict[str, str]) 
         begin=checkpoint.begin,
         changes_id=changes_id,
         reflected=checkpoint.reflected,
+        taken=checkpoint.taken,
     )

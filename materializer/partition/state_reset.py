@@ -40,7 +40,7 @@ class StateReset:
         # count as repeats of the old ones (test_nothing_is_a_repeat_of_what_was_before).
         time = checkpoint.time + 1
         era = checkpoint.new_era(log_id, offset)
-        return cls(replace(era, time=time, numbers_since=time, reflected={}))
+        return cls(replace(era, time=time, numbers_since=time, reflected={}, taken={}))
 
     def ends(self, store: Store, batch_max: int = 1000) -> Iterator[list[Change]]:
         """Yield the ends of the records that the store holds, in batches, in the order of their SOW keys."""

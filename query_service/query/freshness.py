@@ -4,10 +4,11 @@ A read waits here before it takes its instant. Open this module to find out how 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from query_service.replica.log_end import Lag
+from query_service.topics.reflected import reflects
 from query_service.topics.state import ServedTopics, TopicState
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, parse_bookmark
@@ -35,7 +36,7 @@ async def wait_until_fresh(state: ServedTopics, topics: Sequence[TopicState], re
 async def _wait_for_bookmark(state: ServedTopics, topics: Sequence[TopicState], text: str) -> None:
     deadline = time.monotonic() + AT_LEAST_SECONDS_MAX
     for log, positions in parse_bookmark(text).items():
-        readers = [chain for topic in topics if (chain := _chain_to(state, topic, log))]
+        readers = [chain for topic in topics for chain in _chains_to(state, topic, log)]
         if not readers:
             logs = ", ".join(topic.definition.log for topic in topics)
             raise SowlineError(
@@ -48,15 +49,18 @@ async def _wait_for_bookmark(state: ServedTopics, topics: Sequence[TopicState], 
             await _wait_for_chain(state, chain, positions, deadline, text)
 
 
-def _chain_to(state: ServedTopics, topic: TopicState, log: str) -> list[TopicState]:
-    """Return the topic with this log, the view that reads it, and so on up to `topic`; empty if there is none."""
+def _chains_to(state: ServedTopics, topic: TopicState, log: str) -> Iterator[list[TopicState]]:
+    """Yield each chain of the topic with this log, a view that reads it, and so on up to `topic`.
+
+    There are several if a view reads the topic more than once: as its source, and through joins.
+    """
     if topic.definition.log == log:
-        return [topic]
+        yield [topic]
+        return
     view = topic.definition.view
-    # A view with joins orders what it takes of several topics by itself: it has no positions of its source.
-    source = None if view is None or view.joins else state.topics.get(view.source)
-    chain = [] if source is None else _chain_to(state, source, log)
-    return [*chain, topic] if chain else []
+    for name in () if view is None else view.read_topics:
+        for chain in _chains_to(state, state.topics[name], log):
+            yield [*chain, topic]
 
 
 async def _wait_for_chain(
@@ -64,16 +68,19 @@ async def _wait_for_chain(
 ) -> None:
     """Wait until the first topic has reached the positions, and each view of it reflects them."""
     first, *views = chain
-    topic = first
+    topic, read = first, first.definition
     has_reached = await state.wait_until_reached(first, first.held_of(positions), deadline - time.monotonic())
     wanted = positions
     for view in views:
         if not has_reached:
             break
         topic = view
-        has_reached = await state.wait_until(partial(view.reflects, wanted), deadline - time.monotonic())
+        assert view.definition.view is not None, "it reads a topic"
+        source = state.topics[view.definition.view.source].definition
+        has = partial(reflects, view, read, source, wanted)
+        has_reached = await state.wait_until(has, deadline - time.monotonic())
         # What this view is at now contains the positions. A view of it must reflect that.
-        wanted = view.positions
+        wanted, read = view.positions, view.definition
     if not has_reached:
         raise SowlineError(
             "behind",

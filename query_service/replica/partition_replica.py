@@ -18,7 +18,7 @@ from sowline.model.position import Position, before_the_log, position_of
 from sowline.native import note_panic
 from sowline.protocol.change import Change, Event, Progress
 from sowline.protocol.changes_loader import NewestEvents, RelativeAge, Verdict, verdict
-from sowline.protocol.partials import position_texts, read_positions
+from sowline.protocol.partials import read_reflected, reflected_fields
 
 RUN_MIN = 8
 """Changes that a run has at least to be loaded by the native core: for fewer, its call costs more than it spares."""
@@ -46,6 +46,8 @@ class Head(NamedTuple):
     changed_time: int
     reflected: dict[str, str] = {}  # noqa: RUF012 -- it is never changed
     """In a view: by source partition, the position up to which its changes are reflected."""
+    taken: dict[str, str] = {}  # noqa: RUF012 -- it is never changed
+    """In a view with joins: by source partition, a bookmark of what that is in the source and the joined topics."""
 
 
 class Ring:
@@ -122,6 +124,8 @@ class PartitionReplica:
         """The next offset in the changes topic; everything before it is applied."""
         self.reflected: dict[int, Position] = {}
         """In a view: by source partition, the position up to which its changes are reflected."""
+        self.taken: dict[int, str] = {}
+        """In a view with joins: by source partition, a bookmark of what that is in its source and joined topics."""
         self.ring = Ring(ring_changes_max, ring_bytes_max)
         self.loading = True
         self.is_restored = False
@@ -222,8 +226,8 @@ class PartitionReplica:
         """The state that a snapshot keeps; None while there is none."""
         if self.position is None:
             return None
-        reflected = position_texts(self.reflected)
-        return Head(self.position, self.next_offset, self.time, self.changed_time, reflected)
+        view = reflected_fields(self.reflected, self.taken)
+        return Head(self.position, self.next_offset, self.time, self.changed_time, **view)
 
     @property
     def index(self) -> list[tuple[Position, int]]:
@@ -232,8 +236,8 @@ class PartitionReplica:
 
     def restore(self, head: Head, index: list[tuple[Position, int]]) -> None:
         """Begin with a snapshot, whose records the rows have already; follow from it instead of loading."""
-        self.position, self.next_offset, self.time, self.changed_time, reflected = head
-        self.reflected = read_positions(reflected)
+        self.position, self.next_offset, self.time, self.changed_time, *_ = head
+        self.reflected, self.taken = read_reflected(head._asdict())
         self._index = index
         self.is_restored = True
 
@@ -242,7 +246,7 @@ class PartitionReplica:
         self._rows.remove_partition(self.number)
         self.position = None
         self.next_offset = self.time = self.changed_time = self.changes_applied = 0
-        self.reflected = {}
+        self.reflected, self.taken = {}, {}
         self.ring.clear()
         self._index = []
         self._since_indexed = 0
@@ -301,10 +305,12 @@ class PartitionReplica:
                 if event.reflects is not None:
                     partition, position = event.reflects
                     self.reflected[partition] = position
+                    if event.taken is not None:
+                        self.taken[partition] = event.taken
         # A load may have only the last change of a batch. The progress event behind it has the same position, and
         # reports all source partitions (test_a_load_knows_what_a_view_reflects).
         if isinstance(event, Progress) and event.position == self.position:
-            self.reflected = dict(event.reflected)
+            self.reflected, self.taken = dict(event.reflected), dict(event.taken)
 
     # going back
 

@@ -18,6 +18,7 @@ from query_service.query.query import Query
 from query_service.query.read_request import one_topic, read_request_of, topics_of
 from query_service.query.record_reads import read_record
 from query_service.query.timeline_read import timeline_request_of
+from query_service.query.view_stages import reflects_of, with_view_stages
 from query_service.replica.log_end import Lag
 from query_service.subscriptions.bookmark_resolver import check_newest, wait_for_past, wait_for_replica
 from query_service.subscriptions.query_at_bookmark import query_at
@@ -105,7 +106,7 @@ class HttpApi:
             **described_definition(topic.definition, rights),
             "records": topic.size,
             "bookmark": topic.bookmark(topic.positions),
-            "reflects": self._reflects(topic),
+            "reflects": reflects_of(self._state, topic),
             "loading": topic.loading,
             "changes": topic.changes_applied,
             **_lag_fields(topic),
@@ -113,14 +114,6 @@ class HttpApi:
             "newest_seconds": _seconds_since(topic.changed_time),
             "subscriptions": self._context.dispatcher.live_in(topic.definition.name),
         }
-
-    def _reflects(self, topic: TopicState) -> str | None:
-        """Return the bookmark of a view's source that it reflects; None if it has none."""
-        view = topic.definition.view
-        source = None if view is None or view.joins else self._state.topics.get(view.source)
-        if source is None or not topic.reflected:
-            return None
-        return source.bookmark(topic.reflected)
 
     async def fields(self, request: HttpRequest) -> Response:
         """Describe the fields of a topic, from a sample of the records that the user may see."""
@@ -157,7 +150,7 @@ class HttpApi:
         """Report the access path that a query would take in each topic, and how many records it would examine."""
         try:
             query = await self._query(request, await self._fields_in(request))
-            access_paths = await query.explained()
+            access_paths = with_view_stages(await query.explained(), self._state, rights_in(request))
         except SowlineError as error:
             return refused(error)
         warnings = {"warnings": query.result.warnings} if query.result.warnings else {}

@@ -11,6 +11,7 @@ from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
 from query_service.query.read_request import ReadRequest
 from query_service.query.timeline_read import TimelineRequest, timeline_request_of
+from query_service.query.view_stages import with_view_stages
 from query_service.subscriptions.bookmark_resolver import check_newest, wait_for_past, wait_for_replica
 from query_service.subscriptions.query_at_bookmark import query_at
 from query_service.subscriptions.replacement import ReplacementQuery, held_records
@@ -119,7 +120,7 @@ class QueryCommands:
     async def _run_explain(self, request: Request, query: Query | GroupedQuery) -> None:
         await wait_for_past(self._context, request, self._runner.rights)
         acknowledge_processed(self._outbox, request)
-        access_paths = await query.explained()
+        access_paths = with_view_stages(await query.explained(), self._context.state, self._runner.rights)
         explained = message(
             "explain", command_id=request.command_id, bookmark=query.bookmark, access_paths=access_paths
         )

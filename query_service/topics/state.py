@@ -195,24 +195,6 @@ class TopicState:
         """Return those of the positions whose partitions this service holds: a bookmark names those of all shards."""
         return {number: position for number, position in positions.items() if number in self.partitions}
 
-    @property
-    def reflected(self) -> Positions:
-        """By source partition of a view, the position up to which all of its partitions reflect the changes.
-
-        Partitions whose changes are not reflected yet, at least in one partition of the view, are left out.
-        """
-        held = [partition.reflected for partition in self.partitions.values()]
-        common = set[int].intersection(*map(set, held)) if held else set[int]()
-        return {number: min(one[number] for one in held) for number in sorted(common)}
-
-    def reflects(self, positions: Positions) -> bool:
-        """Whether a view reflects the changes of its source up to these positions."""
-        return all(
-            number in partition.reflected and partition.reflected[number] >= position
-            for partition in self.partitions.values()
-            for number, position in positions.items()
-        )
-
     def bookmark(self, positions: Positions) -> str:
         """Return the positions as a bookmark of this topic's log."""
         return format_bookmark({self.definition.log: positions})

@@ -129,6 +129,9 @@ VIEW_OPTIONS: Final = (
 )
 """The fields of a view that its topic has as they are."""
 
+POSITION_BYTES: Final = 32
+"""Bytes of a partition's position in a bookmark, at most."""
+
 VIEW_KEY: Final = SuppliedKey.model_validate({"from": "kafka_key"})
 
 
@@ -198,6 +201,7 @@ class TopicDefinition(TopicsModel):
         default=(), max_length=INDEXES_MAX, description="sets of fields that are looked up by their strings"
     )
     _view: ComputedTopic | None = PrivateAttr(default=None)
+    _source: "TopicDefinition | None" = PrivateAttr(default=None)
 
     def computed_by(self, view: ComputedTopic) -> Self:
         """Return the same topic as a view, as a service describes it: it takes no commands."""
@@ -206,8 +210,8 @@ class TopicDefinition(TopicsModel):
         return topic
 
     @classmethod
-    def of_view(cls, view: ComputedTopic, partitions: int) -> Self:
-        """Return the topic that a view or a conflated topic is; `partitions` are those of its source.
+    def of_view(cls, view: ComputedTopic, source: "TopicDefinition") -> Self:
+        """Return the topic that a view or a conflated topic of a source is.
 
         Its log has partial states, its SOW keys are the key texts of its groups, or the SOW keys of its source.
         """
@@ -215,8 +219,9 @@ class TopicDefinition(TopicsModel):
         if "resume_window" in common:
             common["resume_window"] = f"{view.resume_window}ms"
         log = f"{view.name.replace('/', '.')}.partials"
-        topic = cls(name=view.name, key=VIEW_KEY, log=log, partitions=view.partitions or partitions, **common)
-        topic._view = view
+        partitions = view.partitions or source.partitions
+        topic = cls(name=view.name, key=VIEW_KEY, log=log, partitions=partitions, **common)
+        topic._view, topic._source = view, source
         return topic
 
     @model_validator(mode="before")
@@ -364,6 +369,11 @@ class TopicDefinition(TopicsModel):
         return self._view
 
     @property
+    def source(self) -> "TopicDefinition | None":
+        """The topic that it is computed from, if it is a view or a conflated topic."""
+        return self._source
+
+    @property
     def has_sow(self) -> bool:
         """Whether the topic keeps records. If not, messages are only passed on to subscribers."""
         return self.sow
@@ -467,13 +477,25 @@ class TopicDefinition(TopicsModel):
         """The key fields, each as its steps; empty if keys do not come from fields."""
         return _key_paths(self.key)
 
+    @property
+    def identity(self) -> "TopicDefinition":
+        """The topic by whose rule the SOW keys are made: the source of a view that has its SOW keys, or the topic."""
+        source = self._source
+        return (
+            self if source is None or not self.view or not self.view.has_keys_of_source else source.identity
+        )
+
     @cached_property
     def joined_by(self) -> tuple[tuple[str, ...], ...]:
-        """The fields by which a view can join the topic: its key fields, or those that a view groups by."""
+        """The fields by which a view can join the topic: its key fields, or those that a view groups by.
+
+        A conflated topic or a view of single records has those of its source, if it keeps them.
+        """
         if self.view is None:
             return self.key_paths
-        paths = [path.steps for path in self.view.grouping_paths]
-        return tuple(tuple(map(str, steps)) for steps in paths)
+        if self._source is not None and self.view.has_keys_of_source:
+            return self._source.joined_by if all(map(self.view.keeps, self._source.joined_by)) else ()
+        return tuple(tuple(map(str, path.steps)) for path in self.view.grouping_paths)
 
     @cached_property
     def key_rule(self) -> KeyRule:
@@ -677,7 +699,7 @@ class Topics(TopicsModel):
             if not ready:
                 break  # `_check_views` refuses them
             for view in ready:
-                found[view.name] = TopicDefinition.of_view(view, found[view.source].partitions)
+                found[view.name] = TopicDefinition.of_view(view, found[view.source])
                 waiting.remove(view)
         return tuple(found.values())
 
@@ -747,6 +769,8 @@ class Topics(TopicsModel):
                     )
             for join in view.joins:
                 _check_join(view, join, found[join.topic])
+            if view.joins:
+                _check_positions(found[view.name], [found[name] for name in view.read_topics])
 
     def named(self, name: str) -> TopicDefinition:
         """Return the topic with this name; raise `invalid topic`."""
@@ -758,19 +782,49 @@ class Topics(TopicsModel):
 
 
 def _check_join(view: ComputedTopic, join: Join, topic: TopicDefinition) -> None:
-    """Raise ValueError unless a join names all fields of the joined topic's key."""
+    """Raise ValueError unless a join multiplies, or names all fields of the joined topic's key."""
+    if join.multiply:
+        return
     keys = {str(FieldSteps(path)) for path in topic.joined_by}
     named = {str(theirs) for _, theirs in join.equalities}
     if not keys:
         raise ValueError(
-            f"view {view.name!r} joins topic {join.topic!r}, whose keys are not fields of its records: join one with"
-            " key fields, or a view with a grouping"
+            f"view {view.name!r} joins topic {join.topic!r}, {_why_no_key(topic)}: add multiply: true, so that"
+            " several records may fit, or join a topic with key fields"
         )
     if named != keys or len(join.equalities) != len(keys):
         raise ValueError(
             f"view {view.name!r} joins topic {join.topic!r} on {', '.join(sorted(named))}: expected the fields of its"
-            f" key, {', '.join(sorted(keys))}, each once, so that at most one record fits"
+            f" key, {', '.join(sorted(keys))}, each once, so that at most one record fits; add multiply: true if"
+            " several may"
         )
+
+
+def _check_positions(topic: TopicDefinition, read: Sequence[TopicDefinition]) -> None:
+    """Raise ValueError if the positions of all that a view with joins reads do not fit into its events."""
+    # A change names those that one source partition has taken, a progress event those of all source partitions.
+    # Kafka would refuse a larger event, and the materializer would stop.
+    source, owner = read[0], sum(len(one.log) + POSITION_BYTES * one.partitions for one in read)
+    room = min(HEADROOM_BYTES // 2, topic.log_bytes_max // source.partitions)
+    if owner > room:
+        raise ValueError(
+            f"view {topic.name!r} reads {sum(one.partitions for one in read)} partitions, whose positions may need"
+            f" {owner} bytes for each of the {source.partitions} of its source: expected at most {room}. Raise its"
+            " record_bytes_max, or join topics with fewer partitions"
+        )
+
+
+def _why_no_key(topic: TopicDefinition) -> str:
+    """Return why no fields of a topic identify its records."""
+    view, source = topic.view, topic.source
+    if view is None or source is None:
+        return "whose SOW keys are not made of fields of its records"
+    if not view.has_keys_of_source:
+        return "whose records are pairs of joined records"
+    if not source.joined_by:
+        return f"which has the records of {source.name!r}, {_why_no_key(source)}"
+    lost = [str(FieldSteps(path)) for path in source.joined_by if not view.keeps(path)]
+    return f"whose records do not have the key field {lost[0]} of {source.name!r}"
 
 
 _truth = TypeAdapter(bool)

@@ -88,6 +88,22 @@ class ComputedTopic(TopicsModel):
         return 0
 
     @property
+    def has_keys_of_source(self) -> bool:
+        """Whether each record has the SOW key of the record of the source that it is computed from."""
+        return not self.grouping_paths and not any(join.multiply for join in self.joins)
+
+    def keeps(self, path: tuple[str, ...]) -> bool:
+        """Whether a field of a record is that of the source's record, in a view of single records."""
+        if any(join.name == path[0] for join in self.joins):
+            return False
+        if self.projected is None:
+            return True
+        return any(
+            path[: len(field.output)] == field.output and field.text == str(Path(field.output))
+            for field in self.projected.fields
+        )
+
+    @property
     def read_topics(self) -> list[str]:
         """The topics that it is computed from: its source, and those that it joins."""
         return list(dict.fromkeys([self.source, *(join.topic for join in self.joins)]))
@@ -107,7 +123,13 @@ class ComputedTopic(TopicsModel):
             "projection": "" if fields is None else fields.text,
             "having": "" if results is None else results.text,
             "joins": [
-                {"topic": join.topic, "on": join.on, "as": join.name, "kind": join.kind}
+                {
+                    "topic": join.topic,
+                    "on": join.on,
+                    "as": join.name,
+                    "kind": join.kind,
+                    "multiply": join.multiply,
+                }
                 for join in self.joins
             ],
             "interval_ms": self.interval_ms,
@@ -140,14 +162,19 @@ class Join(TopicsModel):
     """A topic whose record is added to each record of the source, under a name.
 
     `on` names the fields of both that must be equal: `/customer = /id`, the field of the source first. On the side of
-    the joined topic they are all fields of its key, so that at most one record fits.
+    the joined topic they are all fields of its key, so that at most one record fits. With `multiply` they may be any,
+    and each record that fits counts.
     """
 
     topic: TopicName
-    on: str = Field(description="fields of the source, and the key fields of the topic that equal them")
+    on: str = Field(description="fields of the source, and the fields of the topic that equal them")
     name: str = Field(alias="as", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")
     kind: Literal["left", "inner"] = Field(
         default="left", description="left: records without a match count, too; inner: they do not"
+    )
+
+    multiply: bool = Field(
+        default=False, description="whether several records may fit, each in a record of the view"
     )
 
     @field_validator("on")
@@ -160,6 +187,11 @@ class Join(TopicsModel):
     def equalities(self) -> tuple[tuple[Path, Path], ...]:
         """The fields that must be equal: of the source, and of the joined topic."""
         return _read_equalities(self.on)
+
+    @property
+    def deciding(self) -> list[Any]:
+        """What decides which records are joined, as JSON."""
+        return [self.topic, self.on, self.name, self.kind, *([True] if self.multiply else [])]
 
 
 _EQUALITY = re.compile(r"\s*(/\S+)\s*=\s*(/\S+)\s*")
@@ -263,7 +295,7 @@ class ViewDefinition(ComputedTopic):
             self.having,
         ]
         if self.join:
-            deciding.append([[join.topic, join.on, join.name, join.kind] for join in self.join])
+            deciding.append([join.deciding for join in self.join])
         return _digest_of(deciding)
 
 

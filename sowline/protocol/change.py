@@ -24,7 +24,7 @@ from sowline.model.difference import ChangeDelta, Keys, difference
 from sowline.model.limits import Limits
 from sowline.model.position import Position, position_of
 from sowline.protocol.command import PARTIALS, Headers, Origin, Sequence2
-from sowline.protocol.partials import position_texts, read_positions
+from sowline.protocol.partials import read_reflected, reflected_fields
 from sowline.protocol.stored_format import BY, FIRST_FORMAT, FORMAT, require_format
 from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
 
@@ -88,6 +88,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     - `schema_id`: the schema that the message named, in a topic whose message type has schemas.
     - `states`: the states of a group of a view, by source partition, as `sowline.protocol.partials` encodes them.
     - `reflects`: in a view, a source partition, and the position up to which its changes are reflected.
+    - `taken`: in a view with joins, a bookmark of what that is in positions of the source and the joined topics.
     - `traceparent`: the trace context that is passed on with the change; not part of the record.
     """
 
@@ -113,6 +114,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     text: bytes | None = None
     states: bytes | None = None
     reflects: tuple[int, Position] | None = None
+    taken: str | None = None
     traceparent: str | None = None
 
     @property
@@ -227,7 +229,17 @@ class Change(msgspec.Struct, frozen=True, gc=False):
         return "," + orjson.dumps(rare)[1:-1].decode() if rare else ""
 
 
-_RARE = ("reason", "expires", "correlation", "numbers", "schema_id", "outcome", "key_text", "emitted_in")
+_RARE = (
+    "reason",
+    "expires",
+    "correlation",
+    "numbers",
+    "schema_id",
+    "outcome",
+    "key_text",
+    "emitted_in",
+    "taken",
+)
 
 
 def fit_header(removed: tuple[str, ...]) -> bool:
@@ -270,6 +282,8 @@ class Progress(NamedTuple):
     changes_id: str = ""
     reflected: Mapping[int, Position] = MappingProxyType({})
     """In a view: by source partition, the position up to which its changes are reflected."""
+    taken: Mapping[int, str] = MappingProxyType({})
+    """In a view with joins: by source partition, a bookmark of what that is in the source and the joined topics."""
     is_catching_up: bool = False
     """Whether another owner has already emitted changes newer than this position."""
 
@@ -280,7 +294,6 @@ class Progress(NamedTuple):
 
     def value(self) -> bytes:
         """Return the Kafka value."""
-        reflected = {"reflected": position_texts(self.reflected)} if self.reflected else {}
         return orjson.dumps(
             {
                 "position": _number(self.position),
@@ -298,7 +311,7 @@ class Progress(NamedTuple):
                 "changes_id": self.changes_id,
                 "format": FORMAT,
                 "by": BY,
-                **reflected,
+                **reflected_fields(self.reflected, self.taken),
             }
         )
 
@@ -375,6 +388,7 @@ class _About(msgspec.Struct, gc=False):
     emitted_in: int | None = None
     emitted_in_format_1: int | None = msgspec.field(default=None, name="said_in")
     reflects: tuple[int, str] | None = None
+    taken: str | None = None
     v: Any = FIRST_FORMAT
     by: Any = None
 
@@ -407,6 +421,7 @@ def _read_change(key: bytes, value: bytes | None, previous: bytes | None, about:
         # (test_an_event_written_again_in_the_first_format_is_read).
         about.emitted_in_format_1 if about.emitted_in is None else about.emitted_in,
         reflects=None if about.reflects is None else (about.reflects[0], Position.parse(about.reflects[1])),
+        taken=about.taken,
     )
 
 
@@ -426,7 +441,7 @@ def _read_progress(about: dict[str, Any], is_catching_up: bool) -> Progress:
         about["numbers_since"],
         _begin(era, about),
         about.get("changes_id", ""),
-        read_positions(about.get("reflected", {})),
+        *read_reflected(about),
         is_catching_up,
     )
 

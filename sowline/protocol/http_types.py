@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from sowline.codecs.schema import CodecType
-from sowline.protocol.message_types import AccessPathReport, TimelineWrite
+from sowline.protocol.message_types import AccessPathReport, TimelineWrite, ViewReport
 
 
 class ErrorReport(msgspec.Struct, forbid_unknown_fields=True):
@@ -65,38 +65,6 @@ class ReaderSchemaReport(msgspec.Struct, forbid_unknown_fields=True):
     """The subject in a registry; empty if none is set."""
 
 
-class JoinReport(msgspec.Struct, forbid_unknown_fields=True, rename={"name": "as"}):
-    """A topic whose records a view adds to those of its source."""
-
-    topic: str
-    """The topic."""
-    on: str
-    """The fields of the source, and the key fields of the topic that equal them."""
-    name: str
-    """The field that has the topic's record."""
-    kind: Literal["left", "inner"]
-    """Whether records without a match count, too (left), or not (inner)."""
-
-
-class ViewReport(msgspec.Struct, forbid_unknown_fields=True, rename={"source": "from"}):
-    """What a view computes."""
-
-    source: str
-    """The topic or view that it is computed from."""
-    filter: str
-    """Which records of that topic count; empty for all."""
-    grouping: list[str]
-    """The paths that records are grouped by; empty if each record of the view is one of that topic."""
-    projection: str
-    """The fields of its records; empty for those of that topic."""
-    having: str
-    """Which results are records of the view; empty for all."""
-    joins: list[JoinReport]
-    """The topics whose records are added to those of that topic."""
-    interval_ms: int
-    """How long a conflated topic merges the changes of a record; 0 in a view."""
-
-
 class TopicReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The definition of a topic, and how it is served."""
 
@@ -135,7 +103,7 @@ class TopicReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     bookmark: str
     """The current bookmark."""
     reflects: str | None
-    """The bookmark of a view's source up to which all of the view reflects its changes; null if there is none."""
+    """The bookmark up to which all of a view reflects its source and joined topics; null if there is none."""
     loading: bool
     """Whether the topic is still being loaded."""
     changes: int

@@ -72,6 +72,40 @@ class NativeSowRecord(RecordOfSow, kw_only=True):
     """Why the record can't be written in the message type of its topic; its size is 0 then."""
 
 
+class JoinReport(msgspec.Struct, forbid_unknown_fields=True, rename={"name": "as"}):
+    """A topic whose records a view adds to those of its source."""
+
+    topic: str
+    """The topic."""
+    on: str
+    """The fields of the source, and the fields of the topic that equal them."""
+    name: str
+    """The field that has the topic's record."""
+    kind: Literal["left", "inner"]
+    """Whether records without a match count, too (left), or not (inner)."""
+    multiply: bool
+    """Whether several records of the topic may be added, each in a record of the view."""
+
+
+class ViewReport(msgspec.Struct, forbid_unknown_fields=True, rename={"source": "from"}):
+    """What a view computes."""
+
+    source: str
+    """The topic or view that it is computed from."""
+    filter: str
+    """Which records of that topic count; empty for all."""
+    grouping: list[str]
+    """The paths that records are grouped by; empty if each record of the view is one of that topic."""
+    projection: str
+    """The fields of its records; empty for those of that topic."""
+    having: str
+    """Which results are records of the view; empty for all."""
+    joins: list[JoinReport]
+    """The topics whose records are added to those of that topic."""
+    interval_ms: int
+    """How long a conflated topic merges the changes of a record; 0 in a view."""
+
+
 class AccessPathReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """How a query finds its records in one topic."""
 
@@ -93,6 +127,12 @@ class AccessPathReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
     """Records that match."""
     note: str | UnsetType = UNSET
     """Why there was no better access path."""
+    view: ViewReport | UnsetType = UNSET
+    """What a view computes; missing for other topics, and for a user who may read only some of its fields."""
+    reflects: str | UnsetType | None = UNSET
+    """Of a view: the bookmark up to which all of it reflects what it reads; null while that is not known."""
+    behind: int | UnsetType | None = UNSET
+    """Of a view: log records of what it reads that the service has and the view does not reflect; null if unknown."""
     shard: str | UnsetType = UNSET
     """At a gateway: the shard of the query service that answered."""
 

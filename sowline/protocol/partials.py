@@ -8,12 +8,15 @@ A message covers a range of the source partition's changes: those after `after`,
 each group that these changes touched, each group once. A snapshot has the states of all groups as of `up_to`, in as
 many messages as it needs; the last one `ends` it.
 
+In a view with joins the owner orders what it takes of several topics by itself. Then its messages also name the
+positions of these topics that it has taken: its own of the source, and those of all partitions of each joined topic.
+
 Any owner may write, a stalled one too, and any message may be written again: the reader (`materializer.core.views`)
 compares positions of the source, never offsets.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -39,7 +42,12 @@ class PartialState(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Partials(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A message in the log of a view. `definition` is the digest of the definition that it was computed by."""
+    """A message in the log of a view.
+
+    - `definition`: the digest of the definition that it was computed by.
+    - `taken`: in a view with joins, a bookmark of what the owner has taken of the source and the joined topics: what
+      has moved since `after`, or all of it in a snapshot. Only a message that `ends` has it.
+    """
 
     definition: str
     partition: int
@@ -48,6 +56,7 @@ class Partials(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     states: list[PartialState] = []
     is_snapshot: bool = False
     ends: bool = True
+    taken: str = ""
 
     def encode(self) -> bytes:
         """Return the Kafka value."""
@@ -89,11 +98,23 @@ def read_held(data: bytes | None) -> HeldStates:
     return {} if data is None else _decode_held(data)
 
 
-def position_texts(positions: Mapping[int, Position]) -> dict[str, str]:
-    """Return positions by partition, ready for JSON."""
-    return {str(number): str(position) for number, position in sorted(positions.items())}
+def reflected_fields(
+    reflected: Mapping[int, Position], taken: Mapping[int, str]
+) -> dict[str, dict[str, str]]:
+    """Return what a view reflects, by source partition, and what that is in joined topics, as fields of JSON objects.
+
+    What is empty is left out.
+    """
+    positions = {str(number): str(position) for number, position in sorted(reflected.items())}
+    bookmarks = {str(number): bookmark for number, bookmark in sorted(taken.items())}
+    fields = {"reflected": positions, "taken": bookmarks}
+    return {name: texts for name, texts in fields.items() if texts}
 
 
-def read_positions(texts: Mapping[str, str]) -> dict[int, Position]:
-    """Return the positions in what `position_texts` returned."""
-    return {int(number): Position.parse(text) for number, text in texts.items()}
+def read_reflected(fields: Mapping[str, Any]) -> tuple[dict[int, Position], dict[int, str]]:
+    """Return what `reflected_fields` wrote."""
+    positions, bookmarks = fields.get("reflected", {}), fields.get("taken", {})
+    return (
+        {int(number): Position.parse(text) for number, text in positions.items()},
+        {int(number): text for number, text in bookmarks.items()},
+    )

@@ -55,10 +55,20 @@ TOPICS: dict[str, Json] = {
 }
 
 
+VIEWS: dict[str, Json] = {
+    "late": {
+        "from": "flights",
+        "filter": "/status = 'late'",
+        "grouping": ["/carrier"],
+        "projection": ["COUNT(1) AS /flights"],
+    }
+}
+
+
 @pytest.fixture(scope="module")
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A materializer and a query service."""
-    with serve(kafka, tmp_path_factory.mktemp("console"), TOPICS, progress_seconds=0.2) as served:
+    with serve(kafka, tmp_path_factory.mktemp("console"), TOPICS, VIEWS, progress_seconds=0.2) as served:
         yield served
 
 
@@ -570,6 +580,22 @@ def test_the_schemas_of_a_topic(console: Console, served: Served) -> None:
     expect(unknown.get_by_text("Text")).to_have_count(0)
     expect(page.get_by_role("region", name="Kafka topics")).to_contain_text(f"{name}.schemas")
     check_in_all_looks(page)
+
+
+def test_the_page_of_a_view(console: Console, served: Served, flights: ServedTopic) -> None:
+    """What it is computed from, and by, and what it reflects of that. Its source is a link."""
+    page, name = console.page, served["late"].name
+    console.go(f"topic/{name}")
+    facts = page.locator("dl.view div")
+    first = [f"From{flights.name}", "Filter/status = 'late'", "Grouping/carrier"]
+    expect(facts).to_have_text([*first, "Projection/carrier, COUNT(1) AS /flights", "Reflectsnot known"])
+    service = served.system.service("views").start()
+    expect(facts.last).to_contain_text(f"{flights.name} up to {flights.name}:")
+    check_in_all_looks(page)
+    service.close()
+    page.get_by_role("link", name=flights.name).click()
+    expect(page.locator("h1")).to_have_text(flights.name)
+    expect(facts).to_have_count(0)
 
 
 def test_topics_and_connections(console: Console, flights: ServedTopic, served: Served) -> None:

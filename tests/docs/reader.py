@@ -166,23 +166,21 @@ class Reader:
         self._wait_settled({topic.name for topic in topics if topic.name in done.text})
 
     def _wait_settled(self, names: set[str]) -> None:
-        """Wait until the logs of topics are applied, and views of them reflect that.
-
-        A view with joins has no positions of its sources: a page that reads one waits for its records itself.
-        """
+        """Wait until the logs of topics are applied, and views of them reflect that."""
         settled = set[str]()
         for topic in self._running.system.topics.topics:
             view = topic.view
             if topic.name in names:
                 self._running.system.wait_settled(self._running.url, topic.name)
                 settled.add(topic.name)
-            if view is not None and view.source in settled and not view.joins:
-                self._wait_reflected(topic.name, view.source)
-                settled.add(topic.name)
+            for read in () if view is None else view.read_topics:
+                if read in settled:
+                    self._wait_reflected(topic.name, read)
+                    settled.add(topic.name)
 
-    def _wait_reflected(self, view: str, source: str) -> None:
+    def _wait_reflected(self, view: str, read: str) -> None:
         with Client(self._running.url) as client:
-            reached = next(client.sow(source, top_n=0)).bookmark
+            reached = next(client.sow(read, top_n=0)).bookmark
             assert reached is not None
             list(client.sow(view, top_n=0, at_least=reached))
 

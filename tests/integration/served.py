@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from sowline.client.publisher import Publisher
@@ -89,18 +90,31 @@ class Served:
 
 
 @contextmanager
-def serve(kafka: str, directory: Path, topics: Mapping[str, Json], **limits: object) -> Iterator[Served]:
-    """Lend a served system with these topics, each defined but for its name, and with limits of the query service."""
+def serve(
+    kafka: str,
+    directory: Path,
+    topics: Mapping[str, Json],
+    views: Mapping[str, Json] = MappingProxyType({}),
+    **limits: object,
+) -> Iterator[Served]:
+    """Lend a served system with these topics, each defined but for its name, and with limits of the query service.
+
+    A view is defined but for its name, and its `from` is the name that the tests have for a topic.
+    """
     prefix = f"t{uuid.uuid4().hex[:12]}"
     names = {name: f"{prefix}-{name}" for name in topics}
     definitions = [topic | {"name": names[name]} for name, topic in topics.items()]
-    with system(kafka, directory, definitions) as made:
+    computed = [
+        view | {"name": f"{prefix}-{name}", "from": names[view["from"]]} for name, view in views.items()
+    ]
+    with system(kafka, directory, definitions, views=computed) as made:
         materializer = made.service("materializer").start()
         query = made.service("query_service", **limits).start()
         for service in (materializer, query):
             service.wait_ready()
         publisher = made.publisher()
-        served = {name: ServedTopic(made, query, full, publisher) for name, full in names.items()}
+        all_names = names | {name: f"{prefix}-{name}" for name in views}
+        served = {name: ServedTopic(made, query, full, publisher) for name, full in all_names.items()}
         yield Served(made, materializer, query, served)
 
 

@@ -33,6 +33,8 @@ class Desk:
         self.customers = f"{name}-customers"
         self.tiers = f"{name}-tiers"
         self.known = f"{name}-known"
+        self.gold = f"{name}-gold"
+        self.pairs = f"{name}-pairs"
         self.held_customers: dict[str, dict[str, Any]] = {}
         self.query = query
         self.views: list[Service] = []
@@ -68,7 +70,7 @@ class Desk:
                 publisher.sow_delete(self.customers, data={"id": id})
                 del self.held_customers[id]
                 continue
-            customer = {"id": id, "tier": dice.choice(["gold", "tin"])}
+            customer = {"id": id, "tier": dice.choice(["gold", "tin", "eu", "us"])}
             publisher.publish(self.customers, customer)
             self.held_customers[id] = customer
         publisher.flush()
@@ -96,6 +98,15 @@ class Desk:
         found = [(order, self.customer_of(order)) for order in self.held.values()]
         return [
             {"id": order["id"], "tier": customer["tier"]} for order, customer in found if customer is not None
+        ]
+
+    def expected_pairs(self) -> list[dict[str, Any]]:
+        """Return each order with each customer whose tier is its region."""
+        return [
+            {"id": order["id"], "c": customer["id"]}
+            for order in self.held.values()
+            for customer in self.held_customers.values()
+            if customer["tier"] == order["region"]
         ]
 
     def expected(self) -> list[dict[str, Any]]:
@@ -149,6 +160,22 @@ def definitions(name: str) -> list[dict[str, Any]]:
             "join": [{"topic": f"{name}-customers", "on": "/customer = /id", "as": "c", "kind": "inner"}],
             "projection": ["/id", "/c/tier AS /tier"],
         },
+        {
+            "name": f"{name}-pairs",
+            "from": name,
+            "partitions": 3,
+            "join": [
+                {
+                    "topic": f"{name}-customers",
+                    "on": "/region = /tier",
+                    "as": "c",
+                    "kind": "inner",
+                    "multiply": True,
+                }
+            ],
+            "projection": ["/id", "/c/id AS /c"],
+        },
+        {"name": f"{name}-gold", "from": f"{name}-known", "filter": "/tier = 'gold'"},
     ]
 
 
@@ -188,8 +215,24 @@ def in_order(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(bodies, key=str)
 
 
-def test_views_equal_a_recomputation(desk: Desk) -> None:
-    """Groups, views on views and single records; also after the services were killed."""
+def operated(
+    made: System, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str]:
+    """Run a command on the state of a topic; return its exit code and what it has written."""
+    settings = {"KAFKA": made.kafka, "CONFIG": made.config, "GROUP": made.group}
+    for name, value in {**settings, "DATA_DIR": made.directory / "sow"}.items():
+        monkeypatch.setenv(f"SOWLINE_{name}", str(value))
+    capfd.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        operate.main(list(arguments), prog_name="sowline")
+    out, err = capfd.readouterr()
+    return int(ended.value.code or 0), out + err
+
+
+def test_views_equal_a_recomputation(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Groups, views on views and single records; also after services were killed. `verify` computes them again."""
     dice = random.Random(new_seed())
     with Client(desk.query.url) as client:
         for turn in range(4):
@@ -212,10 +255,15 @@ def test_views_equal_a_recomputation(desk: Desk) -> None:
                 if one["status"] == "working"
             ]
             wait_for(lambda working=working: rows(client, desk.working) == in_order(working), "the records")
+    desk.write(dice, 50)  # the views are behind by now
+    for view in (desk.exposure, desk.large, desk.slow):
+        code, text = operated(desk.made, monkeypatch, capfd, "verify", view)
+        assert code == 0, text
+        assert text.count("source and changes at") == desk.made.topic(view).partitions, text
 
 
 def test_joins_equal_a_recomputation(desk: Desk) -> None:
-    """Changes of both sides, records without a match, and services that were killed."""
+    """Changes of both sides, none or several matches, and services that were killed."""
     dice = random.Random(new_seed())
     with Client(desk.query.url) as client:
         for turn in range(3):
@@ -230,6 +278,8 @@ def test_joins_equal_a_recomputation(desk: Desk) -> None:
             tiers, known = in_order(desk.expected_tiers()), in_order(desk.expected_known())
             wait_for(lambda tiers=tiers: rows(client, desk.tiers) == tiers, "the groups")
             wait_for(lambda known=known: rows(client, desk.known) == known, "the records")
+            pairs = in_order(desk.expected_pairs())
+            wait_for(lambda pairs=pairs: rows(client, desk.pairs) == pairs, "the pairs")
 
 
 def test_a_conflated_topic_changes_a_record_once_in_an_interval(desk: Desk) -> None:
@@ -269,11 +319,40 @@ def test_a_read_waits_for_what_a_view_reflects(desk: Desk) -> None:
             return all(found[number] >= position for number, position in wanted.items())
 
         wait_for(reflects, "the description to be as new")  # at a gateway it is a moment old
-        assert desk.described(desk.tiers)["reflects"] is None, "it has joins"
         assert desk.described(desk.orders)["reflects"] is None
+        for path in client.explain(desk.exposure, filter=late)["access_paths"]:
+            assert (path["view"]["from"], path["view"]["having"]) == (desk.orders, "/orders > 1")
+            assert parse_bookmark(path["reflects"]).keys() == {desk.orders}
+            assert path["behind"] == 0
         assert [row["orders"] for row in rows(client, desk.large, filter=late, at_least=bookmark)] == [2]
         with pytest.raises(SowlineError, match=r"expected at_least of .* or of what it is computed from"):
             rows(client, desk.orders, at_least=f"{desk.exposure}.partials:0@1")
+
+
+def test_a_read_waits_for_what_a_join_reflects(desk: Desk) -> None:
+    """A bookmark of the source or of the joined topic is demanded of the view, and of a view of the view."""
+    with Client(desk.query.url) as client:
+        mine = "/id = 4000"
+        order = {"id": 4000, "customer": "4000", "region": "eu", "status": "open", "qty": 1}
+        for tier in ("gold", "tin"):
+            # Each time the other topic is the one that is written last.
+            customer = {"id": "4000", "tier": tier}
+            written: list[tuple[str, dict[str, Any]]] = [(desk.orders, order), (desk.customers, customer)]
+            for topic, record in written if tier == "tin" else reversed(written):
+                bookmark = client.publish(topic, record, wait=True) or ""
+            expected = [{"id": 4000, "tier": tier}]
+            assert rows(client, desk.known, filter=mine, at_least=bookmark) == expected
+            assert rows(client, desk.gold, filter=mine, at_least=bookmark) == expected * (tier == "gold")
+        bookmark = client.publish(desk.customers, {"id": "nobody's", "tier": "none"}, wait=True) or ""
+        assert rows(client, desk.known, filter="/tier = 'none'", at_least=bookmark) == []
+        wanted = parse_bookmark(bookmark)[desk.customers]
+
+        def reflects() -> bool:
+            found = parse_bookmark(desk.described(desk.known)["reflects"])
+            assert len(found[desk.orders]) == 2
+            return all(found[desk.customers][number] >= position for number, position in wanted.items())
+
+        wait_for(reflects, "the description to be as new")  # at a gateway it is a moment old
 
 
 def test_subscribers_see_groups_come_and_go(desk: Desk) -> None:
@@ -357,25 +436,18 @@ def test_a_view_is_rebuilt_from_its_source(
         for service in (materializer, views, query):
             service.stop()
         made.redefine(views=[view | {"filter": "/qty < 6", "having": "/sold > 4"}])
-        monkeypatch.setenv("SOWLINE_KAFKA", kafka)
-        monkeypatch.setenv("SOWLINE_CONFIG", str(made.config))
-        monkeypatch.setenv("SOWLINE_GROUP", made.group)
-        monkeypatch.setenv("SOWLINE_DATA_DIR", str(tmp_path / "sow"))
-        with pytest.raises(SystemExit) as ended:
-            operate.main(["rebuild", view["name"]], prog_name="sowline")
-        assert not ended.value.code, capfd.readouterr()
+        code, text = operated(made, monkeypatch, capfd, "rebuild", view["name"])
+        assert code == 0, text
         for service in (materializer, views, query):
             service.start().wait_ready()
         with Client(query.url) as client:
             expected = [{"city": "c1", "sold": 6}]
             wait_for(lambda: rows(client, view["name"]) == expected, "the groups of the new definition")
         materializer.stop()
-        capfd.readouterr()
-        dumps = []
-        for source in ("store", "changes", "log"):
-            with pytest.raises(SystemExit):
-                operate.main(["dump", view["name"], "--from", source], prog_name="sowline")
-            dumps.append(capfd.readouterr().out)
+        dumps = [
+            operated(made, monkeypatch, capfd, "dump", view["name"], "--from", source)[1]
+            for source in ("store", "changes", "log")
+        ]
         assert dumps[0] == dumps[1] == dumps[2]
         assert '"reflected"' in dumps[0]
         assert '"states"' in dumps[0]

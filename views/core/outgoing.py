@@ -1,18 +1,22 @@
 """Messages of partial states: collects what changes do to the states of a view, in ranges of the source's changes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from msgspec import Raw
 
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
+from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark
 from sowline.model.key import partition_of
 from sowline.model.limits import HEADROOM_BYTES
 from sowline.model.position import Position
 from sowline.protocol.partials import NO_STATE, Partials, PartialState
 from views.core.states import StateChange
+
+NOTHING_TAKEN: Final[Mapping[str, Positions]] = MappingProxyType({})
 
 KEYS_CACHED = 1 << 16
 """Groups whose partition is remembered."""
@@ -22,6 +26,14 @@ STATES_MAX = 500
 
 KEY_BYTES_MAX = 600
 """Bytes that a state has in a message in addition to its JSON: its position, and its key text as a JSON string."""
+
+
+class Moved(NamedTuple):
+    """A partition of the source or of a joined topic, by its log, and the position up to which it was taken."""
+
+    log: str
+    partition: int
+    position: Position
 
 
 class Outgoing(NamedTuple):
@@ -64,8 +76,14 @@ class OutgoingPartials:
     """
 
     def __init__(
-        self, topic: TopicDefinition, source: int, source_partitions: int, position: Position
+        self,
+        topic: TopicDefinition,
+        source: int,
+        source_partitions: int,
+        position: Position,
+        taken: Mapping[str, Positions] = NOTHING_TAKEN,
     ) -> None:
+        """Begin at a position; `taken` has those of the source and the joined topics, in a view with joins."""
         view = topic.view
         assert view is not None
         self.position = position
@@ -80,32 +98,51 @@ class OutgoingPartials:
         # A group has a state for each source partition, a single record has only one.
         self._state_bytes_max = topic.record_bytes_max // (source_partitions if view.grouping_paths else 1)
         self._open = [_Open(position) for _ in range(topic.partitions)]
+        self._taken = {
+            (log, number): (position, reached)
+            for log, positions in taken.items()
+            for number, reached in positions.items()
+        }
+        """By log and partition of what is joined: the own position at which it moved, and the position taken."""
 
-    def take(self, position: Position, changes: Iterable[StateChange]) -> Iterator[Outgoing]:
-        """Take what one change of the source does to states; yield the messages that end before it."""
+    def take(
+        self, position: Position, changes: Iterable[StateChange], moved: Moved | None = None
+    ) -> Iterator[Outgoing]:
+        """Take what one change does to states; yield the messages that end before it.
+
+        `moved` is where the change is, in a view with joins.
+        """
         by_partition: dict[int, list[PartialState]] = {}
         for one in changes:
             state = self._checked(position, one)
             by_partition.setdefault(self._partition_of(one.key), []).append(state)
+        sizes = {number: sum(map(_size_of, states)) for number, states in by_partition.items()}
         for number, states in by_partition.items():
-            open = self._open[number]
-            size = sum(map(_size_of, states))
-            if len(states) > STATES_MAX or size > self._bytes_max:
-                # A joined record that belongs to many.
-                if open.states:
-                    yield self._ended(number)
-                yield from self._in_portions(number, position, states)
-                continue
-            is_repeated = any(state.key in open.states for state in states)
-            if open.states and (
-                open.bytes + size > self._bytes_max
-                or (not self._conflates and (is_repeated or len(open.states) >= STATES_MAX))
-            ):
+            if self._must_end(number, states, sizes[number]):
                 yield self._ended(number)
-                open = self._open[number]
-            for state in states:
-                open.put(state)
         self.position = position
+        if moved is not None:
+            self._taken[moved.log, moved.partition] = position, moved.position
+        for number, states in by_partition.items():
+            if self._are_many(states, sizes[number]):
+                yield from self._in_portions(number, states)
+            else:
+                for state in states:
+                    self._open[number].put(state)
+
+    def _are_many(self, states: list[PartialState], size: int) -> bool:
+        """Whether states of one change need several messages: those of a joined record that belongs to many."""
+        return len(states) > STATES_MAX or size > self._bytes_max
+
+    def _must_end(self, number: int, states: list[PartialState], size: int) -> bool:
+        """Whether a partition's message must end before it gets these states."""
+        open = self._open[number]
+        if not open.states:
+            return False
+        if self._are_many(states, size) or open.bytes + size > self._bytes_max:
+            return True
+        is_repeated = any(state.key in open.states for state in states)
+        return not self._conflates and (is_repeated or len(open.states) >= STATES_MAX)
 
     def flush(self, *, also_idle: bool) -> Iterator[Outgoing]:
         """Yield messages up to the position; `also_idle` reports it to partitions without states, too."""
@@ -120,31 +157,37 @@ class OutgoingPartials:
             by_partition[self._partition_of(one.key)].append(self._checked(self.position, one))
         for number, mine in enumerate(by_partition):
             self._open[number] = _Open(self.position)
-            yield from self._in_portions(number, self.position, mine, is_snapshot=True)
+            yield from self._in_portions(number, mine, is_snapshot=True)
 
     def _in_portions(
-        self, number: int, up_to: Position, states: list[PartialState], *, is_snapshot: bool = False
+        self, number: int, states: list[PartialState], *, is_snapshot: bool = False
     ) -> Iterator[Outgoing]:
-        """Yield messages with all of these states; the last one ends them."""
+        """Yield messages up to the position with all of these states; the last one ends them."""
         portions = self._portions(states)
         for count, portion in enumerate(portions, 1):
-            yield self._outgoing(number, up_to, portion, is_snapshot=is_snapshot, ends=count == len(portions))
-        self._open[number] = _Open(up_to)
+            yield self._outgoing(number, portion, is_snapshot=is_snapshot, ends=count == len(portions))
+        self._open[number] = _Open(self.position)
 
     def _outgoing(
-        self,
-        number: int,
-        up_to: Position,
-        states: list[PartialState],
-        *,
-        is_snapshot: bool = False,
-        ends: bool = True,
+        self, number: int, states: list[PartialState], *, is_snapshot: bool = False, ends: bool = True
     ) -> Outgoing:
-        """Return a message behind what was sent before."""
-        after = str(self._open[number].sent)
+        """Return a message up to the position, behind what was sent before."""
+        sent = self._open[number].sent
+        taken = self._taken_since(None if is_snapshot else sent) if ends else ""
         return Outgoing(
-            number, Partials(self._digest, self._source, after, str(up_to), states, is_snapshot, ends)
+            number,
+            Partials(
+                self._digest, self._source, str(sent), str(self.position), states, is_snapshot, ends, taken
+            ),
         )
+
+    def _taken_since(self, sent: Position | None) -> str:
+        """Return a bookmark of what was taken after an own position, of all if that is None; empty for nothing."""
+        found: PositionsByLog = {}
+        for (log, number), (at, reached) in self._taken.items():
+            if sent is None or at > sent:
+                found.setdefault(log, {})[number] = reached
+        return format_bookmark(found) if found else ""
 
     def _portions(self, states: list[PartialState]) -> list[list[PartialState]]:
         """Return the states of each message: there is one, even without states."""
@@ -159,7 +202,7 @@ class OutgoingPartials:
         return portions
 
     def _ended(self, number: int) -> Outgoing:
-        ended = self._outgoing(number, self.position, list(self._open[number].states.values()))
+        ended = self._outgoing(number, list(self._open[number].states.values()))
         self._open[number] = _Open(self.position)
         return ended
 

@@ -3,24 +3,25 @@
 It loads the newest change of each record, sends a snapshot, and follows. States have positions, which order them. In
 a view without joins they are those of the source, so every owner gives the same state the same position. With joins,
 the order in which changes of several topics arrive decides. Then each owner has a generation, higher than all before,
-and counts what it takes: its positions are `generation/count`.
+and counts what it takes: its positions are `generation/count`. Its messages name the positions
+that it has taken of all these topics, too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Final
 
 from sowline.config.topics import TopicDefinition
-from sowline.model.path import Document
+from sowline.model.bookmark import Positions
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Event
 from sowline.protocol.changes_loader import LoadProgress
 from views.core.followed_partition import FollowedPartition
-from views.core.joins import JoinedStates, JoinedTable
-from views.core.outgoing import Outgoing, OutgoingPartials
+from views.core.joins import JoinedEvent, JoinedStates, JoinedTables, TakenOut
+from views.core.outgoing import NOTHING_TAKEN, Moved, Outgoing, OutgoingPartials
 from views.core.states import states_of
 
-TakenOut = list[tuple[bytes, Document | None]]
-"""Records that are to be joined again, each with its document before."""
+NO_TABLES: Final = JoinedTables(())
 
 
 class SourcePartition(FollowedPartition):
@@ -33,12 +34,13 @@ class SourcePartition(FollowedPartition):
         partitions: int,
         topic_id: str,
         progress: LoadProgress,
-        tables: Sequence[JoinedTable] = (),
+        tables: JoinedTables = NO_TABLES,
         generation: int = 0,
+        log: str = "",
     ) -> None:
         """Begin to load partition `partition` of `partitions` of the source; `topic_id` is that of its changes.
 
-        `generation` is needed with `tables`, those of the view's joins.
+        `generation`, and `log`, the source's, are needed with `tables`, those of the view's joins.
         """
         view = topic.view
         assert view is not None
@@ -49,7 +51,9 @@ class SourcePartition(FollowedPartition):
         states = states_of(view, partition)
         self._joined = JoinedStates(tables, states) if tables else None
         self._states = self._joined or states
+        self._tables = tables
         self._generation = generation
+        self._log = log
         self._count = 0
         self._outgoing: OutgoingPartials | None = None
         self._snapshot: Iterator[Outgoing] | None = None
@@ -66,7 +70,8 @@ class SourcePartition(FollowedPartition):
             return ()
         assert self._outgoing is not None, "what is not loading follows"
         changes = self._states.change(taken) if isinstance(taken, Change) else ()
-        return list(self._outgoing.take(self._next_position(), changes))
+        moved = None if self._joined is None else self._moved(self._log, self.partition)
+        return list(self._outgoing.take(self._next_position(), changes, moved))
 
     def _next_position(self) -> Position:
         if self._joined is None:
@@ -74,18 +79,27 @@ class SourcePartition(FollowedPartition):
         self._count += 1
         return Position(self._generation, self._count)
 
-    def take_out(self, table: JoinedTable, sow_key: bytes) -> TakenOut:
-        """Take out the records that a joined record belongs to, before that changes."""
-        if self._joined is None or self._outgoing is None:
-            return []
-        return self._joined.touched(table, sow_key)
+    def _moved(self, log: str, partition: int) -> Moved:
+        """Return up to where a partition of the source or of a joined topic was taken."""
+        joined = self._tables.taken.get(log, {}).get(partition)
+        if (log, partition) != (self._log, self.partition):
+            assert joined is not None, "it is the partition of a joined topic"
+            return Moved(log, partition, joined)
+        # A topic that is joined to itself is read twice: its changes are in the view once both have them
+        # (test_a_topic_joined_to_itself_is_taken_twice).
+        return Moved(log, partition, self._followed if joined is None else min(joined, self._followed))
 
-    def take_in(self, taken_out: TakenOut) -> Sequence[Outgoing]:
+    def take_out(self, event: JoinedEvent) -> TakenOut:
+        """Take out the records that a joined record belongs to, before that changes."""
+        return [] if self._joined is None or self._outgoing is None else self._joined.take_out(event)
+
+    def take_in(self, event: JoinedEvent, taken_out: TakenOut) -> Sequence[Outgoing]:
         """Join the records again that were taken out; return the messages that this ends."""
-        if self._joined is None or self._outgoing is None or not taken_out:
+        if self._joined is None or self._outgoing is None:
             return ()
-        changes = self._joined.touch(taken_out)
-        return list(self._outgoing.take(self._next_position(), changes))
+        changes = self._joined.take_in(event, taken_out)
+        moved = self._moved(event.log, event.partition)
+        return list(self._outgoing.take(self._next_position(), changes, moved))
 
     def flush(self, *, also_idle: bool) -> list[Outgoing]:
         """Return messages up to the position; `also_idle` reports it to all partitions of the view."""
@@ -97,9 +111,18 @@ class SourcePartition(FollowedPartition):
         """Use the records that were loaded, and begin to send a snapshot."""
         self._states.load(self.loaded())
         self._outgoing = OutgoingPartials(
-            self._topic, self.partition, self._partitions, self._next_position()
+            self._topic, self.partition, self._partitions, self._next_position(), self._taken()
         )
         self._snapshot = self._outgoing.snapshot(self._states.all())
+
+    def _taken(self) -> Mapping[str, Positions]:
+        """Return what was taken of the source and of the joined topics; nothing in a view without joins."""
+        if self._joined is None:
+            return NOTHING_TAKEN
+        found = {log: dict(positions) for log, positions in self._tables.taken.items()}
+        own = self._moved(self._log, self.partition)
+        found.setdefault(own.log, {})[own.partition] = own.position
+        return found
 
     def snapshot(self, messages_max: int) -> list[Outgoing]:
         """Return the next messages of the snapshot."""
@@ -108,3 +131,13 @@ class SourcePartition(FollowedPartition):
         if len(messages) < messages_max:
             self._snapshot = None
         return messages
+
+
+def take_joined(
+    event: JoinedEvent, tables: JoinedTables, partitions: Collection[SourcePartition]
+) -> Iterator[Outgoing]:
+    """Take an event of a joined topic into its tables, and into the source partitions; yield the messages it ends."""
+    taken_out = [partition.take_out(event) for partition in partitions]
+    tables.put(event)
+    for partition, records in zip(partitions, taken_out, strict=True):
+        yield from partition.take_in(event, records)

@@ -715,6 +715,12 @@ export interface AccessPath {
   matches: number;
   /** Why there was no better access path. */
   note?: string;
+  /** What a view computes; missing for other topics, and for a user who may read only some of its fields. */
+  view?: View;
+  /** Of a view: the bookmark up to which all of it reflects what it reads; null while that is not known. */
+  reflects?: string | null;
+  /** Of a view: log records of what it reads that the service has and the view does not reflect; null if unknown. */
+  behind?: number | null;
   /** At a gateway: the shard of the query service that answered. */
   shard?: string;
 }
@@ -862,6 +868,20 @@ export interface Intrinsics {
   "~lastMutateAt"?: string;
   /** The tags of the last write, if it had any. */
   "~tags"?: string[];
+}
+
+/** A topic whose records a view adds to those of its source. */
+export interface Join {
+  /** The topic. */
+  topic: string;
+  /** The fields of the source, and the fields of the topic that equal them. */
+  on: string;
+  /** The field that has the topic's record. */
+  as: string;
+  /** Whether records without a match count, too (left), or not (inner). */
+  kind: "inner" | "left";
+  /** Whether several records of the topic may be added, each in a record of the view. */
+  multiply: boolean;
 }
 
 /** The record is out of focus, and its body is behind the JSON of the binary frame. */
@@ -1091,4 +1111,22 @@ export interface TimelineWrite {
   previous: Record<string, unknown> | null;
   /** The record after the write; null if there is none. */
   data: Record<string, unknown> | null;
+}
+
+/** What a view computes. */
+export interface View {
+  /** The topic or view that it is computed from. */
+  from: string;
+  /** Which records of that topic count; empty for all. */
+  filter: string;
+  /** The paths that records are grouped by; empty if each record of the view is one of that topic. */
+  grouping: string[];
+  /** The fields of its records; empty for those of that topic. */
+  projection: string;
+  /** Which results are records of the view; empty for all. */
+  having: string;
+  /** The topics whose records are added to those of that topic. */
+  joins: Join[];
+  /** How long a conflated topic merges the changes of a record; 0 in a view. */
+  interval_ms: number;
 }

@@ -1,4 +1,4 @@
-// The page of one topic: its definition, schemas, partitions, indexes and Kafka topics, and the newest messages.
+// The page of one topic: its definition, what a view computes, schemas, partitions, indexes and Kafka topics, and the newest messages.
 import { html, useEffect, useState } from "./lib.js";
 import { Breadcrumb } from "./breadcrumb.js";
 import { State, usePolled } from "./topics.js";
@@ -29,6 +29,23 @@ function Facts({ topic }) {
     ["Newest change", span(topic.newest_seconds)],
   ];
   return html`<dl class="facts card">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+// What a view is computed from, and by, and what it reflects of that. `topics` are those that the user may read.
+function ViewFacts({ topic, topics }) {
+  const { from, joins, filter, grouping, projection, having, interval_ms: interval } = topic.view;
+  const named = (name) => (topics.some((one) => one.name === name) ? html`<a href=${writeRoute({ view: "topic", topic: name })}>${name}</a>` : name);
+  const facts = [
+    ["From", html`${named(from)}`],
+    ...joins.map(({ topic: joined, on, as, kind, multiply }) => [`Join as ${as} (${kind}${multiply ? ", each match" : ""})`, html`${named(joined)} on <code>${on}</code>`]),
+    ["Filter", filter],
+    ["Grouping", grouping.join(", ")],
+    ["Projection", projection],
+    ["Having", having],
+    ["Interval", interval ? `${count(interval)} ms` : ""],
+    ["Reflects", topic.reflects ? html`${from} up to <code>${topic.reflects}</code>` : html`not known`],
+  ];
+  return html`<dl class="view facts card">${facts.filter(([, value]) => value).map(([name, value]) => html`<div><dt>${name}</dt><dd>${typeof value === "string" ? html`<code>${value}</code>` : value}</dd></div>`)}</dl>`;
 }
 
 function Partitions({ topic }) {
@@ -126,6 +143,7 @@ export function TopicPage({ topic, route }) {
       <div class="title"><h1 id="topic-title">${topic.name}</h1><${State} topic=${now} />
         <div class="actions"><a class="button primary" href=${writeRoute({ view: "grid", topic: topic.name })}>Records</a></div></div>
       <h2>Definition</h2><${Facts} topic=${now} />
+      ${now.view && html`<h2>View</h2><${ViewFacts} topic=${now} topics=${answer?.body.topics ?? []} />`}
       ${now.message_type !== "json" && html`<h2>Schema</h2><${Schemas} topic=${now} />`}
       <h2>Partitions</h2><${Partitions} topic=${now} />
       ${now.indexes && html`<h2>Indexes</h2><${Indexes} indexes=${now.indexes} />`}

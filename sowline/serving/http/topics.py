@@ -14,7 +14,7 @@ def described_definition(definition: TopicDefinition, rights: Rights) -> dict[st
         "message_format": None if _sees_some_fields(definition.name, rights) else definition.format,
         "reader_schema": _reader_schema(definition, rights),
         "framing": None if definition.message_type == JSON else definition.framing,
-        "view": _view(definition, rights),
+        "view": described_view(definition, rights),
         "sow": definition.has_sow,
         "key": definition.key_sent,
         "key_domain": definition.key_domain,
@@ -27,7 +27,7 @@ def described_definition(definition: TopicDefinition, rights: Rights) -> dict[st
     }
 
 
-def _view(definition: TopicDefinition, rights: Rights) -> dict[str, Any] | None:
+def described_view(definition: TopicDefinition, rights: Rights) -> dict[str, Any] | None:
     """Return what a view computes; None for another topic, or if it is hidden from the user."""
     view = definition.view
     if view is None or _sees_some_fields(definition.name, rights):

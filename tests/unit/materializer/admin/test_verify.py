@@ -1,19 +1,27 @@
 """Comparing two copies: what is equal, and how what differs is told."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from materializer.admin.offline_copy import OfflineCopies
+from materializer.admin.offline_copy import OfflineCopies, OfflineCopy
 from materializer.admin.verify import (
     DIFFERENCES_MAX,
     StateComparison,
     Verification,
     compare,
+    compare_with_source,
     merged,
     sentences,
 )
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import Record
+from sowline.config.topics import TopicDefinition, parse_topics
+from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.model.position import Position
 from tests.unit.materializer.admin.test_dump import BODY, CHECKPOINT, DEFINITION, RECORDS, copy_of
@@ -95,3 +103,87 @@ def test_nothing_compared_is_not_equal() -> None:
     verdict = Verification("orders", 1, [], ["why"])
     assert not verdict.equal
     assert list(sentences(verdict)) == ["orders [1]: why", "orders [1]: nothing could be compared"]
+
+
+# views
+
+TOPICS = parse_topics("""
+topics:
+  - {name: trades, key: /id, partitions: 2}
+  - {name: accounts, key: /id}
+views:
+  - name: sums
+    from: trades
+    partitions: 1
+    grouping: [/account]
+    projection: [SUM(/qty) AS /sold]
+    having: /sold > 1
+  - {name: joined, from: trades, join: [{topic: accounts, on: /account = /id, as: owner}]}
+""")
+REFLECTED = {0: Position(0, 4), 1: Position(0, 6)}
+TRADES: dict[int, dict[bytes, bytes | None]] = {
+    0: {b"1": b'{"account":"acme","qty":2}', b"2": b'{"account":"bolt","qty":1}'},
+    1: {b"3": b'{"account":"acme","qty":3}', b"4": None},
+}
+
+
+def source_copies(number: int) -> Any:
+    """Lend copies of a partition of `trades`, which have the records of one position."""
+
+    class Copies:
+        def at(self, position: Position) -> OfflineCopy:
+            assert position == REFLECTED[number]
+            trades = TRADES[number].items()
+            return copy_of({key: Record(body, key.decode(), position, 1) for key, body in trades})
+
+    @contextmanager
+    def lent() -> Iterator[Copies]:
+        yield Copies()
+
+    return lent()
+
+
+def group(body: bytes | None, states: bytes = b'{"0":["4",[]],"1":["6",[]]}') -> Record:
+    """Return the record of a group."""
+    return Record(body, "", Position(0, 9), 1, states=states)
+
+
+def with_source(tmp_path: Path, records: dict[bytes, Record], name: str = "sums") -> StateComparison:
+    """Compare the records of a view with its source."""
+    definition: TopicDefinition = TOPICS.named(name)
+    copies = OfflineCopies({}, definition, 0, tmp_path, lambda *_: None)
+    changes = copy_of(records, Checkpoint(Position(0, 9), reflected=REFLECTED))
+    return compare_with_source(copies, changes, source_copies)
+
+
+def test_a_view_is_compared_with_its_source(copies: OfflineCopies, tmp_path: Path) -> None:
+    """A group that `having` hides is no record, and the text of a number does not matter."""
+    found = with_source(
+        tmp_path, {b'["acme"]': group(b'{"account":"acme","sold":5}'), b'["bolt"]': group(None)}
+    )
+    assert (found.equal, found.records, found.position) == (True, 1, "9")
+    other = with_source(tmp_path, {b'["acme"]': group(b'{"sold": 5, "account": "acme"}')})
+    assert other.equal
+
+
+def test_a_record_that_its_source_does_not_make_is_named(copies: OfflineCopies, tmp_path: Path) -> None:
+    """With its SOW key, what is held, and what was computed: a wrong one, and one that should not be there."""
+    wrong = {b'["acme"]': group(b'{"account":"acme","sold":5.0}'), b'["bolt"]': group(b'{"account":"bolt"}')}
+    found = with_source(tmp_path, wrong)
+    assert (found.equal, found.records, found.differ) == (False, 2, 2)
+    assert [one["source"] for one in found.first] == [{"data": '{"account":"acme","sold":5}'}, None]
+    text = "\n".join(sentences(Verification("sums", 0, [found], [])))
+    assert "sums [0]: source and changes at 9 differ: 2 of 2 records" in text
+    assert 'SOW key ["bolt"]:' in text
+    missing = with_source(tmp_path, {})
+    assert (missing.differ, missing.first[0]["changes"]) == (1, None)
+
+
+def test_a_view_that_has_no_positions_is_not_compared(copies: OfflineCopies, tmp_path: Path) -> None:
+    """With joins, and while the first messages of a snapshot have been applied."""
+    with pytest.raises(SowlineError, match="verify does not compute joins"):
+        with_source(tmp_path, {}, "joined")
+    with pytest.raises(
+        SowlineError, match=r"is writing the states of trades \[1\] again. Wait, and verify again"
+    ):
+        with_source(tmp_path, {b'["acme"]': group(None, b'{"0":["4",[]],"1":["7",[]]}')})

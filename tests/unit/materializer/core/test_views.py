@@ -11,6 +11,7 @@ from materializer.core.applier import Applier
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import decode_record
 from materializer.core.step import Step
+from materializer.partition.changes_follower import ChangesFollower
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition, progress_of
@@ -138,10 +139,11 @@ def message(
     source: int = 0,
     is_snapshot: bool = False,
     ends: bool = True,
+    taken: str = "",
 ) -> Partials:
     """Return a message with states, each as (position, key text, state)."""
     held = [PartialState(*one) for one in states]
-    return Partials(core.definition.digest, source, after, up_to, held, is_snapshot, ends)
+    return Partials(core.definition.digest, source, after, up_to, held, is_snapshot, ends, taken)
 
 
 def reasons(step: Step) -> list[str]:
@@ -401,6 +403,30 @@ def test_a_snapshot_is_reflected_at_its_end() -> None:
     assert (list(core.records), core.reflected) == ([NORTH], {0: "9"})
 
 
+def test_what_is_taken_of_joined_topics_moves_with_the_states() -> None:
+    """A message has what has moved, a snapshot has all. What does not count moves nothing."""
+    core, _ = began()
+    core.apply(message(core, "1/1", "1/1", is_snapshot=True, taken="orders:0@5;customers:0@3,1@4"))
+    assert core.checkpoint.taken == {0: "orders:0@5;customers:0@3,1@4"}
+    north = ("1/2", NORTH, state("north", 3, 1))
+    (change,) = core.apply(message(core, "1/1", "1/2", north, taken="customers:1@9")).changes
+    assert change.taken == core.checkpoint.taken[0] == "orders:0@5;customers:0@3,1@9"
+    core.apply(message(core, "1/1", "1/2", north, taken="customers:1@12"))
+    core.apply(message(core, "2/1", "2/1", is_snapshot=True, ends=False))
+    assert core.checkpoint.taken == {0: "orders:0@5;customers:0@3,1@9"}
+    (gone,) = core.apply(
+        message(core, "2/1", "2/1", is_snapshot=True, taken="orders:0@6;customers:0@3")
+    ).changes
+    assert gone.taken == core.checkpoint.taken[0] == "orders:0@6;customers:0@3"
+
+
+def test_positions_that_can_not_be_read_are_refused() -> None:
+    """The whole message is, and the partition goes on."""
+    core, _ = began()
+    assert reasons(core.apply(message(core, "-1", "7", taken="customers"))) == ["bad message"]
+    assert (core.reflected, core.checkpoint.taken) == ({0: "-1"}, {})
+
+
 def test_a_snapshot_that_is_older_changes_nothing() -> None:
     """A stalled owner wakes and writes the rest of its snapshot."""
     core, _ = began()
@@ -517,6 +543,39 @@ def test_a_load_knows_what_a_view_reflects() -> None:
     assert replica.reflected == {0: Position(0, 5), 1: Position(0, 7)}
 
 
+def test_every_reader_knows_what_was_taken_of_joined_topics() -> None:
+    """Loads of all events, of compacted ones, and without the last progress event; a copy, and a query service."""
+    core = ViewCore(2)
+    partition = partition_of(core)
+    begin = [
+        message(core, "1/1", "1/1", is_snapshot=True, source=source, taken=f"orders:{source}@1;customers:0@3")
+        for source in (0, 1)
+    ]
+    events = run(partition, *begin)
+    states = ("1/2", NORTH, state("north", 5, 1))
+    events += run(partition, message(core, "1/1", "1/2", states, source=1, taken="customers:0@8"))
+    expected = {0: "orders:0@1;customers:0@3", 1: "orders:1@1;customers:0@8"}
+    assert partition.checkpoint.taken == expected
+    assert Checkpoint.decode(partition.checkpoint.encode()).taken == expected
+    for loaded in (events, list(compacted(events)), events[:-1]):
+        loader = ChangesLoader(MemoryStore(), core.definition)
+        loader.load(loaded)
+        assert loader.checkpoint(0).taken == expected
+        replica = PartitionReplica(0, Rows(), ring_changes_max=5)
+        replica.load(EventAtOffset(at, event) for at, event in enumerate(loaded))
+        assert replica.taken == expected
+    restored = PartitionReplica(0, Rows(), ring_changes_max=5)
+    assert replica.head is not None
+    restored.restore(replica.head, [])
+    assert (restored.reflected, restored.taken) == (replica.reflected, expected)
+    copied = ChangesLoader(MemoryStore(), core.definition)
+    copied.load(events[:1])
+    follower = ChangesFollower(core.definition, MemoryStore(), copied.checkpoint(1), [])
+    for event in events[1:]:
+        follower.follow([event], 9)
+    assert follower.checkpoint.taken == expected
+
+
 def test_a_group_written_again_keeps_its_states() -> None:
     """A stale owner has written old events of a shown group and of a hidden one."""
     core = ViewCore(having="/qty > 1", **TOTALS)
@@ -546,7 +605,7 @@ def test_a_view_that_is_rebuilt() -> None:
     core = ViewCore(having="/qty > 1", **TOTALS)
     partition = partition_of(core)
     messages = [
-        message(core, "-1", "-1", is_snapshot=True),
+        message(core, "-1", "-1", is_snapshot=True, taken="orders:0@1"),
         message(core, "-1", "5", ("4", NORTH, state("north", 5, 1)), ("5", SOUTH, state("south", 1, 1))),
     ]
     events = run(partition, *messages)
@@ -561,7 +620,7 @@ def test_a_view_that_is_rebuilt() -> None:
     loader = ChangesLoader(store, core.definition)
     loader.load([*events, *ends, progress_of(done, 100, {})])
     loader.finish()
-    assert (list(store.scan()), loader.checkpoint(0).reflected) == ([], {})
+    assert (list(store.scan()), loader.checkpoint(0).reflected, loader.checkpoint(0).taken) == ([], {}, {})
     assert loader.checkpoint(0).position == done.position == Position(1, -1, 1)
     loaded = Partition(core.definition, 0, OpenedPartition(store, done, done.position))  # type: ignore[arg-type]
     run(loaded, *messages)

@@ -156,7 +156,7 @@ def test_other_json_is_not_written_as_parts(body: bytes, complaint: str) -> None
     ("body", "complaint"),
     [
         (b"[]", "expected a JSON object"),
-        (b'{"a":1}', "expected #parts as, an array of 3 entries"),
+        (b'{"a":1}', "expected #parts as an array of 3 entries"),
         (b'{"a":1,"#parts":["*",null]}', "expected #parts as"),
         (b'{"a":1,"#parts":["*","*",null]}', "expected #parts as"),
         (b'{"a":1,"#parts":["?",null,null]}', "expected #parts as"),

@@ -46,6 +46,10 @@ changes = st.builds(
     st.none() | st.integers(0, 9),
 )
 
+of_views = st.builds(
+    replace, changes, reflects=st.tuples(st.integers(0, 99), positions), taken=st.none() | st.text(max_size=3)
+)
+
 
 ID = (("id",),)
 UPDATE = Change(
@@ -61,7 +65,7 @@ def size_of(headers: Headers) -> int:
     return sum(len(name) + len(value or b"") for name, value in headers)
 
 
-@given(changes, deltas)
+@given(changes | of_views, deltas)
 def test_every_change_reads_back(change: Change, delta: ChangeDelta | None) -> None:
     """A change written to Kafka is read as the same change, whatever its delta: that is for readers outside."""
     assert read_event(change.sow_key, change.body, change.headers(delta)) == change
@@ -83,6 +87,7 @@ def test_every_change_reads_back(change: Change, delta: ChangeDelta | None) -> N
         st.none() | st.builds(Begin, st.integers(0, 2**53), st.integers(0, 2**53), st.none() | st.text()),
         st.text(max_size=3),
         st.dictionaries(st.integers(0, 99), positions, max_size=3),
+        st.dictionaries(st.integers(0, 99), st.text(max_size=3), max_size=3),
         st.booleans(),
     )
 )

@@ -14,10 +14,10 @@ from sowline.protocol.partials import (
     Partials,
     PartialState,
     encode_held,
-    position_texts,
     read_held,
     read_partials,
-    read_positions,
+    read_reflected,
+    reflected_fields,
 )
 
 STATE = msgspec.Raw(b'["[1]",2,[36893488147419103232],null]')
@@ -90,9 +90,11 @@ def test_a_record_without_states_holds_none() -> None:
     assert read_held(None) == {}
 
 
-def test_positions_are_texts_in_json() -> None:
-    """With their eras, in the order of their partitions."""
+def test_what_a_view_reflects_is_text_in_json() -> None:
+    """Positions with their eras, in the order of their partitions; without joins, there are no bookmarks."""
     positions = {11: Position(2, 7, 1), 0: Position(0, -1)}
-    assert position_texts(positions) == {"0": "-1", "11": "2/7.1"}
-    assert list(position_texts(positions)) == ["0", "11"]
-    assert read_positions(position_texts(positions)) == positions
+    assert reflected_fields(positions, {}) == {"reflected": {"0": "-1", "11": "2/7.1"}}
+    assert list(reflected_fields(positions, {})["reflected"]) == ["0", "11"]
+    taken = {3: "orders:3@7;customers:0@1"}
+    assert read_reflected(reflected_fields(positions, taken)) == (positions, taken)
+    assert read_reflected(reflected_fields({}, {})) == ({}, {})

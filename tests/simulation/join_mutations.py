@@ -1,0 +1,99 @@
+"""Small mistakes in joins of views."""
+
+from typing import Any
+from unittest.mock import patch
+
+from msgspec import structs
+
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from tests.simulation.join_world import JoinOwner, Process
+from tests.simulation.mistake import Mistake, mistakes_in
+from views.core.joins import NO_MATCH, JoinedEvent, JoinedStates, JoinedTable, TakenOut
+from views.core.outgoing import OutgoingPartials
+from views.core.source_partition import SourcePartition
+from views.core.states import StateChange
+
+_take_out = JoinedStates.take_out
+_take_in = JoinedStates.take_in
+_put = JoinedTable.put
+_key_of = JoinedTable.key_of
+_in_portions = OutgoingPartials._in_portions
+
+
+def _one_join_side_behind() -> list[Any]:
+    def take_out(self: JoinedStates, event: JoinedEvent) -> TakenOut:
+        return _take_out(self, event) if event.log == self._tables.all[0].topic.log else []
+
+    return [patch.object(JoinedStates, "take_out", take_out)]
+
+
+def _snapshot_before_the_joined_topics_are_there() -> list[Any]:
+    def has_joined(self: Process, owner: JoinOwner) -> bool:
+        return True
+
+    return [patch.object(Process, "has_joined", has_joined)]
+
+
+def _generation_not_raised() -> list[Any]:
+    def position(self: SourcePartition) -> Position:
+        if self._joined is None:
+            return self._followed
+        self._count += 1
+        return Position(1, self._count)
+
+    return [patch.object(SourcePartition, "_next_position", position)]
+
+
+def _deletion_of_a_joined_record_lost() -> list[Any]:
+    def put(self: JoinedTable, change: Change) -> None:
+        if change.body is not None:
+            _put(self, change)
+
+    return [patch.object(JoinedTable, "put", put)]
+
+
+def _only_one_record_of_many_joined_again() -> list[Any]:
+    def take_out(self: JoinedStates, event: JoinedEvent) -> TakenOut:
+        return _take_out(self, event)[:1]
+
+    return [patch.object(JoinedStates, "take_out", take_out)]
+
+
+def _first_state_of_a_group_written() -> list[Any]:
+    def take_in(self: JoinedStates, event: JoinedEvent, taken_out: TakenOut) -> list[StateChange]:
+        first: dict[str, StateChange] = {}
+        for one in taken_out:
+            for made in _take_in(self, event, [one]):
+                first.setdefault(made.key, made)
+        return list(first.values())
+
+    return [patch.object(JoinedStates, "take_in", take_in)]
+
+
+def _record_without_a_match_forgotten() -> list[Any]:
+    def take_out(self: JoinedStates, event: JoinedEvent) -> TakenOut:
+        tables = (self._tables.all[number] for number in self._tables.of(event.log))
+        is_new = event.change is None or not any(table.matches(event.change.sow_key) for table in tables)
+        return [] if is_new else _take_out(self, event)
+
+    return [patch.object(JoinedStates, "take_out", take_out)]
+
+
+def _strings_and_numbers_do_not_match() -> list[Any]:
+    def key_of(self: JoinedTable, document: Any) -> bytes:
+        return NO_MATCH if document.get("g") == 1 else _key_of(self, document)
+
+    return [patch.object(JoinedTable, "key_of", key_of)]
+
+
+def _each_step_of_many_states_ends() -> list[Any]:
+    def in_portions(self: OutgoingPartials, *given: Any, **named: Any) -> Any:
+        for one in _in_portions(self, *given, **named):
+            yield one._replace(message=structs.replace(one.message, ends=True))
+
+    return [patch.object(OutgoingPartials, "_in_portions", in_portions)]
+
+
+JOIN_MISTAKES: dict[str, Mistake] = mistakes_in(globals())
+"""Each mistake, by what it is."""
