@@ -54,7 +54,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture(scope="module")
 def served(kafka: str, site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A materializer and a query service, which the pages may ask."""
-    limits = {"progress_seconds": 0.2, "origins": site.origin}
+    limits: dict[str, Any] = {"progress_seconds": 0.2, "origins": site.origin}
     with serve(kafka, tmp_path_factory.mktemp("react"), TOPICS, **limits) as served:
         yield served
 

@@ -24,7 +24,7 @@ def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     """Some topics of two partitions, of which one loses its past; few sessions, and little room for slow clients."""
     definition: Json = {"key": "/id", "partitions": 2}
     topics = dict.fromkeys(("orders", "few", "gone"), definition)
-    limits = {
+    limits: dict[str, Any] = {
         "backlog_bytes_max": BACKLOG_BYTES,
         "ring_changes_max": 20,
         "sessions_max": SESSIONS_MAX,

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     """One materializer and one query service for all tests here."""
     names = ("example", "slide", "shared", "stay", "random")
     topics = {name: {"key": "/id", "partitions": 3} for name in names}
-    limits = {"backlog_bytes_max": BACKLOG_BYTES, "ring_changes_max": RING}
+    limits: dict[str, Any] = {"backlog_bytes_max": BACKLOG_BYTES, "ring_changes_max": RING}
     with serve(kafka, tmp_path_factory.mktemp("pages"), topics, **limits) as served:
         yield served
 
