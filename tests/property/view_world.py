@@ -249,7 +249,7 @@ class ViewFollower:
         source, up_to = message.partition, Position.parse(message.up_to)
         reached = self._vector.get(source, NOWHERE)
         if up_to > reached:
-            if message.is_snapshot and not message.ends:
+            if not message.ends:
                 self._ahead[source] = max(up_to, self._ahead.get(source, NOWHERE))
             else:
                 assert message.is_snapshot or Position.parse(message.after) <= reached, "an owner left a gap"
@@ -436,6 +436,23 @@ class ViewWorld:
 
     def settle(self) -> None:
         """Let a new owner of each source partition bring the view up to date; then everything must add up."""
+        self.bring_up_to_date()
+        for number in range(self.partitions):
+            self.stage2.arrive_late(number)
+        self.stage2.drain()
+        for number in range(self.partitions):
+            self.repeat(number, 0)
+        self.stage2.drain()
+        self.check()
+        for number, follower in enumerate(self.followers):
+            assert follower.reflected == self.newest()
+            assert follower.expected(self, follower.position.offset).is_whole
+            self._check_other_batches(number)
+            self._check_loading(number)
+            self._check_rebuild(number)
+
+    def bring_up_to_date(self) -> None:
+        """Let a new owner of each source partition take and write everything."""
         self.owners = []
         for source in range(len(self.sources)):
             self.resume(source)
@@ -446,19 +463,10 @@ class ViewWorld:
             owner.flush(also_idle=True)
             for number in range(self.partitions):
                 self.append(owner, number, len(owner.produced))
-        for number in range(self.partitions):
-            self.stage2.arrive_late(number)
-        self.stage2.drain()
-        for number in range(self.partitions):
-            self.repeat(number, 0)
-        self.stage2.drain()
-        self.check()
-        for number, follower in enumerate(self.followers):
-            assert follower.reflected == {source.number: source.position for source in self.sources}
-            assert follower.expected(self, follower.position.offset).is_whole
-            self._check_other_batches(number)
-            self._check_loading(number)
-            self._check_rebuild(number)
+
+    def newest(self) -> Vector:
+        """Return what the view reflects once it is up to date."""
+        return {source.number: source.position for source in self.sources}
 
     def _lines(self, number: int, store: Store, checkpoint: Checkpoint) -> list[bytes]:
         records = [(key, decode_record(data)) for key, data in store.scan()]

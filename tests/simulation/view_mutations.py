@@ -1,4 +1,7 @@
-"""Small mistakes in views, as somebody might make them in either stage: each is found by at least two seeds."""
+"""Small mistakes in views, as somebody might make them in either stage: each is found by at least two seeds.
+
+Those of joins are in `tests.simulation.join_mutations`.
+"""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -19,6 +22,7 @@ from sowline.protocol.change import AGAIN, Change
 from sowline.protocol.changes_loader import Verdict, verdict
 from sowline.protocol.command import LogRecord
 from sowline.protocol.partials import HeldState, HeldStates, Partials, read_held, read_partials
+from tests.simulation.join_mutations import JOIN_MISTAKES
 from tests.simulation.mistake import Mistake, mistakes_in
 from tests.simulation.view_runs import simulate_views
 from views.core.outgoing import Outgoing, OutgoingPartials
@@ -210,6 +214,15 @@ def _hidden_group_survives_a_rebuild() -> list[Any]:
 VIEW_MISTAKES: dict[str, Mistake] = mistakes_in(globals())
 """Each mistake, by what it is."""
 
+OF_JOINS: dict[str, Mistake] = {
+    **JOIN_MISTAKES,
+    "stale owner's partial kept with joins": _stale_owners_partial_kept,
+    "going back after a restart with joins": _going_back_after_a_restart,
+    "group that a snapshot lacks kept with joins": _group_that_a_snapshot_lacks_kept,
+    "message cut short taken for whole with joins": _message_cut_short_taken_for_whole,
+}
+"""Those that seeds with joins find: mistakes in joins, and those for which joins have positions of their own."""
+
 VIEWS_FOUND_BY: dict[str, tuple[int, ...]] = {"late owner undoes a snapshot": (48, 55)}
 """The seeds that found a mistake that few of them find: they are tried first. Once views differ, others may."""
 
@@ -222,7 +235,7 @@ def seeds_that_find(mistake: str, seeds: Iterable[int], wanted: int) -> list[int
     found: list[int] = []
     known = VIEWS_FOUND_BY.get(mistake, ())
     with ExitStack() as stack:
-        for each in VIEW_MISTAKES[mistake]():
+        for each in (VIEW_MISTAKES | OF_JOINS)[mistake]():
             stack.enter_context(each)
         for seed in [*known, *(seed for seed in seeds if seed not in known)]:
             error = simulate_views(seed).error

@@ -1,16 +1,26 @@
-"""Views, played by a seed: the world of the property test, with owners that seldom stall and often die."""
+"""Views, played by a seed: the world of the property test, with owners that seldom stall and often die.
 
-from collections.abc import Callable
+Some seeds are of views with joins, in a world of their own.
+"""
+
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from random import Random
 
 from tests.property.view_reference import VIEWS, Body
-from tests.property.view_world import SourceOwner, ViewWorld
+from tests.property.view_world import MESSAGES_MAX, SourceModel, SourceOwner, ViewWorld
+from tests.simulation.join_world import CUSTOMERS, JOINS, TIERS, JoinWorld
 from tests.simulation.run import Outcome
 
 VIEW_STEPS = 90
+JOIN_STEPS = 3
+"""Steps of a view with joins for each step of another view: more has to come together."""
+
 OWNERS_MAX = 5
 """Processes that may own a source partition: most of them are stalled."""
+
+JOINS_EVERY = 5
+"""Of so many seeds one is of a view with joins: the last."""
 
 GROUPS = ("a", "a", "b", "c", None, "", 1, 1.0, "1", True, "long" * 80)
 VALUES = (
@@ -41,11 +51,38 @@ class ViewPlay:
 
     def __init__(self, seed: int) -> None:
         self.chance = chance = Random(seed)
-        name = chance.choice(sorted(VIEWS))
+        name = chance.choice(sorted(self.views()))
         sources, partitions = chance.randint(1, 3), chance.randint(1, 3)
-        self.world = ViewWorld(name, sources, partitions)
+        self.world = self.new_world(name, sources, partitions)
         self.trace = [f"view {name} with {sources} source partitions and {partitions} partitions"]
         self.step = 0
+
+    def views(self) -> Iterable[str]:
+        """Return the views that a seed chooses from."""
+        return VIEWS
+
+    def new_world(self, view: str, sources: int, partitions: int) -> ViewWorld:
+        """Return a world without records."""
+        return ViewWorld(view, sources, partitions)
+
+    def acts(self) -> dict[Callable[[], None], float]:
+        """Return what may happen in a step, by how often it does."""
+        return {
+            self._write: 22,
+            self._age: 5,
+            self._own: 26,
+            self._append: 6,
+            self._save: 5,
+            self._take_over: 7,
+            self._overtake: 7,
+            self._repeat: 3,
+            self._work: 20,
+            self._die_at_work: 6,
+            self._lose: 2,
+            self._arrive_late: 4,
+            self._write_old: 3,
+            self._compact: 3,
+        }
 
     def run(self, steps: int) -> None:
         """Disturb the world, bring it to rest, and compare everything."""
@@ -54,12 +91,12 @@ class ViewPlay:
                 stack.enter_context(entered)
             for source in self.world.sources:
                 self.world.begin(source.number)
-            acts = list(ACTS)
+            acts = self.acts()
             while self.step < steps:
                 self.step += 1
-                (act,) = self.chance.choices(acts, [ACTS[act] for act in acts])
+                (act,) = self.chance.choices(list(acts), list(acts.values()))
                 self.trace.append(act.__name__.strip("_"))
-                act(self)
+                act()
                 self.world.check()
             self.trace.append("settle")
             self.world.settle()
@@ -92,7 +129,7 @@ class ViewPlay:
 
     def _age(self) -> None:
         """Other things happen to a changes topic: compaction, progress, a stalled owner, another log."""
-        source = self.world.sources[self._source()]
+        source = self._aging()
         what = self.chance.choice(("compact", "compact", "report", "report", "stale", "era"))
         if what == "compact":
             source.compact(lambda: self.chance.random() < 0.5)
@@ -103,6 +140,9 @@ class ViewPlay:
         else:
             source.begin_era()
         self._note(f"{what} of source {source.number}")
+
+    def _aging(self) -> SourceModel:
+        return self.world.sources[self._source()]
 
     def _write(self) -> None:
         source = self.world.sources[self._source()]
@@ -193,28 +233,104 @@ class ViewPlay:
         self.world.compact(self._partition(), lambda: self.chance.random() < 0.5)
 
 
-ACTS: dict[Callable[[ViewPlay], None], float] = {
-    ViewPlay._write: 22,
-    ViewPlay._age: 5,
-    ViewPlay._own: 26,
-    ViewPlay._append: 6,
-    ViewPlay._save: 5,
-    ViewPlay._take_over: 7,
-    ViewPlay._overtake: 7,
-    ViewPlay._repeat: 3,
-    ViewPlay._work: 20,
-    ViewPlay._die_at_work: 6,
-    ViewPlay._lose: 2,
-    ViewPlay._arrive_late: 4,
-    ViewPlay._write_old: 3,
-    ViewPlay._compact: 3,
-}
-"""What may happen in a step, by how often it does."""
+class JoinPlay(ViewPlay):
+    """One run of a view with joins."""
+
+    world: JoinWorld
+
+    def views(self) -> Iterable[str]:
+        """Return the views that a seed chooses from."""
+        return JOINS
+
+    def new_world(self, view: str, sources: int, partitions: int) -> ViewWorld:
+        """Return a world without records."""
+        return JoinWorld(view, sources, partitions)
+
+    def acts(self) -> dict[Callable[[], None], float]:
+        """Return what may happen in a step, by how often it does."""
+        others = {
+            act: often for act, often in super().acts().items() if act not in (self._save, self._overtake)
+        }
+        more = {self._write_joined: 14, self._take_joined: 24, self._take_over: 4, self._replace: 2}
+        return {**others, **more}
+
+    def run(self, steps: int) -> None:
+        """Disturb the world, bring it to rest, and compare everything."""
+        super().run(steps * JOIN_STEPS)
+
+    def _aging(self) -> SourceModel:
+        return self.chance.choice([*self.world.sources, *self.world.joined.values()])
+
+    def _body(self) -> Body:
+        return {"g": self.chance.choice(("1", 1, 1, "2", None, True)), "q": self.chance.randrange(10)}
+
+    def _write_joined(self) -> None:
+        is_deleted = self.chance.random() < 0.2
+        if self.chance.random() < 0.5:
+            id = self.chance.choice(("1", 1, "2", True))
+            self.world.write_joined(
+                CUSTOMERS, id, None if is_deleted else {"tier": self.chance.choice((1, 2))}
+            )
+            self._note(f"{CUSTOMERS} {id!r}")
+        else:
+            tier = self.chance.choice((1, 2))
+            rated = {"rate": self.chance.choice((0, 1))} if self.chance.random() < 0.8 else {}
+            self.world.write_joined(TIERS, tier, None if is_deleted else rated)
+            self._note(f"{TIERS} {tier}")
+
+    def _process(self) -> int:
+        return self.chance.randrange(len(self.world.processes))
+
+    def _take_joined(self) -> None:
+        process, number = self._process(), self.chance.choice(list(self.world.joined))
+        self.world.take_joined(process, number, self.chance.randint(1, 9))
+        self._note(f"process {process} of {number}")
+
+    def _take_over(self) -> None:
+        source, process = self._source(), self._process()
+        self.world.begin(source, process)
+        mine = [owner for owner in self.world.owners if owner.source.number == source]
+        for owner in mine[:-1]:
+            if len(mine) > OWNERS_MAX or self.chance.random() < 0.2:
+                self.world.owners.remove(owner)
+        self._note(f"process {process} takes source {source}")
+
+    def _overtake(self) -> None:
+        """An owner writes a part of a snapshot, and the one before it writes what it has taken until then."""
+        source, process = self._source(), self._process()
+        before = [owner for owner in self.world.owners if owner.source.number == source][-1]
+        self.world.take(before, self.chance.randint(1, 5))
+        self.world.begin(source, process)
+        for joined in self.world.joined:
+            self.world.take_joined(process, joined, MESSAGES_MAX)
+        after = [owner for owner in self.world.owners if owner.source.number == source][-1]
+        self.world.take(after, self.chance.randint(2, 4))
+        for number in range(self.world.partitions):
+            self.world.append(after, number, self.chance.randint(0, 2))
+        before.flush(also_idle=False)
+        for number in range(self.world.partitions):
+            self.world.append(before, number, self.chance.randint(0, 9))
+        self._note(f"source {source} in process {process}")
+
+    def _replace(self) -> None:
+        process = self._process()
+        self.world.replace(process)
+        self._note(f"process {process}")
+
+
+def play_of(seed: int) -> ViewPlay:
+    """Return the run of a seed."""
+    return JoinPlay(seed) if has_joins(seed) else ViewPlay(seed)
+
+
+def has_joins(seed: int) -> bool:
+    """Whether a seed is of a view with joins."""
+    return seed % JOINS_EVERY == JOINS_EVERY - 1
 
 
 def simulate_views(seed: int, steps: int = VIEW_STEPS) -> Outcome:
     """Run a seed, and return what became of it."""
-    play = ViewPlay(seed)
+    play = play_of(seed)
     error: BaseException | None = None
     try:
         play.run(steps)
