@@ -213,10 +213,11 @@ class JoinWorld(ViewWorld):
         self.definition: TopicDefinition = self.topics.named("view")
         self.partitions = partitions
         self.sources = [SourceModel(number) for number in range(sources)]
+        assert self.definition.view is not None
         self.joined = {
-            (name, number): SourceModel(number)
-            for name in JOINED
-            for number in range(self.topics.named(name).partitions)
+            (join.topic, number): SourceModel(number)
+            for join in self.definition.view.joins
+            for number in range(self.topics.named(join.topic).partitions)
         }
         self.taken: dict[tuple[int, Position], Taken] = {}
         """By source partition and position of its owner, what the owner had taken when it came there."""

@@ -133,19 +133,19 @@ def _emptied_group_resurrected() -> list[Any]:
 
 def _progress_ahead_of_its_partial() -> list[Any]:
     def take(
-        self: OutgoingPartials, position: Position, changes: Iterable[StateChange]
+        self: OutgoingPartials, position: Position, changes: Iterable[StateChange], *moved: Any
     ) -> Iterator[Outgoing]:
         self.position = position
-        yield from _take(self, position, changes)
+        yield from _take(self, position, changes, *moved)
 
     return [patch.object(OutgoingPartials, "take", take)]
 
 
 def _state_behind_a_message_lost() -> list[Any]:
     def take(
-        self: OutgoingPartials, position: Position, changes: Iterable[StateChange]
+        self: OutgoingPartials, position: Position, changes: Iterable[StateChange], *moved: Any
     ) -> Iterator[Outgoing]:
-        for one in list(_take(self, position, changes)):
+        for one in list(_take(self, position, changes, *moved)):
             self._open[one.partition].states.clear()
             yield one
 

@@ -266,7 +266,7 @@ class JoinPlay(ViewPlay):
 
     def _write_joined(self) -> None:
         is_deleted = self.chance.random() < 0.2
-        if self.chance.random() < 0.5:
+        if (TIERS, 0) not in self.world.joined or self.chance.random() < 0.5:
             id = self.chance.choice(("1", 1, "2", True))
             self.world.write_joined(
                 CUSTOMERS, id, None if is_deleted else {"tier": self.chance.choice((1, 2))}
