@@ -95,6 +95,7 @@ def serve(
     directory: Path,
     topics: Mapping[str, Json],
     views: Mapping[str, Json] = MappingProxyType({}),
+    /,
     **limits: object,
 ) -> Iterator[Served]:
     """Lend a served system with these topics, each defined but for its name, and with limits of the query service.
