@@ -67,10 +67,9 @@ class Operated:
                 shutil.rmtree(directory, ignore_errors=True)
 
     @contextmanager
-    def source_copies(self, partition: int) -> Iterator[OfflineCopies]:
-        """Lend the offline copies of a partition of the source, if the topic is a view; they are deleted after it."""
-        assert self.definition.view is not None
-        source = self.topics.named(self.definition.view.source)
+    def source_copies(self, topic: str, partition: int) -> Iterator[OfflineCopies]:
+        """Lend the offline copies of a partition of a topic that a view reads; they are deleted after it."""
+        source = self.topics.named(topic)
         with tempfile.TemporaryDirectory(prefix="source-", dir=self.directory) as directory:
             yield OfflineCopies(
                 self.settings.kafka_client, source, partition, Path(directory), ProgressLine()

@@ -5,19 +5,21 @@ to date (`views/core`, `materializer.core.views`): a mistake there must not be m
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from materializer.core.record import Record
 from sowline.config.topics import TopicDefinition
-from sowline.config.views import ComputedTopic
+from sowline.config.views import ComputedTopic, Join
+from sowline.errors import SowlineError
 from sowline.groups import Groups
-from sowline.groups.layout import ResultFields
-from sowline.model.key import SUPPLIED_BYTES_MAX, partition_of
-from sowline.model.path import Document
+from sowline.groups.layout import ResultFields, grouped_value
+from sowline.model.key import SUPPLIED_BYTES_MAX, key_text, partition_of
+from sowline.model.path import Document, reader
 
 
 class SourceRecord(NamedTuple):
@@ -28,63 +30,121 @@ class SourceRecord(NamedTuple):
     record: Record
 
 
-class _Counted(NamedTuple):
-    """A record that matches the filter of the view, and its document."""
+class JoinedRecords:
+    """The records of a joined topic, by the fields that the join compares."""
+
+    def __init__(self, join: Join, topic: TopicDefinition, records: Iterable[tuple[bytes, Record]]) -> None:
+        self.join = join
+        # The grouping fields of a view are compared as values, all others as key texts.
+        self._is_grouped = topic.identity.view is not None and not join.multiply
+        self._ours = [reader(ours) for ours, _ in join.equalities]
+        theirs = [reader(theirs) for _, theirs in join.equalities]
+        self._by_text: defaultdict[str, list[tuple[bytes, bytes]]] = defaultdict(list)
+        for sow_key, record in records:
+            if record.body is None:
+                continue
+            text = self._text([read(orjson.loads(record.body)) for read in theirs])
+            if text is not None:
+                self._by_text[text].append((sow_key, record.body))
+
+    def _text(self, values: list[Any]) -> str | None:
+        if self._is_grouped:
+            return orjson.dumps([grouped_value(value) for value in values]).decode()
+        named = {str(number): value for number, value in enumerate(values)}
+        try:
+            return key_text(named, [(name,) for name in named])
+        except SowlineError:  # NULL, a fraction, an object or an array is no key
+            return None
+
+    def matches(self, document: Document) -> list[tuple[bytes, bytes]]:
+        """Return the SOW key and the body of each record that belongs to a record of the source."""
+        text = self._text([read(document) for read in self._ours])
+        return [] if text is None else sorted(self._by_text.get(text, ()))
+
+
+class ViewRow(NamedTuple):
+    """A record of the source with one combination of the records that belong to it, and the key text of both."""
 
     source: SourceRecord
+    key_text: str
     document: Document
 
 
-def recomputed(
-    definition: TopicDefinition, partition: int, sources: Iterable[SourceRecord]
-) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the SOW key and the body of each record of a partition of a view without joins, in any order.
-
-    `sources` are all records of its source.
-    """
-    view = definition.view
-    assert view is not None
-    having = view.result_filter
-    made = _groups if view.grouping_paths else _single_records
-    for key_text, body in made(view, _counted(view, sources)):
-        if partition_of(key_text, definition.partitions) != partition:
-            continue
-        if having is None or having.matches(orjson.loads(body)):
-            yield definition.key_rule.sow_key(key_text), body
-
-
-def _counted(view: ComputedTopic, sources: Iterable[SourceRecord]) -> Iterator[_Counted]:
-    condition = view.record_filter
+def rows_of(sources: Iterable[SourceRecord], joined: Sequence[JoinedRecords] = ()) -> Iterator[ViewRow]:
+    """Yield the rows that records of the source make."""
     for source in sources:
         if source.record.body is None:
             continue
-        document = orjson.loads(source.record.body)
-        if condition is None or condition.matches(document):
-            yield _Counted(source, document)
+        rows: list[tuple[list[str | None], Document]] = [
+            ([source.sow_key.decode()], orjson.loads(source.record.body))
+        ]
+        for one in joined:
+            rows = [more for keys, document in rows for more in _with_each_match(one, keys, document)]
+        for keys, document in rows:
+            yield ViewRow(source, str(keys[0]) if len(keys) == 1 else _short(orjson.dumps(keys)), document)
 
 
-def _groups(view: ComputedTopic, counted: Iterable[_Counted]) -> Iterator[tuple[str, bytes]]:
+def _with_each_match(
+    joined: JoinedRecords, keys: list[str | None], document: Document
+) -> Iterator[tuple[list[str | None], Document]]:
+    join = joined.join
+    matches = joined.matches(document)
+    for sow_key, body in matches:
+        more = [sow_key.decode()] if join.multiply else []
+        yield [*keys, *more], {**document, join.name: orjson.loads(body)}
+    if not matches and join.kind == "left":
+        alone = {name: value for name, value in document.items() if name != join.name}
+        yield [*keys, *([None] if join.multiply else [])], alone
+
+
+def recomputed(
+    definition: TopicDefinition, partition: int, rows: Iterable[ViewRow]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the SOW key and the body of each record of a partition of a view, in any order.
+
+    `rows` are those of all records of its source.
+    """
+    view = definition.view
+    assert view is not None
+    condition, having = view.record_filter, view.result_filter
+    counted = (row for row in rows if condition is None or condition.matches(row.document))
+    made = _groups if view.grouping_paths else _single_records
+    for text, body in made(view, counted):
+        if partition_of(text, definition.partitions) != partition:
+            continue
+        if having is None or having.matches(orjson.loads(body)):
+            yield definition.key_rule.sow_key(text), body
+
+
+def _groups(view: ComputedTopic, counted: Iterable[ViewRow]) -> Iterator[tuple[str, bytes]]:
     """Yield the key text and the body of each group."""
     fields = view.projected
     assert fields is not None, "a grouping has a projection"
     groups = Groups(view.name, view.grouping_paths, fields, groups_max=sys.maxsize)
     texts: dict[bytes, bytes] = {}
-    for (partition, sow_key, record), document in counted:
+    for (partition, _, record), key, document in counted:
         order = record.time, partition, record.position
-        for made in groups.change(sow_key, None, document, order):
+        for made in groups.change(key.encode(), None, document, order):
             texts[made.sow_key] = made.key
     for sow_key, body in groups.records():
-        text = texts[sow_key]
-        is_long = len(text) > SUPPLIED_BYTES_MAX
-        yield f"#{blake2b(text, digest_size=16).hexdigest()}" if is_long else text.decode(), body
+        yield _short(texts[sow_key]), body
 
 
-def _single_records(view: ComputedTopic, counted: Iterable[_Counted]) -> Iterator[tuple[str, bytes]]:
+def _short(text: bytes) -> str:
+    """Return a JSON array as a key text: a hash if it is long."""
+    is_long = len(text) > SUPPLIED_BYTES_MAX
+    return f"#{blake2b(text, digest_size=16).hexdigest()}" if is_long else text.decode()
+
+
+def _single_records(view: ComputedTopic, counted: Iterable[ViewRow]) -> Iterator[tuple[str, bytes]]:
     """Yield the key text and the body of each record."""
     shown = view.projected
     fields = (
         None if shown is None else ResultFields((field.output, field.expression) for field in shown.fields)
     )
-    for (_, sow_key, record), document in counted:
-        assert record.body is not None, "it was counted"
-        yield sow_key.decode(), record.body if fields is None else fields.of(document)
+    for source, key, document in counted:
+        if fields is not None:
+            yield key, fields.of(document)
+        else:
+            assert source.record.body is not None, "it makes a row"
+            yield key, orjson.dumps(document) if view.joins else source.record.body

@@ -3,8 +3,8 @@
 The state of a view is also compared with a new computation from the records of its source.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,22 +13,27 @@ import orjson
 
 from materializer.admin.dump import checkpoint_fields, record_fields
 from materializer.admin.offline_copy import OfflineCopies, OfflineCopy
-from materializer.admin.recomputed import SourceRecord, recomputed
+from materializer.admin.recomputed import JoinedRecords, SourceRecord, ViewRow, recomputed, rows_of
+from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record, encode_record
 from materializer.core.views import NOWHERE
 from materializer.store.bulk_load import BulkLoad
 from materializer.store.rocksdb import RocksStore
+from sowline.config.topics import TopicDefinition
+from sowline.config.views import Join
 from sowline.errors import SowlineError
+from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.model.position import Position
-from sowline.protocol.partials import read_held
+from sowline.protocol.command import LogRecord
+from sowline.protocol.partials import Partials, read_held, read_partials
 
 DIFFERENCES_MAX = 10
 """The number of different records that are named; all are counted."""
 
 LOG, STORE, CHANGES, SOURCE = "log", "store", "changes", "source"
 
-SourceCopies = Callable[[int], AbstractContextManager[OfflineCopies]]
-"""Lends the offline copies of a partition of a view's source."""
+SourceCopies = Callable[[str, int], AbstractContextManager[OfflineCopies]]
+"""Lends the offline copies of a topic that a view reads, of the partition with a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +160,8 @@ def compare_with_source(
     _require_positions(offline, changes)
     store = RocksStore(offline.new_path(), create=True)
     entries = BulkLoad(store)
-    sources = _source_records(changes.checkpoint.reflected, source_copies)
-    for sow_key, body in recomputed(offline.definition, offline.partition, sources):
+    rows = _rows(offline.definition, changes.checkpoint, source_copies)
+    for sow_key, body in recomputed(offline.definition, offline.partition, rows):
         # A merged record that is too large is a dead letter, and no record of the view.
         if len(body) <= changes.checkpoint.limits.record_bytes_max:
             record = Record(body=body, key_text="", position=changes.checkpoint.position, time=0)
@@ -179,26 +184,68 @@ def _require_positions(offline: OfflineCopies, changes: OfflineCopy) -> None:
     """Raise `not supported` unless the view has positions of its source, the same ones in all of its records."""
     view = offline.definition.view
     assert view is not None
-    if view.joins:
-        raise SowlineError("not supported", "verify does not compute joins")
+    if view.source in [join.topic for join in view.joins]:
+        raise SowlineError("not supported", "it joins its source to itself, and names one position of two")
     reflected = changes.checkpoint.reflected
     for _, record in changes.records():
         for source, held in read_held(record.states).items():
-            # The first messages of a snapshot have been applied, and the last one has not.
             if Position.parse(held.position) > reflected.get(source, NOWHERE):
-                raise SowlineError(
-                    "not supported",
-                    f"a start of the views service is writing the states of {view.source} [{source}] again. Wait,"
-                    " and verify again",
-                )
+                raise _open_step(view.source, source)
+    if view.joins:
+        # A part of a step may only have ended groups, which leaves nothing in the records.
+        extent = offline.extent()
+        until = changes.checkpoint.next_offset
+        for records in offline.log(extent.log_start, until, f"looking for open steps in {offline.name}"):
+            for message in _partials(records):
+                is_open = Position.parse(message.up_to) > reflected.get(message.partition, NOWHERE)
+                if message.definition == offline.definition.digest and is_open:
+                    raise _open_step(view.source, message.partition)
 
 
-def _source_records(reflected: Mapping[int, Position], source_copies: SourceCopies) -> Iterator[SourceRecord]:
-    """Yield the records of a view's source at the positions that the view reflects."""
-    for number, position in sorted(reflected.items()):
-        with source_copies(number) as copies:
-            for sow_key, record in copies.at(position).records():
-                yield SourceRecord(number, sow_key, record)
+def _open_step(source: str, partition: int) -> SowlineError:
+    """Return the error for a step of several messages whose last one has not been applied."""
+    return SowlineError(
+        "not supported",
+        f"the views service is writing many states of {source} [{partition}], and has not ended. Wait, and verify"
+        " again",
+    )
+
+
+def _partials(records: Iterable[LogRecord]) -> Iterator[Partials]:
+    for record in records:
+        with suppress(SowlineError):  # a dead letter
+            yield read_partials(record.value)
+
+
+def _rows(
+    definition: TopicDefinition, checkpoint: Checkpoint, source_copies: SourceCopies
+) -> Iterator[ViewRow]:
+    """Yield the rows of a view from what it reads, at the positions that it reflects."""
+    view = definition.view
+    assert view is not None
+    for number, position in sorted(checkpoint.reflected.items()):
+        at, joined = position, list[JoinedRecords]()
+        if view.joins:
+            taken = parse_bookmark(checkpoint.taken[number])
+            joined = [_joined_records(join, taken, source_copies) for join in view.joins]
+        with source_copies(view.source, number) as copies:
+            if view.joins:
+                at = taken[copies.definition.log][number]
+            records = copies.at(at).records()
+            yield from rows_of((SourceRecord(number, *one) for one in records), joined)
+
+
+def _joined_records(join: Join, taken: PositionsByLog, source_copies: SourceCopies) -> JoinedRecords:
+    """Return the records of a joined topic at the positions that an owner of the source has taken."""
+    with source_copies(join.topic, 0) as copies:
+        topic = copies.definition
+
+    def records() -> Iterator[tuple[bytes, Record]]:
+        for number, position in taken[topic.log].items():
+            with source_copies(join.topic, number) as copies:
+                yield from copies.at(position).records()
+
+    return JoinedRecords(join, topic, records())
 
 
 def _is_same(one: bytes | None, other: bytes | None) -> bool:

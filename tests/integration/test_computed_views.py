@@ -262,7 +262,9 @@ def test_views_equal_a_recomputation(
         assert text.count("source and changes at") == desk.made.topic(view).partitions, text
 
 
-def test_joins_equal_a_recomputation(desk: Desk) -> None:
+def test_joins_equal_a_recomputation(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Changes of both sides, none or several matches, and services that were killed."""
     dice = random.Random(new_seed())
     with Client(desk.query.url) as client:
@@ -280,6 +282,10 @@ def test_joins_equal_a_recomputation(desk: Desk) -> None:
             wait_for(lambda known=known: rows(client, desk.known) == known, "the records")
             pairs = in_order(desk.expected_pairs())
             wait_for(lambda pairs=pairs: rows(client, desk.pairs) == pairs, "the pairs")
+    for view in (desk.tiers, desk.known, desk.pairs):
+        code, text = operated(desk.made, monkeypatch, capfd, "verify", view)
+        assert code == 0, text
+        assert text.count("source and changes at") == desk.made.topic(view).partitions, text
 
 
 def test_a_conflated_topic_changes_a_record_once_in_an_interval(desk: Desk) -> None:

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from materializer.admin.earlier_state import EarlierState
-from materializer.admin.recomputed import SourceRecord, recomputed
+from materializer.admin.recomputed import JoinedRecords, SourceRecord, recomputed, rows_of
 from materializer.core.record import Record, decode_record
 from materializer.store.memory import MemoryStore
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.position import Position
+from tests.property import test_view_joins
+from tests.property.join_world import Joins, Side
 from tests.property.view_reference import VIEWS, Body
 from tests.property.view_world import SourceModel, as_text, defined
 from tests.simulation.view_runs import GROUPS, VALUES
@@ -127,7 +129,38 @@ def test_a_view_computed_again(view: str, writes: list[tuple[int, bytes, Body | 
     expected = recompute({key: seen for model in models for key, seen in model.at(model.position).items()})
     found: dict[str, Body] = {}
     for partition in range(2):
-        for sow_key, made in recomputed(definition, partition, records):
+        for sow_key, made in recomputed(definition, partition, rows_of(records)):
             assert sow_key.decode() not in found
             found[sow_key.decode()] = orjson.loads(made)
     assert as_text(found) == as_text(expected)
+
+
+def records_of(side: Side, number: int) -> list[tuple[bytes, Record]]:
+    """Return the records of a partition of a topic."""
+    return [
+        (change.sow_key, Record(body=change.body, key_text="", position=change.position, time=change.time))
+        for change in side.live(number)
+    ]
+
+
+@pytest.mark.parametrize("view", test_view_joins.VIEWS)
+@given(taken=st.lists(test_view_joins.steps, max_size=40))
+def test_a_view_with_joins_computed_again(view: str, taken: list[tuple[str, Any, Any]]) -> None:
+    """The records of each partition are those of the view, which equals another recomputation."""
+    joins = Joins(test_view_joins.TOPICS, view)
+    for kind, given_, more in taken:
+        test_view_joins.step(joins, kind, given_, more)
+    joins.settle()
+    joined = []
+    for join in joins.joins:
+        side = joins.sides[join.topic]
+        records = [one for number in side.positions for one in records_of(side, number)]
+        joined.append(JoinedRecords(join, side.topic, records))
+    sources = [
+        SourceRecord(number, *one)
+        for number in joins.source.positions
+        for one in records_of(joins.source, number)
+    ]
+    for number, merged in enumerate(joins.merged):
+        found = recomputed(joins.view, number, rows_of(sources, joined))
+        assert {key.decode(): orjson.loads(body) for key, body in found} == merged.records

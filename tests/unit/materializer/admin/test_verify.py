@@ -20,10 +20,13 @@ from materializer.admin.verify import (
 )
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record
+from materializer.partition.kafka_partition import KafkaExtent
 from sowline.config.topics import TopicDefinition, parse_topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.model.position import Position
+from sowline.protocol.command import LogRecord
+from sowline.protocol.partials import Partials
 from tests.unit.materializer.admin.test_dump import BODY, CHECKPOINT, DEFINITION, RECORDS, copy_of
 
 
@@ -118,7 +121,12 @@ views:
     grouping: [/account]
     projection: [SUM(/qty) AS /sold]
     having: /sold > 1
-  - {name: joined, from: trades, join: [{topic: accounts, on: /account = /id, as: owner}]}
+  - name: joined
+    from: trades
+    partitions: 1
+    join: [{topic: accounts, on: /account = /id, as: owner}]
+    projection: [/account, /owner/region AS /region]
+  - {name: itself, from: trades, join: [{topic: trades, on: /account = /id, as: parent}]}
 """)
 REFLECTED = {0: Position(0, 4), 1: Position(0, 6)}
 TRADES: dict[int, dict[bytes, bytes | None]] = {
@@ -127,14 +135,21 @@ TRADES: dict[int, dict[bytes, bytes | None]] = {
 }
 
 
-def source_copies(number: int) -> Any:
-    """Lend copies of a partition of `trades`, which have the records of one position."""
+ACCOUNTS: dict[bytes, bytes | None] = {b"7": b'{"id":"acme","region":"eu"}', b"8": None}
+TAKEN = {0: "trades:0@4;accounts:0@3", 1: "trades:1@6;accounts:0@3"}
+
+
+def source_copies(topic: str, number: int) -> Any:
+    """Lend copies of a partition of a topic, which have the records of one position."""
+    held = TRADES[number] if topic == "trades" else ACCOUNTS
+    at_position = REFLECTED[number] if topic == "trades" else Position(0, 3)
 
     class Copies:
+        definition = TOPICS.named(topic)
+
         def at(self, position: Position) -> OfflineCopy:
-            assert position == REFLECTED[number]
-            trades = TRADES[number].items()
-            return copy_of({key: Record(body, key.decode(), position, 1) for key, body in trades})
+            assert position == at_position
+            return copy_of({key: Record(body, key.decode(), position, 1) for key, body in held.items()})
 
     @contextmanager
     def lent() -> Iterator[Copies]:
@@ -148,11 +163,28 @@ def group(body: bytes | None, states: bytes = b'{"0":["4",[]],"1":["6",[]]}') ->
     return Record(body, "", Position(0, 9), 1, states=states)
 
 
-def with_source(tmp_path: Path, records: dict[bytes, Record], name: str = "sums") -> StateComparison:
+class NoKafka(OfflineCopies):
+    """Copies of a partition whose log has these messages."""
+
+    messages: tuple[Partials, ...] = ()
+
+    def extent(self) -> KafkaExtent:
+        """Return an extent."""
+        return KafkaExtent("log", 0, len(self.messages), 0, 9, "changes")
+
+    def log(self, start: int, end: int, what: str) -> Iterator[list[LogRecord]]:
+        """Yield the messages."""
+        yield [LogRecord(offset, 0, None, one.encode(), []) for offset, one in enumerate(self.messages)]
+
+
+def with_source(
+    tmp_path: Path, records: dict[bytes, Record], name: str = "sums", messages: tuple[Partials, ...] = ()
+) -> StateComparison:
     """Compare the records of a view with its source."""
     definition: TopicDefinition = TOPICS.named(name)
-    copies = OfflineCopies({}, definition, 0, tmp_path, lambda *_: None)
-    changes = copy_of(records, Checkpoint(Position(0, 9), reflected=REFLECTED))
+    copies = NoKafka({}, definition, 0, tmp_path, lambda *_: None)
+    copies.messages = messages
+    changes = copy_of(records, Checkpoint(Position(0, 9), reflected=REFLECTED, taken=TAKEN))
     return compare_with_source(copies, changes, source_copies)
 
 
@@ -179,11 +211,23 @@ def test_a_record_that_its_source_does_not_make_is_named(copies: OfflineCopies, 
     assert (missing.differ, missing.first[0]["changes"]) == (1, None)
 
 
+def test_a_view_with_joins_is_compared_with_all_that_it_reads(copies: OfflineCopies, tmp_path: Path) -> None:
+    """A record without a match counts in a left join."""
+    records = {
+        b"1": group(b'{"account":"acme","region":"eu"}', b'{"0":["4",{}]}'),
+        b"2": group(b'{"account":"bolt","region":null}', b'{"0":["4",{}]}'),
+        b"3": group(b'{"account":"acme","region":"us"}', b'{"1":["6",{}]}'),
+    }
+    found = with_source(tmp_path, records, "joined")
+    assert (found.records, [one["sow_key"] for one in found.first]) == (3, ["3"])
+
+
 def test_a_view_that_has_no_positions_is_not_compared(copies: OfflineCopies, tmp_path: Path) -> None:
-    """With joins, and while the first messages of a snapshot have been applied."""
-    with pytest.raises(SowlineError, match="verify does not compute joins"):
-        with_source(tmp_path, {}, "joined")
-    with pytest.raises(
-        SowlineError, match=r"is writing the states of trades \[1\] again. Wait, and verify again"
-    ):
+    """If it joins a topic to itself, and while the first messages of many states have been applied."""
+    with pytest.raises(SowlineError, match="it joins its source to itself"):
+        with_source(tmp_path, {}, "itself")
+    with pytest.raises(SowlineError, match=r"many states of trades \[1\], and has not ended. Wait"):
         with_source(tmp_path, {b'["acme"]': group(None, b'{"0":["4",[]],"1":["7",[]]}')})
+    step = Partials(TOPICS.named("joined").digest, 0, "4", "5", [], ends=False)
+    with pytest.raises(SowlineError, match=r"many states of trades \[0\], and has not ended. Wait"):
+        with_source(tmp_path, {}, "joined", (step,))
