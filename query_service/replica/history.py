@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from query_service.index.rows import NOTHING_RARE, UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
-from sowline.config import topics
+from sowline.config.topic_fields import HistoryDefinition
 from sowline.model.bookmark import format_time
 from sowline.model.position import Position
 from sowline.protocol.change import Change
@@ -77,7 +77,7 @@ class Since:
 class PartitionHistory:
     """The history of one partition. Note the changes in order, each before the rows apply it."""
 
-    def __init__(self, declared: topics.HistoryDefinition, rows: Rows) -> None:
+    def __init__(self, declared: HistoryDefinition, rows: Rows) -> None:
         self.granularity = max(1, declared.granularity)
         """The length of an interval, in ms."""
         self._window = declared.window

@@ -3,9 +3,19 @@
 import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from sowline.errors import SowlineError
 from sowline.expressions.enrichment import (
@@ -145,3 +155,27 @@ HashIndex = Annotated[tuple[FieldPath, ...], Field(min_length=1, max_length=INDE
 RecoveryPoint = Annotated[str, AfterValidator(_recovery_point)]
 DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
 Lifetime = Annotated[Expiration, BeforeValidator(_expiration)]
+
+
+class HistoryDefinition(TopicsModel):
+    """The window and granularity of a topic's history, in ms of log time."""
+
+    window: DurationMs = Field(description="how far back")
+    granularity: DurationMs = Field(
+        default="0s",
+        validate_default=True,
+        description="the interval at which a record's states are kept; 0s: every one",
+    )
+
+    @field_validator("window")
+    @classmethod
+    def _some(cls, window: int) -> int:
+        if not window:
+            raise ValueError("expected a window of more than 0s; leave history out for none")
+        return window
+
+    @model_validator(mode="after")
+    def _within(self) -> Self:
+        if self.granularity > self.window:
+            raise ValueError("expected a granularity of at most the window")
+        return self

@@ -34,6 +34,7 @@ from sowline.config.topic_fields import (
     FieldPath,
     GeneratedKey,
     HashIndex,
+    HistoryDefinition,
     KafkaName,
     Key,
     Lifetime,
@@ -74,30 +75,6 @@ JSON: Final = "json"
 MessageType = Literal["json", CodecType]
 
 
-class HistoryDefinition(TopicsModel):
-    """The window and granularity of a topic's history, in ms of log time."""
-
-    window: DurationMs = Field(description="how far back")
-    granularity: DurationMs = Field(
-        default="0s",
-        validate_default=True,
-        description="the interval at which a record's states are kept; 0s: every one",
-    )
-
-    @field_validator("window")
-    @classmethod
-    def _some(cls, window: int) -> int:
-        if not window:
-            raise ValueError("expected a window of more than 0s; leave history out for none")
-        return window
-
-    @model_validator(mode="after")
-    def _within(self) -> Self:
-        if self.granularity > self.window:
-            raise ValueError("expected a granularity of at most the window")
-        return self
-
-
 NEEDS_SOW = (
     "key",
     "key_domain",
@@ -124,6 +101,7 @@ VIEW_OPTIONS: Final = (
     "delta",
     "record_bytes_max",
     "resume_window",
+    "history",
     "indexes",
     "hash_indexes",
 )

@@ -8,7 +8,14 @@ from typing import Annotated, Any, Literal, Self
 import orjson
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from sowline.config.topic_fields import DurationMs, FieldPath, HashIndex, TopicName, TopicsModel
+from sowline.config.topic_fields import (
+    DurationMs,
+    FieldPath,
+    HashIndex,
+    HistoryDefinition,
+    TopicName,
+    TopicsModel,
+)
 from sowline.errors import SowlineError
 from sowline.expressions.projection import (
     FIELDS_MAX,
@@ -54,6 +61,7 @@ class ComputedTopic(TopicsModel):
     delta: bool = Field(default=False, description="whether updates list in a header what they changed")
     record_bytes_max: int = Field(default=MIB, ge=64, le=64 * MIB)
     resume_window: DurationMs = Field(default="1h", validate_default=True)
+    history: HistoryDefinition | None = Field(default=None, description="whether the past can be asked for")
     indexes: tuple[FieldPath, ...] = Field(default=(), max_length=INDEXES_MAX)
     hash_indexes: tuple[HashIndex, ...] = Field(default=(), max_length=INDEXES_MAX)
 

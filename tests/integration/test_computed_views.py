@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
@@ -139,6 +140,7 @@ def definitions(name: str) -> list[dict[str, Any]]:
             "grouping": ["/customer", "/region"],
             "projection": ["COUNT(1) AS /orders", "MAX(/qty) AS /largest", "MIN(/qty) AS /smallest"],
             "having": "/orders > 1",
+            "history": {"window": "1h"},
         },
         {"name": f"{name}-large", "from": f"{name}-exposure", "filter": "/largest > 50"},
         {
@@ -188,7 +190,7 @@ def desk(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]
         {"name": f"{name}-customers", "key": "/id", "partitions": 2},
     ]
     directory = tmp_path_factory.mktemp("computed")
-    slow = {"name": f"{name}-slow", "from": name, "interval": "300ms"}
+    slow = {"name": f"{name}-slow", "from": name, "interval": "300ms", "history": {"window": "1h"}}
     with system(kafka, directory, topics, views=definitions(name), conflated=[slow]) as made:
         desk = Desk(made, name, made.service("query_service").start())
         desk.materializers = [made.service("materializer").start()]
@@ -406,6 +408,37 @@ def test_subscribers_see_groups_come_and_go(desk: Desk) -> None:
         back = next(messages)
         assert (back.command, back.data["orders"], back.data["smallest"]) == ("publish", 2, 1)
         assert next(page).data["orders"] == 2
+
+
+def test_a_view_as_it_was(desk: Desk) -> None:
+    """At a past time: by the log time of the view, a little after that of its source. A conflated topic, too."""
+
+    def order(id: int) -> dict[str, Any]:
+        return {"id": id, "customer": "past", "region": "eu", "status": "open", "qty": id}
+
+    past = "/customer = 'past'"
+    publisher = desk.made.publisher()
+    with Client(desk.query.url) as client:
+        for id in (4001, 4002):
+            publisher.publish(desk.orders, order(id))
+        publisher.flush()
+        wait_for(
+            lambda: [one["orders"] for one in rows(client, desk.exposure, filter=past)] == [2], "the group"
+        )
+        wait_for(lambda: len(rows(client, desk.slow, filter=past)) == 2, "the records")
+        shown = [
+            str(message.timestamp)
+            for topic in (desk.exposure, desk.slow)
+            for message in client.sow(topic, filter=past, options="timestamp")
+            if message.command == "sow"
+        ]
+        then = re.sub("[-:]", "", max(shown))
+        for id in (4001, 4002):
+            publisher.sow_delete(desk.orders, data={"id": id})
+        publisher.flush()
+        for topic, count in ((desk.exposure, 1), (desk.slow, 2)):
+            wait_for(lambda topic=topic: rows(client, topic, filter=past) == [], "the records to be deleted")
+            assert len(rows(client, topic, filter=past, bookmark=then)) == count
 
 
 def test_a_view_takes_no_commands(desk: Desk) -> None:

@@ -15,7 +15,7 @@ from query_service.replica.history import (
     joined,
     time_text,
 )
-from sowline.config import topics
+from sowline.config.topic_fields import HistoryDefinition
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import Change
 
@@ -26,7 +26,7 @@ class Partition:
     def __init__(self, window: int = 1000, granularity: int = 0, histories: Histories | None = None) -> None:
         self.rows = Rows()
         self.history = PartitionHistory(
-            topics.HistoryDefinition(window=f"{window}ms", granularity=f"{granularity}ms"),  # type: ignore[arg-type]
+            HistoryDefinition(window=f"{window}ms", granularity=f"{granularity}ms"),  # type: ignore[arg-type]
             self.rows,
         )
         self.last = before_the_log()

@@ -18,7 +18,7 @@ from query_service.replica.partition_replica import (
     whole_records,
 )
 from query_service.replica.plain_run import EventAtOffset
-from sowline.config import topics
+from sowline.config.topic_fields import HistoryDefinition
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import AGAIN, Change, Event, Progress
 
@@ -287,7 +287,7 @@ def test_without_events_the_index_leads_to_the_end() -> None:
 def past_of(*events: Event, follow: Sequence[Event] = ()) -> tuple[int, list[bytes]]:
     """Return from which offset on a replica's past can be told, and the records that have changed since, in order."""
     rows = Rows()
-    history = PartitionHistory(topics.HistoryDefinition(window="1h"), rows)  # type: ignore[arg-type]
+    history = PartitionHistory(HistoryDefinition(window="1h"), rows)  # type: ignore[arg-type]
     replica = PartitionReplica(3, rows, 100, history=history)
     replica.load(placed(events))
     replica.loaded()

@@ -56,6 +56,7 @@ def test_a_view_has_options_of_its_own() -> None:
         "delta": True,
         "record_bytes_max": 2000,
         "resume_window": "2h",
+        "history": {"window": "3h", "granularity": "1s"},
     }
     indexes = {"indexes": ["/qty"], "hash_indexes": [["/region"]]}
     topic = topics({"name": "totals", "from": "orders", **TOTALS, **options, **indexes}, partitions=4).named(
@@ -63,6 +64,12 @@ def test_a_view_has_options_of_its_own() -> None:
     )
     assert (topic.partitions, topic.replication, topic.delta) == (2, 3, True)
     assert (topic.record_bytes_max, topic.resume_window) == (2000, 7_200_000)
+    assert topic.history is not None
+    assert (topic.history.window, topic.history.granularity, topic.change_window) == (
+        10_800_000,
+        1000,
+        10_800_000,
+    )
     assert (topic.indexes, topic.hash_indexes) == (("/qty",), (("/region",),))
     plain = topics({"name": "totals", "from": "orders", **TOTALS}).named("totals")
     assert (plain.record_bytes_max, plain.resume_window, plain.expiration) == (MIB, 3_600_000, "disabled")
