@@ -387,17 +387,24 @@ def _write_and_wait(
     if keyed and key is not None:
         raise SowlineError("bad request", "expected --key or --keyed, got both")
     with Client(**connection) as client:
+        lines: Iterable[str] = data or _input()
+        if keyed:
+            lines = _keyed_lines(lines)
         if key is not None:
-            records = list(data or _input())
-            if len(records) != 1:
+            lines = list(lines)
+            if len(lines) != 1:
                 raise SowlineError("bad request", "expected one record with a --key; use --keyed for several")
-            effect = write(client, topic, records[0], key=key, wait=True, **writing)
-            _print_all([{"commands": 1, "effect": effect}])
-            return
-        lines = (line for line in data or _input() if not keyed or _of_keyed(line) is not None)
         is_delta = write is Client.delta_publish
-        written = client.publish_all(topic, lines, delta=is_delta, **writing)
+        written = client.publish_all(topic, lines, delta=is_delta, key=key, **writing)
         _print_all([written._asdict()])
+
+
+def _keyed_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield what the service takes of the lines of `--keyed`: it refuses their other fields."""
+    for line in lines:
+        if (read := _of_keyed(line)) is not None:
+            body, key = read
+            yield f'{{"sow_key":{orjson.dumps(key).decode()},"data":{body}}}'
 
 
 def _of_keyed(line: str) -> tuple[str, str] | None:

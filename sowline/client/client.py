@@ -228,11 +228,17 @@ class Client:
         return self._run(self._client.delta_publish, topic, data, wait=wait, **writing)
 
     def publish_all(
-        self, topic: str, records: Iterable[Body], *, delta: bool = False, **writing: Unpack[WriteOptions]
+        self,
+        topic: str,
+        records: Iterable[Body],
+        *,
+        delta: bool = False,
+        **writing: Unpack[KeyedWriteOptions],
     ) -> Written:
         """Have the service write the records, or `delta` publishes, in order; wait until all are visible there.
 
-        The first record that is refused raises its reason; those before it are written.
+        With a `key` all of them are of that record. The first record that is refused raises its reason; those before
+        it are written.
         """
         return self._run(self._client.publish_all, topic, records, delta=delta, **writing)
 

@@ -97,19 +97,28 @@ class Writing:
         return format_bookmark(self._effects) if self._effects else ""
 
     async def publish_all(
-        self, topic: str, records: Iterable[Body], *, delta: bool = False, **writing: Unpack[WriteOptions]
+        self,
+        topic: str,
+        records: Iterable[Body],
+        *,
+        delta: bool = False,
+        **writing: Unpack[KeyedWriteOptions],
     ) -> Written:
         """Have the service write the records, or `delta` publishes, in order; wait until all are visible there.
 
-        The first record that is refused raises its reason; those before it are written.
+        With a `key` all of them are of that record. The first record that is refused raises its reason; those before
+        it are written.
         """
         await self.flush()
         outcomes: Counter[str] = Counter()
         effects: dict[str, Positions] = {}
         commands = 0
         command = "delta_publish" if delta else "publish"
-        for bodies in _in_requests(map(encode, records)):
-            answer = await self._post(topic, command, bodies, writing, NDJSON)
+        key, encoded = writing.get("key"), map(encode, records)
+        # A request that names the key has a single record.
+        requests, media_type = (encoded, "") if key is not None else (_in_requests(encoded), NDJSON)
+        for bodies in requests:
+            answer = await self._post(topic, command, bodies, writing, media_type, {"sow_key": key or ""})
             commands += answer["commands"]
             outcomes.update(answer["outcomes"])
             _lay_over(effects, answer["effect"])

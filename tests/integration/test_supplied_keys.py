@@ -235,6 +235,9 @@ def test_deltas_have_no_key_fields(served: Served) -> None:
             ("d", True, {}, ["/m"]),
             ("d", True, {}, None),
         ]
+        written = client.publish_all(topic, [{"n": 3}, {"m": 4}], delta=True, key="d")
+        assert (written.commands, written.outcomes) == (2, {"applied": 2})
+        assert client.record(topic, "d", at_least=written.effect) == {"id": 1, "n": 3, "m": 4}
         assert client.sow_delete(topic, key="d") == 1
 
 

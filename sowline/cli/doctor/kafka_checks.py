@@ -365,12 +365,17 @@ def _dead_finding(topic: TopicDefinition, dead: DeadFacts) -> Finding:
     reasons = ", ".join(f"{n} {name}" for name, n in sorted(dead.reasons.items(), key=lambda one: -one[1]))
     of = f" of the newest {dead.read}" if dead.read < dead.waiting else ""
     newest = datetime.fromtimestamp(dead.newest_ms / 1000, UTC).isoformat(timespec="seconds")
-    again = "publish them corrected" if topic.view is None else "do what it says"
+    again = (
+        "publish them corrected, or as they are with sowline dead retry"
+        if topic.view is None
+        else "do what it says"
+    )
     return Finding(
         "dead_letters",
         "warning",
         topic.dead,
         "no dead letters",
         f"{dead.waiting:,} ({reasons}{of}), the newest from {newest}",
-        f"read them (sow.message says what is wrong), {again}, then delete them (kafka-delete-records)",
+        f"read them with sowline dead list {topic.name} (sow.message says what is wrong), {again}, then delete"
+        " them (kafka-delete-records)",
     )

@@ -1,13 +1,14 @@
 """The writing commands: what they ask of a client."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import pytest
 from click.testing import CliRunner
 
 from sowline.cli import main
+from sowline.client.writing import Written
 
 Asked = list[tuple[Any, ...]]
 run = CliRunner().invoke
@@ -40,6 +41,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         deltas = method("deltas", ["noop", "applied"])
         sow_delete = method("sow_delete", 3)
 
+        def publish_all(self, topic: str, records: Iterable[str], **named: Any) -> Written:
+            lines = list(records)
+            asked.append(("publish_all", topic, lines, named))
+            return Written(len(lines), {"applied": len(lines)}, f"{topic}:0@1")
+
     monkeypatch.setattr("sowline.cli.data.Client", FakeClient)
     return asked
 
@@ -57,6 +63,35 @@ def test_a_lifetime_and_tags_go_with_each_record(asked: Asked, command: str, met
         ("{}", {"tags": ("a", "b")}),
     ]
     assert asked == [(method, "orders", data, {"tags": (), **named}) for data, named in expected]
+
+
+def test_what_sow_prints_is_published_and_waited_for(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The service refuses other fields than `sow_key` and `data`, so they do not go to it."""
+    lines = (
+        '{"command":"group_begin","topic":"files","bookmark":"files:0@1"}\n'
+        '{"command":"sow","topic":"files","sow_key":"a \\"b\\"","updated_at":"files:0@1","data":{"n":1.50}}\n'
+        '{"command":"group_end","topic":"files","bookmark":"files:0@1","records":1,"hash":"00"}\n'
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    main(["publish", "files", "--keyed", "--wait"], standalone_mode=False)
+    [(_, _, records, named)] = asked
+    assert (records, named["key"]) == (['{"sow_key":"a \\"b\\"","data":{"n":1.50}}'], None)
+    assert capfd.readouterr().out == '{"commands":1,"outcomes":{"applied":1},"effect":"files:0@1"}\n'
+
+
+@pytest.mark.parametrize(("command", "is_delta"), [("publish", False), ("delta-publish", True)])
+def test_outcomes_are_printed_with_a_key_too(
+    asked: Asked, capfd: pytest.CaptureFixture[str], command: str, is_delta: bool
+) -> None:
+    """As without one; a key names a single record."""
+    main([command, "files", "--key", "k", "--wait", '{"n":1}'], standalone_mode=False)
+    [(_, _, records, named)] = asked
+    assert (records, named["key"], named["delta"]) == (['{"n":1}'], "k", is_delta)
+    assert capfd.readouterr().out == '{"commands":1,"outcomes":{"applied":1},"effect":"files:0@1"}\n'
+    refused = run(main, [command, "files", "--key", "k", "--wait", "{}", "{}"])
+    assert (refused.exit_code, len(asked)) == (1, 1)
 
 
 def test_a_lifetime_that_is_none_is_refused(asked: Asked) -> None:

@@ -266,6 +266,7 @@ def test_dead_letters_are_counted() -> None:
         found.found
         == "5,000 (2 not json, 1 bad key of the newest 3), the newest from 2026-09-21T14:13:20+00:00"
     )
+    assert "sowline dead list orders " in found.advice
 
 
 # views
