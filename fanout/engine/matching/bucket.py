@@ -50,8 +50,9 @@ class Bucket(Generic[T]):
 
     def true_of(self, document: Document, about: Metadata) -> list[Entry[T]]:
         """The entries, of all that the document leads to, whose filter is TRUE of it."""
-        if self._packed is None and len(self._loose) < PACKED_MIN:
-            return _asked(self._loose, document, about)
+        loose = self._loose
+        if self._packed is None and len(loose) < PACKED_MIN:
+            return _asked(loose, document, about) if loose else []
         self._pack_if_due()
         found = [] if self._packed is None else self._packed.true_of(document, about)
         return found + _asked(self._loose, document, about)

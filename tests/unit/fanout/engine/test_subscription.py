@@ -1,6 +1,5 @@
 """The subscription engine: what one change means to one subscriber."""
 
-
 import orjson
 import pytest
 from msgspec import structs
