@@ -81,7 +81,7 @@ class Reader(asyncio.Protocol):
         assert checkpoint.startswith(b"HTTP/1.1 101"), bytes(checkpoint)
         assert self._transport is not None
         self._is_open, self._buffer = True, rest
-        self._transport.write(_frame_of_client(self._ask.request))
+        self._transport.write(frame_of_client(self._ask.request))
         return True
 
     def _take_frames(self) -> None:
@@ -113,7 +113,7 @@ class Reader(asyncio.Protocol):
             self.finished.set_result(time.monotonic())
 
 
-def _frame_of_client(request: bytes) -> bytes:
+def frame_of_client(request: bytes) -> bytes:
     """A text frame as clients send them; masked with zeros, which changes nothing."""
     return b"%c\xfe%b\0\0\0\0%b" % (TEXT, len(request).to_bytes(2, "big"), request)
 

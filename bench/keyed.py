@@ -4,9 +4,12 @@ Records of 1 KB are published to the log at a rate, for keys by chance. A materi
 process of its own, take them to clients that subscribe to one key each. Publisher, broker, services and clients share
 the cores of this machine. Each rate is held for some seconds; it is sustained if all messages have arrived soon
 after the last was published.
+
+
+Publisher and clients do as little as they can for a message, because they share the cores with what is measured. Yet
+each client verifies that it gets all messages of its key, in order.
 """
 
-import asyncio
 import random
 import statistics
 import tempfile
@@ -20,7 +23,7 @@ import orjson
 from confluent_kafka import Producer
 
 from bench.broker import broker
-from bench.connections import Arrivals, connected
+from bench.listeners import Listeners
 from bench.service import Running, running, until
 from bench.table import table
 from sowline.config.kafka_options import kafka_config
@@ -35,6 +38,7 @@ LATE_SECONDS = 1.0
 
 PARTITIONS = 4
 RECORD_BYTES = 1000
+SECONDS_MAX = 120.0
 TICK_SECONDS = 0.005
 TOPIC = "prices"
 
@@ -61,7 +65,7 @@ def run(records: int, runs: int) -> str:
         stack.enter_context(running("materializer", environment))
         service = stack.enter_context(running("query_service", environment))
         until(service.has_started)
-        found = asyncio.run(_measure(kafka, service))
+        found = _measure(kafka, service)
     rows = [
         (
             f"{one.rate:,}",
@@ -91,37 +95,44 @@ def _environment(kafka: str, directory: Path) -> dict[str, str]:
     }
 
 
-async def _measure(kafka: str, service: Running) -> list[Held]:
-    arrivals, found = Arrivals(), []
+def _measure(kafka: str, service: Running) -> list[Held]:
+    found: list[Held] = []
     port = int(service.url.rpartition(":")[2])
-    clients = await connected(port, range(CLIENTS), arrivals, TOPIC)
+    listeners = Listeners(port, [_request(number) for number in range(CLIENTS)])
     for rate in RATES:
-        found.append(await _held(kafka, service, arrivals, rate))
+        found.append(_held(kafka, service, listeners, rate))
         print(*found[-1], flush=True)
         if found[-1].late_seconds > LATE_SECONDS:
             break
-    for client in clients:
-        client.close()
+    listeners.close()
     return found
 
 
-async def _held(kafka: str, service: Running, arrivals: Arrivals, rate: int) -> Held:
+def _request(number: int) -> bytes:
+    request = {"command": "subscribe", "command_id": "1", "topic": TOPIC, "ack_type": "processed"}
+    return orjson.dumps({**request, "filter": f"/order = {number}"})
+
+
+def _held(kafka: str, service: Running, listeners: Listeners, rate: int) -> Held:
     """Publish at a rate, and wait for all messages."""
-    arrivals.begin()
+    listeners.begin()
     before = service.usage().cpu_seconds
     context = get_context("spawn")
     here, there = context.Pipe()
     publisher = context.Process(target=_publish, args=(kafka, rate, there), daemon=True)
     publisher.start()
-    published, ended = await asyncio.to_thread(here.recv)
-    await arrivals.reached(published)
+    numbers, ended = here.recv()
+    published = sum(numbers)
+    listeners.reached(published, SECONDS_MAX)
     cpu = service.usage().cpu_seconds - before
     publisher.join()
-    times = sorted(arrivals.seconds)
+    if listeners.counts() != numbers:
+        raise AssertionError("expected for each client as many messages as were published for its key")
+    times = sorted(listeners.seconds)
     return Held(
         rate,
         published,
-        max(0.0, arrivals.last - ended),
+        max(0.0, listeners.last - ended),
         statistics.mean(times) * 1e3,
         times[len(times) * 99 // 100] * 1e3,
         cpu / published * 1e6,
@@ -129,19 +140,20 @@ async def _held(kafka: str, service: Running, arrivals: Arrivals, rate: int) -> 
 
 
 def _publish(kafka: str, rate: int, done: Any) -> None:
-    """Publish records for `SECONDS`, then report how many, and when the last was."""
+    """Publish records for `SECONDS`, then report how many of each key, and when the last was."""
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5, "partitioner": "murmur2_random"})
     producer.list_topics(timeout=10)
-    chance, began, sent = random.Random(rate), time.monotonic(), 0
+    notes = "n" * (RECORD_BYTES - 70)
+    keys, numbers = [str(number) for number in range(CLIENTS)], [0] * CLIENTS
+    chance, began, sent = random.Random(rate).random, time.monotonic(), 0
     while (now := time.monotonic()) - began < SECONDS:
         for _ in range(int((now - began) * rate) - sent):
-            number = chance.randrange(CLIENTS)
-            body = orjson.dumps(
-                {"order": number, "sent": now, "change": sent, "notes": "n" * (RECORD_BYTES - 70)}
-            )
-            producer.produce(TOPIC, body, str(number))
+            key = int(chance() * CLIENTS)
+            body = f'{{"order":{key},"sent":{now:.6f},"number":{numbers[key]},"notes":"{notes}"}}'
+            producer.produce(TOPIC, body, keys[key])
+            numbers[key] += 1
             sent += 1
         producer.poll(0)
         time.sleep(TICK_SECONDS)
     producer.flush()
-    done.send((sent, time.monotonic()))
+    done.send((numbers, time.monotonic()))

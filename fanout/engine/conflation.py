@@ -5,9 +5,10 @@ at its end move the subscriber's view from one instant of the topic to another.
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import orjson
+from msgspec.structs import replace
 
 from fanout.engine.delivery import Deltas, Form, Payload, delta_payload, whole_payload
 from fanout.engine.subscription import OOF, Delivery

@@ -81,6 +81,8 @@ class Payload(NamedTuple):
 class Deltas:
     """The delta of one change, computed at most once for each select list."""
 
+    __slots__ = ("_found", "_keys")
+
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
         self._found: dict[Select | None, ChangeDelta] = {}

@@ -1,11 +1,11 @@
 """Records and groups as the client of a page or of groups holds them, and the difference between two views. Pure."""
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
 from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
 from sowline.config.topics import TopicDefinition

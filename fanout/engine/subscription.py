@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from sowline.emodb.writes import DocumentMetadata, Writes
@@ -52,7 +53,8 @@ class ChangeView:
         self.change = change
         # The partition may be beyond `change.after`: progress events move its position without a change. A step's
         # first messages carry `after` as their bookmark, and a client's bookmark must not go back.
-        self.after = change.after if stood_at is None else max(stood_at, change.after)
+        after = change.after
+        self.after = after if stood_at is None or stood_at < after else stood_at
         self.topic = topic
         self.log_partition = log_partition
         self._before: Any = _UNREAD
@@ -125,8 +127,7 @@ class ChangeView:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True, gc=False):
     """The message of a change for one subscription.
 
     The body of an `oof` is the new record, or the previous one if the record was deleted. `previous` is the record as

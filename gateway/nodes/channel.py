@@ -133,8 +133,8 @@ class NodeChannel:
 
     def _take(self, message: NodeMessage) -> None:
         if message.sids:
-            followers = self._followers
-            found = [followers[name] for name in message.sids if name in followers]
+            follower_of = self._followers.get
+            found = [one for name in message.sids if (one := follower_of(name)) is not None]
             if found:
                 self._deliver(message, found)
             return

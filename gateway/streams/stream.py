@@ -23,6 +23,7 @@ from gateway.query.part import begun_at
 from gateway.streams.member import HeldBytes, LiveMessage, Member, Sink, put_to_client
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark, parse_bookmark
+from sowline.model.position import Position
 from sowline.protocol.options import failing_if_expired, for_stream
 from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import Rights
@@ -212,7 +213,11 @@ class SharedStream:
     def note(self, positions: PositionsByLog) -> None:
         """Note that its members were sent everything up to these positions."""
         for log, of in positions.items():
-            self.positions.setdefault(log, {}).update(of)
+            mine = self.positions.get(log)
+            if mine is None:
+                self.positions[log] = dict(of)
+            else:
+                mine.update(of)
 
     def note_shown(self, url: str, positions: PositionsByLog) -> None:
         """Note that a node has shown these positions."""
@@ -295,12 +300,15 @@ class SharedStream:
 
 def deliver(message: NodeMessage, parts: Sequence[StreamPart]) -> None:
     """Send a message of a node to the members of all streams that it is for: one message for each client."""
-    positions = parse_bookmark(message.bookmark)
+    is_change = message.command in ("publish", "oof")
+    if is_change:
+        log, number, position = _place_of(message.bookmark)
+        positions = {log: {number: position}}
+    else:
+        positions = parse_bookmark(message.bookmark)
     parts[0].stream.note_shown(parts[0].url, positions)
     streams = [part.stream for part in parts if part.has_begun]
-    if message.command in ("publish", "oof"):
-        ((log, held),) = positions.items()
-        ((number, position),) = held.items()
+    if is_change:
         live = LiveMessage(message, log, number, position)
         for members in _due(live, streams):
             put_to_client(live, members)
@@ -312,17 +320,26 @@ def deliver(message: NodeMessage, parts: Sequence[StreamPart]) -> None:
                 member.note(positions)
 
 
+def _place_of(bookmark: str) -> tuple[str, int, Position]:
+    """Return the log, the partition and the position that the bookmark of a change names; it names no others."""
+    log, _, place = bookmark.rpartition(":")
+    number, _, position = place.partition("@")
+    return log, int(number), Position.parse(position)
+
+
 def _due(live: LiveMessage, streams: Sequence[SharedStream]) -> Iterable[list[Member]]:
     """Return the members to which a message is passed on, by client; let the others take it."""
+    wanting = [
+        member for stream in streams for member in list(stream.members) if member.is_in and member.wants(live)
+    ]
+    if len(wanting) == 1 and wanting[0].sink is None:
+        return (wanting,)
     due: dict[Outbox, list[Member]] = defaultdict(list)
-    for stream in streams:
-        for member in list(stream.members):
-            if not member.is_in or not member.wants(live):
-                continue
-            if member.sink is None:
-                due[member.outbox].append(member)
-            else:
-                _take(member, live)
+    for member in wanting:
+        if member.sink is None:
+            due[member.outbox].append(member)
+        else:
+            _take(member, live)
     return due.values()
 
 

@@ -182,5 +182,6 @@ class StreamMembership:
         if member is None or not member.is_released:
             return None
         was_sent, member.was_sent = member.was_sent, False
-        sent = self.sent
+        # As in the query service, positions are made only for an idle member.
+        sent = {} if was_sent else self.sent
         return sent if self._progress_timer.look(was_sent, sent) else None

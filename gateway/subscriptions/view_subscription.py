@@ -9,7 +9,6 @@ difference, too.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -658,7 +657,7 @@ class ViewOverNodes:
     def _left(self, key: bytes, body: bytes) -> Delivery:
         """Return the `oof` for what the client holds with this body, and is not shown."""
         found = self._opened_view.left(key, body)
-        return no_longer_shown(body, None) if found is None else replace(found, previous=body)
+        return no_longer_shown(body, None) if found is None else msgspec.structs.replace(found, previous=body)
 
     async def _look_up_left(self, view: MergedView, positions: PositionsByLog) -> None:
         """Find out why records that the client holds are not shown, where no node has sent that."""
@@ -681,5 +680,5 @@ class ViewOverNodes:
             if entitlement.filter != ALL:
                 gone = entitled(gone, entitlement.filter)
             if entitlement.select is not None:
-                gone = replace(gone, body=entitlement.select.apply(gone.body))
+                gone = msgspec.structs.replace(gone, body=entitlement.select.apply(gone.body))
             view.remove("", key, gone)

@@ -29,9 +29,6 @@ class Addressee(NamedTuple):
         return Addressee(self.sids + other.sids, self.form | other.form, self.selects | other.selects)
 
 
-_Due = tuple[Delivery, Addressee]
-
-
 class LiveSubscription:
     """One session's subscription to one topic. It has a position of its own only while it is not live."""
 
@@ -132,6 +129,9 @@ class LiveSubscription:
         await self._behind.wait()
 
 
+_Due = tuple[LiveSubscription, Delivery, Addressee]
+
+
 def deliver(
     topic: TopicState, partition: int, seen: ChangeView, found: list[tuple[LiveSubscription, Delivery]]
 ) -> int:
@@ -142,7 +142,7 @@ def deliver(
     """
     change = seen.change
     deltas = Deltas(topic.definition.key_paths)
-    due: dict[tuple[Outbox, str, Form | None], _Due] = {}
+    due: list[_Due] = []
     relayed = 0
     for live_subscription, meant in found:
         delivery = live_subscription.entitled(meant)
@@ -163,15 +163,29 @@ def deliver(
                     continue
                 one = live_subscription.as_deltas
         live_subscription.was_sent = True
+        due.append((live_subscription, delivery, one))
+    if len(due) == 1:
+        # By far the most frequent case: there is nothing to share.
+        ((live_subscription, delivery, one),) = due
+        message = _shared_message(topic, partition, change, delivery, one, deltas)
+        live_subscription.outbox.put_behind(message, one.sids)
+        return relayed + 1
+    return relayed + _put_shared(topic, partition, change, due, deltas)
+
+
+def _put_shared(topic: TopicState, partition: int, change: Change, due: list[_Due], deltas: Deltas) -> int:
+    """Put the messages of a change to several subscriptions, and return their number."""
+    shared: dict[tuple[Outbox, str, Form | None], tuple[Delivery, Addressee]] = {}
+    for live_subscription, delivery, one in due:
         slot = (
             live_subscription.outbox,
             delivery.command,
             one.form if live_subscription.shares else None,
         )
-        other = due.get(slot)
-        due[slot] = (delivery, one) if other is None else (delivery, other[1].with_(one))
+        other = shared.get(slot)
+        shared[slot] = (delivery, one) if other is None else (delivery, other[1].with_(one))
     messages: dict[tuple[str, str | None, Addressee], bytes] = {}
-    for (outbox, command, _), (delivery, addressee) in due.items():
+    for (outbox, command, _), (delivery, addressee) in shared.items():
         # The reason is part of the key: a user who may not see the new record gets `oof` with reason `entitlement`
         # and the previous body. Shared by the command alone, the message of another user would reveal the new one.
         kind = command, delivery.reason, addressee
@@ -179,14 +193,14 @@ def deliver(
         if message is None:
             message = messages[kind] = _shared_message(topic, partition, change, delivery, addressee, deltas)
         outbox.put_behind(message, addressee.sids)
-    return relayed + len(due)
+    return len(shared)
 
 
 def _shared_message(
     topic: TopicState, partition: int, change: Change, delivery: Delivery, to: Addressee, deltas: Deltas
 ) -> bytes:
     form = to.form
-    delta = deltas.shared(delivery, form, to.selects)
+    delta = deltas.shared(delivery, form, to.selects) if form.delta else None
     body = selected(delivery.body, form) if delta is None else delta.body
     removed = None if delta is None else delta.removed
     bookmark = format_position(topic.definition.log, partition, change.position)

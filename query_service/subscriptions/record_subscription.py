@@ -193,7 +193,9 @@ class RecordSubscription:
         """Return the client's positions if it should get a progress message now; None if not."""
         if not self.has_begun or self.is_querying or self._is_paused:
             return None
-        was_sent, sent = self._live.look(is_paced=self._is_paced), self._live.sent
+        was_sent = self._live.look(is_paced=self._is_paced)
+        # Positions matter only to an idle subscription: of ten thousand, each would make them at each check.
+        sent = {} if was_sent else self._live.sent
         return sent if self._progress_timer.look(was_sent, sent) else None
 
     def subscription_status(self) -> SubscriptionStatus:

@@ -50,8 +50,10 @@ class Bucket(Generic[T]):
 
     def true_of(self, document: Document, about: Metadata) -> list[Entry[T]]:
         """The entries, of all that the document leads to, whose filter is TRUE of it."""
-        if len(self._loose) >= PACKED_MIN or self._packed is not None:
-            self._pack_if_due()
+        loose = self._loose
+        if self._packed is None and len(loose) < PACKED_MIN:
+            return _asked(loose, document, about) if loose else []
+        self._pack_if_due()
         found = [] if self._packed is None else self._packed.true_of(document, about)
         return found + _asked(self._loose, document, about)
 
@@ -113,10 +115,10 @@ class Packed(Generic[T]):
 
 
 def _asked(entries: Iterable[Entry[T]], document: Document, about: Metadata) -> list[Entry[T]]:
-    """Return the entries that match, by evaluating each filter."""
+    """Return the entries that match, by evaluating each filter that the bucket does not decide."""
     if about is UNKNOWN:
-        return [entry for entry in entries if entry.filter.matches(document)]
-    return [entry for entry in entries if entry.filter.matches_about(document, about)]
+        return [entry for entry in entries if entry.is_decided or entry.filter.matches(document)]
+    return [entry for entry in entries if entry.is_decided or entry.filter.matches_about(document, about)]
 
 
 def _frequent(demands: Iterable[Iterable[Path]]) -> set[Path]:

@@ -24,6 +24,11 @@ class Entry(Generic[T]):
     texts: dict[Path, str]
     whole: bool
     items: dict[T, int] = field(default_factory=dict)
+    is_decided: bool = field(init=False)
+    """Whether the filter matches every document that leads to its bucket."""
+
+    def __post_init__(self) -> None:
+        self.is_decided = self.whole and not self.ranges and not self.texts
 
 
 def make_entry(filter: Filter, terms: Terms, key: Equality | None) -> Entry[T]:

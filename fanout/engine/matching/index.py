@@ -128,6 +128,10 @@ class _Table(Generic[T]):
 
     def true_of(self, document: Document, about: Metadata) -> list[Entry[T]]:
         keys = keys_of(self._read(document))
+        if len(keys) == 1:
+            (key,) = keys
+            only = self._buckets.get(key)
+            return [] if only is None else only.true_of(document, about)
         buckets = [bucket for key in keys if (bucket := self._buckets.get(key)) is not None]
         if not buckets:
             return []

@@ -51,10 +51,8 @@ class LiveSubscriptions(Generic[T]):
         """Return the deliveries of a change, in the order of the items; equal deliveries are one object."""
         if seen.change.shows_nothing_new:
             return []
-        found: list[tuple[int, T, Delivery]] = []
-        silent: Collection[T] = self._no_redundant if seen.change.is_redundant else ()
-        if len(self._plain) and seen.now is not None:
-            found += self._plainly(seen, silent)
+        silent = self._no_redundant if self._no_redundant and seen.change.is_redundant else frozenset[T]()
+        found = self._plainly(seen, silent) if len(self._plain) and seen.now is not None else []
         for home in (self._with_delta, self._with_oof):
             if not len(home):
                 continue
@@ -66,7 +64,8 @@ class LiveSubscriptions(Generic[T]):
                 found += _addressed(set(now).difference(staying), entered(seen.change))
             if home is self._with_oof and len(staying) < len(before):
                 found += _addressed(before.difference(staying), left(seen.change))
-        found.sort(key=itemgetter(0))
+        if len(found) > 1:
+            found.sort(key=itemgetter(0))
         return [(item, delivery) for _, item, delivery in found]
 
     def _plainly(self, seen: ChangeView, silent: Collection[T]) -> list[tuple[int, T, Delivery]]:
@@ -74,7 +73,10 @@ class LiveSubscriptions(Generic[T]):
 
         `silent` ones get none for a record that stays in focus.
         """
-        now, delivery = _matching_now(self._plain, seen), entered(seen.change)
+        now = _matching_now(self._plain, seen)
+        if not now:
+            return []
+        delivery = entered(seen.change)
         if not silent:
             return _addressed(now, delivery)
         staying = _matched_before(self._plain, seen).intersection(now)

@@ -1,6 +1,6 @@
 """Reads the demands of a filter on single fields: the terms of its outermost AND that an index can use."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from math import inf, isfinite, isnan, nextafter
 
@@ -65,7 +65,7 @@ def terms_of(filter: Filter) -> Terms:
     return Terms(tuple(equalities), ranges, whole)
 
 
-def keys_of(value: Value) -> Iterable[Key]:
+def keys_of(value: Value) -> Collection[Key]:
     """Return the keys of literals that equal the value, or one of an array's elements."""
     if isinstance(value, list):
         return dict.fromkeys(key for element in value for key in _scalar_keys(element))

@@ -4,7 +4,6 @@ Messages of subscriptions and answers to other queries wait while a group is ope
 not wait, unless a message of the same subscription or query waits.
 """
 
-from collections import deque
 from collections.abc import Iterable
 
 
@@ -14,8 +13,7 @@ class MessageOrder:
     __slots__ = ("_waiting", "_waiting_of", "is_open", "ready", "ready_bytes", "waiting_bytes")
 
     def __init__(self) -> None:
-        # Most connections have no message most of the time, and an empty deque takes 760 bytes.
-        self.ready: deque[bytes] | None = None
+        self.ready: list[bytes] | None = None
         """The messages to send, the oldest first; None if there are none."""
         self._waiting: list[bytes] | None = None
         self._waiting_of: set[str] | None = None
@@ -61,21 +59,20 @@ class MessageOrder:
             return []
         if len(ready) <= messages_max and self.ready_bytes <= bytes_max:
             self.ready, self.ready_bytes = None, 0
-            return list(ready)
-        taken: list[bytes] = []
-        size = 0
-        while ready and len(taken) < messages_max and size < bytes_max:
-            taken.append(ready.popleft())
-            size += len(taken[-1])
+            return ready
+        count = size = 0
+        while count < min(len(ready), messages_max) and size < bytes_max:
+            size += len(ready[count])
+            count += 1
+        self.ready = ready[count:] or None
         self.ready_bytes -= size
-        if not ready:
-            self.ready = None
-        return taken
+        return ready[:count]
 
     def _send(self, message: bytes) -> None:
         if self.ready is None:
-            self.ready = deque()
-        self.ready.append(message)
+            self.ready = [message]
+        else:
+            self.ready.append(message)
         self.ready_bytes += len(message)
 
     def _wait(self, message: bytes, of: Iterable[str]) -> None:

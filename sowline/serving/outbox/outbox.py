@@ -79,7 +79,8 @@ class Outbox:
     @property
     def bytes_max(self) -> int:
         """Bytes that may wait for the client."""
-        return self._bytes_max if self._backlogs is None else min(self._bytes_max, self._backlogs.share)
+        own, backlogs = self._bytes_max, self._backlogs
+        return own if backlogs is None or own < backlogs.share else backlogs.share
 
     @property
     def full(self) -> bool:
@@ -146,6 +147,9 @@ class Outbox:
     def take_now(self) -> list[bytes]:
         """Return the messages for the next frame; none if none wait."""
         order = self._order
+        if order.ready is None:
+            self._filled.clear()
+            return []
         taken = order.take(FRAME_MESSAGES_MAX, FRAME_BYTES)
         self.sent += len(taken)
         if order.ready is None:

@@ -1,7 +1,5 @@
 """The subscription engine: what one change means to one subscriber."""
 
-from dataclasses import replace
-
 import orjson
 import pytest
 from msgspec import structs
@@ -43,7 +41,7 @@ def test_a_buyer_moves(previous: bytes | None, body: bytes | None, delivery: Del
     assert Subscription(compile_filter(FILTER), oof=True).on_change(seen(previous, body)) == delivery
     with_delta = delivery if delivery is not None and delivery.command == "publish" else None
     assert Subscription(compile_filter(FILTER), delta=True).on_change(seen(previous, body)) == with_delta
-    plain = None if with_delta is None else replace(with_delta, previous=None)
+    plain = None if with_delta is None else structs.replace(with_delta, previous=None)
     assert Subscription(compile_filter(FILTER)).on_change(seen(previous, body)) == plain
 
 
