@@ -62,7 +62,7 @@ def test_without_schemas() -> None:
             "name": "orders",
             "key": ("/11",),
             "message_type": "fix",
-            "message_format": {"separator": "|", "dictionary": {"text": DICTIONARY}},
+            "message_format": {"separator": "|", "dictionaries": [{"text": DICTIONARY}]},
         }
     )
     assert definition.codec is not None
