@@ -96,10 +96,12 @@ REASONS = (
     Reason(
         "bad message",
         "expected a message that docs/api.md describes, got b'{}': Object missing required field `command`",
-        "A message on Kafka is not what its schema describes, or has no frame. Or a client got a message that it does"
-        " not know: the service is newer, or something between them has changed the message.",
-        "Correct the producer's serializer, its schema or the topic that it writes to: [message"
-        " types](message-types.md). Update the client, or remove what changes its messages.",
+        "A message on Kafka is not what its schema describes, has no frame, or is not of the topic's message type. Or"
+        " a client got a message that it does not know: the service is newer, or something between them has changed"
+        " the message.",
+        "Correct the producer's serializer, its schema or the topic that it writes to: message types [with"
+        " schemas](message-types.md) and [without](message-formats.md). Update the client, or remove what changes its"
+        " messages.",
     ),
     Reason(
         "bad path",
@@ -241,9 +243,11 @@ REASONS = (
     Reason(
         "incompatible schema",
         "schema 7 of orders-value: expected an int at /qty, got a string",
-        "The reader schema of the topic can't read what was written with this schema.",
+        "The reader schema of the topic can't read what was written with this schema, or the options of its message"
+        " type can't read the stored records.",
         "Register only schemas that the reader schema can read, or change the reader schema first: "
-        "[schemas that change](message-types.md#schemas-that-change).",
+        "[schemas that change](message-types.md#schemas-that-change). Restore the"
+        " [options](message-formats.md#options), or rebuild the topic.",
     ),
     Reason(
         "incomplete record",

@@ -87,7 +87,7 @@ class FixOptions:
     def _check_tag(self, tag: str) -> None:
         if self.is_fix:
             if _TAG.fullmatch(tag) is None:
-                dictionary = " or a field name of the dictionary" if self.names else ""
+                dictionary = " or a name of a field" if self.names else ""
                 raise bad_message(f"expected a tag from 1 to 999999999{dictionary}, got {shown(tag)}")
         elif not tag or "=" in tag or self.separator in tag:
             raise bad_message(f"expected a name without = and the separator, not empty, got {shown(tag)}")

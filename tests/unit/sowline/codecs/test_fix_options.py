@@ -144,7 +144,7 @@ def test_json_has_the_names_of_a_dictionary() -> None:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (b'{"Symbol":"IBM"}', "or a field name of the dictionary, got 'Symbol'"),
+        (b'{"Symbol":"IBM"}', "or a name of a field, got 'Symbol'"),
         (b'{"Side":"1","54":"2"}', "expected each field once, got one by its name and by its tag"),
         (b'{"453":[{"448":"A","PartyID":"B"}]}', "expected each field once"),
         (b'{"BeginString":"F","MsgType":"m","CheckSum":"1"}', "expected no 'CheckSum'"),
