@@ -15,6 +15,9 @@ from sowline.model.merge import merge
 LEVELS_MAX: Final = 254
 """As many levels of objects and arrays as orjson writes: a record has at most so many."""
 
+EXCERPT_CHARS_MAX: Final = 40
+"""As much as errors show of a text."""
+
 JSON_OBJECT: Final = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}
 """The JSON Schema of records of which nothing else is known."""
 
@@ -132,3 +135,16 @@ def too_deep() -> SowlineError:
 def bad_message(message: str) -> SowlineError:
     """Return the error for bytes or JSON that are no message."""
     return SowlineError("bad message", message)
+
+
+def bad_schema(message: str) -> SowlineError:
+    """Return the error for wrong options of a message type."""
+    return SowlineError("bad schema", message)
+
+
+def excerpt(text: str | bytes) -> str:
+    """Return the quoted beginning of a text, or of bytes that need not be UTF-8."""
+    part = text[: EXCERPT_CHARS_MAX + 1]
+    if isinstance(part, bytes):
+        part = part.decode(errors="backslashreplace")
+    return repr(part) if len(part) <= EXCERPT_CHARS_MAX else repr(part[:EXCERPT_CHARS_MAX] + "…")

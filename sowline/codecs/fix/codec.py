@@ -1,11 +1,9 @@
 """The codecs of message types `fix` and `nvfix`."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from sowline.codecs.codec import NO_MESSAGE_TYPE
 from sowline.codecs.fix.compatibility import check_compatible
 from sowline.codecs.fix.description import described
 from sowline.codecs.fix.document import Document, arranged, document_of, fields_of
@@ -14,24 +12,23 @@ from sowline.codecs.fix.normal_form import FixNormalizer, document_in
 from sowline.codecs.fix.options import BEGIN_STRING, FixOptions, GroupMembers
 from sowline.codecs.fix.session import FixSession
 from sowline.codecs.schema import MessagePayload, Schema
-from sowline.errors import SowlineError
-from sowline.model.merge import merge
+from sowline.codecs.schemaless import SchemalessCodec
 
 _json = msgspec.json.Encoder().encode
 
 
-class NvfixCodec:
+class NvfixCodec(SchemalessCodec):
     """Converts between NVFIX messages and canonical JSON. It implements `Codec`.
 
     A message has fields `name=value`, each with a separator after it; the last separator may be missing. JSON has
     the texts by name, in the order of the message; those of a name that comes several times are an array.
     """
 
-    message_type = NO_MESSAGE_TYPE
+    has_options = True
 
     def __init__(self, reader: Schema) -> None:
         """Read the options of a topic; raise `bad schema`."""
-        self._reader = reader
+        super().__init__(reader)
         self._options = FixOptions(reader)
         self._normalizer = FixNormalizer(self._options)
 
@@ -40,27 +37,10 @@ class NvfixCodec:
         tags, values = split(payload.data, self._options)
         return _json(document_of(tags, values, self._options.groups(None)))
 
-    def read_delta(self, payload: MessagePayload, writer: Schema, fields: Sequence[str] | None) -> bytes:
-        """Return the canonical JSON of a delta: it changes the fields that it has."""
-        if fields is not None:
-            raise SowlineError(
-                "bad header",
-                f"expected no sow.fields: a message of {self._reader.type} changes the fields it has",
-            )
-        return self.read(payload, writer)
-
     def write(self, body: bytes) -> bytes:
         """Return the message of a record."""
         document, groups = self._canonical(body)
         return self._message(*fields_of(document, groups))
-
-    def write_delta(self, body: bytes) -> tuple[bytes, tuple[str, ...]]:
-        """Return the message of a delta."""
-        return self.write(body), ()
-
-    def merged(self, body: bytes, delta: bytes) -> bytes:
-        """Return a record after a delta. Groups, and fields that come several times, are replaced as a whole."""
-        return merge(body, delta)
 
     def completed(self, body: bytes) -> bytes:
         """Return the canonical JSON of a record; raise `bad message` if no message has it."""
@@ -76,7 +56,7 @@ class NvfixCodec:
 
     def check_reads(self, earlier: Schema) -> None:
         """Raise `incompatible schema` unless records under earlier options can be read, merged and written."""
-        check_compatible(self._reader, earlier)
+        check_compatible(self.reader, earlier)
 
     def _canonical(self, body: bytes) -> tuple[Document, GroupMembers]:
         groups = self._options.groups(None)

@@ -1,8 +1,8 @@
 """Whether records that were stored under earlier options are still right under others."""
 
 from sowline.codecs.fix.options import FixOptions
-from sowline.codecs.fix.problems import shown
 from sowline.codecs.schema import Schema
+from sowline.codecs.schemaless import excerpt
 from sowline.errors import SowlineError
 
 
@@ -12,14 +12,14 @@ def check_compatible(later: Schema, earlier: Schema) -> None:
         raise _incompatible("the message type", f"{earlier.type}, got {later.type}")
     old, new = FixOptions(earlier), FixOptions(later)
     if new.separator != old.separator:
-        raise _incompatible("the separator", f"{shown(old.separator)}, got {shown(new.separator)}")
+        raise _incompatible("the separator", f"{excerpt(old.separator)}, got {excerpt(new.separator)}")
     for tag, name in old.names.items():
         if new.names.get(tag) != name:
-            raise _incompatible(f"the name of {tag}", f"{shown(name)}, got {shown(new.name_of(tag))}")
+            raise _incompatible(f"the name of {tag}", f"{excerpt(name)}, got {excerpt(new.name_of(tag))}")
     for tag in old.data.keys() | new.data.keys():
         if old.data.get(tag) != new.data.get(tag):
             raise _incompatible(
-                f"the data field of {shown(tag)}", f"{old.data.get(tag)}, got {new.data.get(tag)}"
+                f"the data field of {excerpt(tag)}", f"{old.data.get(tag)}, got {new.data.get(tag)}"
             )
     _check_groups(old, new)
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from sowline.codecs.fix.problems import bad_schema, shown
+from sowline.codecs.schemaless import bad_schema, excerpt
 
 _LEVELS_MAX: Final = 50
 _LENGTH_SUFFIXES: Final = ("Len", "Length")
@@ -68,7 +68,7 @@ class _Dictionary:
         name = _attribute(element, "name")
         if name not in self.numbers:
             raise bad_schema(
-                f"expected the field {shown(name)} among the fields of the data dictionary, got none"
+                f"expected the field {excerpt(name)} among the fields of the data dictionary, got none"
             )
         return self.numbers[name]
 
@@ -84,7 +84,7 @@ class _Dictionary:
                 continue
             name = _attribute(part, "name")
             if name not in self._components:
-                raise bad_schema(f"expected the component {shown(name)} in the data dictionary, got none")
+                raise bad_schema(f"expected the component {excerpt(name)} in the data dictionary, got none")
             yield from self.parts(self._components[name], level + 1)
 
     def data(self) -> Iterator[tuple[str, int]]:
@@ -164,5 +164,5 @@ def _attribute(element: Element, name: str) -> str:
 def _number(field: Element) -> int:
     text = _attribute(field, "number")
     if not text.isdecimal() or len(text) > 9:
-        raise bad_schema(f"expected a field's number in the data dictionary, got {shown(text)}")
+        raise bad_schema(f"expected a field's number in the data dictionary, got {excerpt(text)}")
     return int(text)

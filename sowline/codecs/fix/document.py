@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sowline.codecs.fix.fields import Fields, count_of
 from sowline.codecs.fix.options import GroupMembers
-from sowline.codecs.fix.problems import bad_message, shown
+from sowline.codecs.schemaless import bad_message, excerpt
 
 BODY: Final = 1
 """The rank of a field of the body."""
@@ -163,7 +163,8 @@ def arranged_entries(count_name: str, entries: list[Document], groups: GroupMemb
     for entry in entries:
         if delimiter not in entry:
             raise bad_message(
-                f"expected {shown(delimiter)} in each entry of the group {count_name}, as the first has it, got none"
+                f"expected {excerpt(delimiter)} in each entry of the group {count_name}, as the first has it, got"
+                " none"
             )
         if found and _takes(next(reversed(found[-1])), found[-1], groups, delimiter):
             raise _inseparable(count_name, delimiter)
@@ -182,6 +183,6 @@ def _arranged_entry(count_name: str, entry: Document, delimiter: str, groups: Gr
 
 def _inseparable(count_name: str, name: str) -> Exception:
     return bad_message(
-        f"expected {shown(name)} in the entries of the group {count_name} only where it can't be read as part of the"
-        " group before it: put another field between them, or change the groups"
+        f"expected {excerpt(name)} in the entries of the group {count_name} only where it can't be read as part of"
+        " the group before it: put another field between them, or change the groups"
     )

@@ -5,7 +5,7 @@ from binascii import Error as Base64Error
 from typing import Any, Final
 
 from sowline.codecs.fix.options import FixOptions
-from sowline.codecs.fix.problems import bad_message, shown
+from sowline.codecs.schemaless import bad_message, excerpt
 
 FIELDS_MAX: Final = 100_000
 """As many fields as a message can have: each takes far more memory than its bytes."""
@@ -76,7 +76,7 @@ def _decoded_tag(tag: bytes) -> str:
     try:
         return tag.decode()
     except UnicodeDecodeError as error:
-        raise bad_message(f"expected a tag or name in UTF-8, got {shown(tag)}") from error
+        raise bad_message(f"expected a tag or name in UTF-8, got {excerpt(tag)}") from error
 
 
 def _data_field(
@@ -88,7 +88,7 @@ def _data_field(
     if data[end + 1 : start] != f"{tag}=".encode():
         raise bad_message(
             f"expected the data field {tag} after its length {length_tag},"
-            f" got {shown(data[end + 1 : start]) if end < len(data) else 'the end'}"
+            f" got {excerpt(data[end + 1 : start]) if end < len(data) else 'the end'}"
         )
     size = count_of(length_tag, length.decode(errors="replace"))
     after = start + size
@@ -108,9 +108,9 @@ def count_of(tag: str, text: Any) -> int:
         or not text.isdecimal()
         or len(text) > _NUMBER_DIGITS_MAX
     ):
-        got = shown(text) if isinstance(text, str) else "bytes"
+        got = excerpt(text) if isinstance(text, str) else "bytes"
         raise bad_message(
-            f"expected a number of at most {_NUMBER_DIGITS_MAX} digits in {shown(tag)}, got {got}"
+            f"expected a number of at most {_NUMBER_DIGITS_MAX} digits in {excerpt(tag)}, got {got}"
         )
     return int(text)
 
@@ -118,7 +118,7 @@ def count_of(tag: str, text: Any) -> int:
 def _no_equals(field: str | bytes) -> Exception:
     if not field:
         return bad_message("expected fields like tag=value with one separator after each, got an empty one")
-    return bad_message(f"expected fields like tag=value with one separator after each, got {shown(field)}")
+    return bad_message(f"expected fields like tag=value with one separator after each, got {excerpt(field)}")
 
 
 def value_of(value: bytes) -> FieldValue:
@@ -142,7 +142,7 @@ def bytes_of(value: FieldValue) -> bytes:
     try:
         return b64decode(text, validate=True)
     except (Base64Error, ValueError) as error:
-        raise bad_message(f"expected base64 in {BYTES_KEY}, got {shown(text)}") from error
+        raise bad_message(f"expected base64 in {BYTES_KEY}, got {excerpt(text)}") from error
 
 
 def join(tags: list[str], values: list[Any], options: FixOptions) -> bytes:

@@ -8,7 +8,7 @@ import msgspec
 from sowline.codecs.fix.document import Document, arranged_entries
 from sowline.codecs.fix.fields import BYTES_KEY, bytes_of, is_bytes, value_of
 from sowline.codecs.fix.options import FixOptions, GroupMembers
-from sowline.codecs.fix.problems import bad_message, shown
+from sowline.codecs.schemaless import bad_message, excerpt
 from sowline.errors import SowlineError
 from sowline.model.body import why_not_json
 from sowline.model.nesting import check_nesting
@@ -60,7 +60,7 @@ class FixNormalizer:
         """Return a message, whose fields have their names, with canonical values."""
         computed = self._computed.intersection(document)
         if computed:
-            raise bad_message(f"expected no {shown(min(computed))}: it is computed from the data field")
+            raise bad_message(f"expected no {excerpt(min(computed))}: it is computed from the data field")
         if self._is_canonical(document, groups):
             return document
         return {name: self._value(name, value, groups) for name, value in document.items()}
@@ -77,13 +77,13 @@ class FixNormalizer:
         if not isinstance(value, list):
             return self.single(name, value)
         if not value:
-            raise bad_message(f"expected at least one value in {shown(name)}, got an empty array")
+            raise bad_message(f"expected at least one value in {excerpt(name)}, got an empty array")
         values = [self.single(name, one) for one in value]
         return values if len(values) > 1 else values[0]
 
     def _entries(self, name: str, value: Any, groups: GroupMembers) -> list[Document]:
         if not isinstance(value, list) or not all(isinstance(entry, dict) and entry for entry in value):
-            raise bad_message(f"expected an array of objects with the entries of the group {shown(name)}")
+            raise bad_message(f"expected an array of objects with the entries of the group {excerpt(name)}")
         return arranged_entries(name, [self._entry(name, entry, groups) for entry in value], groups)
 
     def _entry(self, count_name: str, entry: Document, groups: GroupMembers) -> Document:
@@ -92,7 +92,7 @@ class FixNormalizer:
         for name, value in entry.items():
             if name not in groups[count_name] or name in self._computed:
                 raise bad_message(
-                    f"expected members of the group {count_name} in its entries, got {shown(name)}: name it in the"
+                    f"expected members of the group {count_name} in its entries, got {excerpt(name)}: name it in the"
                     " topic's groups"
                 )
             found[name] = self._entries(name, value, groups) if name in groups else self.single(name, value)
@@ -108,7 +108,7 @@ class FixNormalizer:
             value = _text(name, value)
             is_split = self._options.separator in value
         if is_split and name not in self._data:
-            raise bad_message(f"expected no separator in the value of {shown(name)}, got one")
+            raise bad_message(f"expected no separator in the value of {excerpt(name)}, got one")
         return value
 
 
@@ -126,7 +126,7 @@ def _text(name: str, value: Any) -> str:
         return _plain(value)
     kind = "an array" if isinstance(value, list) else "an object"
     raise bad_message(
-        f"expected a text, a number, a boolean or null in {shown(name)}, got {kind}: only groups have entries, and"
+        f"expected a text, a number, a boolean or null in {excerpt(name)}, got {kind}: only groups have entries, and"
         f" bytes are written as {{{BYTES_KEY!r}: base64}}"
     )
 
@@ -137,5 +137,5 @@ def _plain(digits: _Digits) -> str:
         return str(digits)
     number = Decimal(digits)
     if not -_ZEROS_MAX <= number.adjusted() <= _ZEROS_MAX:
-        raise bad_message(f"expected a number that a double has, got {shown(digits)}")
+        raise bad_message(f"expected a number that a double has, got {excerpt(digits)}")
     return format(number, "f")

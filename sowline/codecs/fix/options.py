@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from sowline.codecs.fix.problems import bad_message, bad_schema, shown
 from sowline.codecs.schema import FIX, Schema
+from sowline.codecs.schemaless import bad_message, bad_schema, excerpt
 from sowline.errors import SowlineError
 
 BEGIN_STRING: Final = "8"
@@ -88,9 +88,9 @@ class FixOptions:
         if self.is_fix:
             if _TAG.fullmatch(tag) is None:
                 dictionary = " or a name of a field" if self.names else ""
-                raise bad_message(f"expected a tag from 1 to 999999999{dictionary}, got {shown(tag)}")
+                raise bad_message(f"expected a tag from 1 to 999999999{dictionary}, got {excerpt(tag)}")
         elif not tag or "=" in tag or self.separator in tag:
-            raise bad_message(f"expected a name without = and the separator, not empty, got {shown(tag)}")
+            raise bad_message(f"expected a name without = and the separator, not empty, got {excerpt(tag)}")
 
     def groups(self, message_type: Any) -> GroupMembers:
         """Return the groups of messages with this MsgType, by name."""
@@ -116,10 +116,10 @@ class FixOptions:
             raise bad_schema("expected no names for nvfix: its messages have them")
         for tag, name in names.items():
             if _TAG.fullmatch(tag) is None or not name or name.isdecimal():
-                raise bad_schema(f"expected a name for each tag, got {shown(name)} for {shown(tag)}")
+                raise bad_schema(f"expected a name for each tag, got {excerpt(name)} for {excerpt(tag)}")
         if len(set(names.values())) < len(names):
             twice = next(name for name in names.values() if list(names.values()).count(name) > 1)
-            raise bad_schema(f"expected another name for each tag, got {shown(twice)} twice")
+            raise bad_schema(f"expected another name for each tag, got {excerpt(twice)} twice")
         return names
 
     def _checked_data(self, given: Mapping[str, int | str | None]) -> dict[str, str]:
@@ -176,14 +176,14 @@ class FixOptions:
         message_type, _, count = key.rpartition(":") if self.is_fix else ("", "", key)
         count = self._option_tag(count)
         if count in self.data or count in self.lengths:
-            raise bad_schema(f"expected the count of a group, got {shown(count)}, which is in data")
+            raise bad_schema(f"expected the count of a group, got {excerpt(count)}, which is in data")
         return message_type, count
 
 
 def _checked_separator(separator: str) -> str:
     if len(separator) != 1 or not separator.isascii() or separator.isalnum() or separator == "=":
         raise bad_schema(
-            f"expected as separator one ASCII character that is no letter, digit or =, got {shown(separator)}"
+            f"expected as separator one ASCII character that is no letter, digit or =, got {excerpt(separator)}"
         )
     return separator
 
@@ -197,7 +197,7 @@ def _check_levels(table: GroupMembers) -> None:
             return
     raise bad_schema(
         f"expected groups that nest at most {LEVELS_MAX} levels deep, got more, or one within itself, such as"
-        f" {shown(min(level))}"
+        f" {excerpt(min(level))}"
     )
 
 

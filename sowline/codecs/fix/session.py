@@ -5,7 +5,7 @@ from typing import Final
 from sowline.codecs.fix.document import BODY, Document, is_in_order
 from sowline.codecs.fix.fields import Fields
 from sowline.codecs.fix.options import BEGIN_STRING, BODY_LENGTH, CHECK_SUM, MSG_TYPE, FixOptions
-from sowline.codecs.fix.problems import bad_message, shown
+from sowline.codecs.schemaless import bad_message, excerpt
 
 _HEADER: Final = (
     "49,56,115,128,90,91,34,50,142,57,143,116,144,129,145,43,97,52,122,212,213,347,369,370,627,628,629,630,1128,1129,"
@@ -47,7 +47,7 @@ class FixSession:
         if tags[1:3] != [BODY_LENGTH, MSG_TYPE] or tags[-1] != CHECK_SUM:
             raise bad_message(
                 "expected 8 (BeginString), 9 (BodyLength) and 35 (MsgType) first and 10 (CheckSum) last, got"
-                f" {', '.join(shown(tag) for tag in tags[:3])} and {shown(tags[-1])}"
+                f" {', '.join(excerpt(tag) for tag in tags[:3])} and {excerpt(tags[-1])}"
             )
         self._check(data, values[1], values[-1])
         del tags[1], values[1], tags[-1], values[-1]
@@ -71,7 +71,7 @@ class FixSession:
         if not _is_number(length, end - start):
             raise bad_message(f"expected {end - start} in 9 (BodyLength), got {_shown_value(length)}")
         if check_sum != expected:
-            raise bad_message(f"expected {expected} in 10 (CheckSum), got {shown(check_sum)}")
+            raise bad_message(f"expected {expected} in 10 (CheckSum), got {excerpt(check_sum)}")
 
     def is_arranged(self, document: Document) -> bool:
         """Return whether the fields of a message that was read are already in the order of a header and trailer."""
@@ -82,14 +82,14 @@ class FixSession:
         for name, tag in self._computed.items():
             if name in document:
                 raise bad_message(
-                    f"expected no {shown(name)}: {tag} is computed if there is an 8 (BeginString)"
+                    f"expected no {excerpt(name)}: {tag} is computed if there is an 8 (BeginString)"
                 )
         if self.begin_string not in document:
             return
         for name in (self.begin_string, self._message_type):
             if not isinstance(document.get(name), str):
                 raise bad_message(
-                    f"expected one text in {shown(name)}, because the message has a BeginString"
+                    f"expected one text in {excerpt(name)}, because the message has a BeginString"
                 )
 
     def framed(self, begin_string: str, rest: bytes) -> bytes:
@@ -120,4 +120,4 @@ def _misplaced(tag: str) -> Exception:
 
 
 def _shown_value(value: object) -> str:
-    return shown(value) if isinstance(value, str) else "bytes"
+    return excerpt(value) if isinstance(value, str) else "bytes"

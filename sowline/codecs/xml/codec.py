@@ -1,12 +1,11 @@
 """The codec of XML messages under one set of options."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
-from sowline.codecs.codec import NO_MESSAGE_TYPE
 from sowline.codecs.schema import MessagePayload, Schema
+from sowline.codecs.schemaless import SchemalessCodec, bad_message
 from sowline.codecs.xml.deltas import check_shows
 from sowline.codecs.xml.description import described
 from sowline.codecs.xml.merging import merged
@@ -17,24 +16,19 @@ from sowline.errors import SowlineError
 from sowline.model.body import read_object
 
 
-class XmlCodec:
+class XmlCodec(SchemalessCodec):
     """Converts between XML and canonical JSON. It implements `Codec`."""
 
-    message_type = NO_MESSAGE_TYPE
+    has_options = True
 
     def __init__(self, reader: Schema) -> None:
+        super().__init__(reader)
         self._options = load_options(reader)
         self._reader = XmlReader(self._options)
         self._writer = XmlWriter(self._options.namespaces)
 
     def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the canonical JSON of a whole record."""
-        return self._reader.read(payload.data)
-
-    def read_delta(self, payload: MessagePayload, writer: Schema, fields: Sequence[str] | None) -> bytes:
-        """Return the canonical JSON of a delta: what it has, it changes."""
-        if fields is not None:
-            raise SowlineError("bad header", "expected no sow.fields: a delta in XML shows what it changes")
         return self._reader.read(payload.data)
 
     def write(self, body: bytes) -> bytes:
@@ -55,10 +49,6 @@ class XmlCodec:
         """Return a record after a delta, by the paths of elements. `completed` makes it canonical."""
         return merged(body, delta)
 
-    def completed(self, body: bytes) -> bytes:
-        """Return what is read when the record is written."""
-        return self._reader.read(self.write(body))
-
     def upgraded(self, body: bytes) -> bytes:
         """Return a record of earlier options under these: `lists` may have changed."""
         return self.completed(body)
@@ -76,4 +66,4 @@ def _document(body: bytes) -> dict[str, Any]:
     try:
         return read_object(body)
     except SowlineError as error:
-        raise SowlineError("bad message", error.message) from None
+        raise bad_message(error.message) from None

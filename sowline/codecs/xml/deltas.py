@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from sowline.codecs.schemaless import bad_message, excerpt
 from sowline.codecs.xml.nodes import TEXT
-from sowline.codecs.xml.refusals import bad_message, excerpt
 from sowline.errors import SowlineError
 
 

@@ -5,9 +5,9 @@ from xml.parsers import expat
 
 import msgspec
 
+from sowline.codecs.schemaless import bad_message, excerpt
 from sowline.codecs.xml.nodes import ATTRIBUTE, COMMENT, CONTENT, INSTRUCTION, TEXT
 from sowline.codecs.xml.options import IS_LIST, XML_NAMESPACE, XML_PREFIX, Lists, XmlOptions, element_names
-from sowline.codecs.xml.refusals import bad_message, excerpt
 from sowline.errors import SowlineError
 from sowline.model.nesting import NESTING_MAX, check_nesting
 

@@ -7,9 +7,9 @@ from xml.parsers import expat
 
 import orjson
 
+from sowline.codecs.schemaless import bad_message, excerpt
 from sowline.codecs.xml.nodes import ATTRIBUTE, COMMENT, CONTENT, INSTRUCTION, TEXT, is_element
 from sowline.codecs.xml.options import XML_PREFIX
-from sowline.codecs.xml.refusals import bad_message, excerpt
 from sowline.errors import SowlineError
 
 _INVALID: Final = "\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff"
