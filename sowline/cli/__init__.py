@@ -31,6 +31,11 @@ from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
 from sowline.version import __version__
 
+_HINTS = {
+    "logon required": "; give the command a token with --token-file or --token, or in SOWLINE_TOKEN",
+}
+"""What a user of the command can do about an error whose message is for programs, by its reason."""
+
 
 class CliGroup(HelpGroup):
     """Prints errors and exits with 1: one sentence, or one for each problem of a file."""
@@ -44,7 +49,7 @@ class CliGroup(HelpGroup):
             click.echo("\n".join(map(str, error.problems)), err=True)
             sys.exit(1)
         except SowlineError as error:
-            click.echo(f"{error.reason}: {error.message}", err=True)
+            click.echo(f"{error.reason}: {error.message}{_HINTS.get(error.reason, '')}", err=True)
             sys.exit(1)
         except BrokenPipeError:
             sys.stderr.close()
