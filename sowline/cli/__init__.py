@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from sowline.cli.bench import bench
 from sowline.cli.connection import CONNECTION_OPTIONS
 from sowline.cli.data import (
     delete,
@@ -70,6 +71,6 @@ main.add_commands(
         "Run": (up, materializer, query_service, gateway, views, fanout, pipeline),
         "Read": (topics, sow, subscribe, sow_and_subscribe, timeline, explain, types),
         "Write": (publish, delta_publish, delta, delete),
-        "Operate": (top, doctor, dead, schemas, dump, verify, backup, restore, rebuild, token),
+        "Operate": (top, doctor, bench, dead, schemas, dump, verify, backup, restore, rebuild, token),
     }
 )
