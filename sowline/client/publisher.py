@@ -58,6 +58,7 @@ class DeliveryReport(NamedTuple):
 
 OnDelivery = Callable[[DeliveryReport], object]
 """Called once for a command, during a later write or flush of the same publisher, in the thread that runs that call.
+A `Client` runs it in a thread of its own; an `AsyncClient` in the event loop, or in another thread for a flush.
 
 It must not use the publisher or its client. If it raises, the error is logged, and the publisher continues. A write
 that raises is not sent, and has no report.
