@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sowline.client.async_client import AsyncClient
     from sowline.client.client import Client
     from sowline.client.local_view import AsyncLocalView, LocalView
-    from sowline.client.publisher import Publisher
+    from sowline.client.publisher import DeliveryReport, Publisher
     from sowline.errors import SowlineError
     from sowline.protocol.client_message import Message
 
@@ -22,6 +22,7 @@ __all__ = [
     "AsyncClient",
     "AsyncLocalView",
     "Client",
+    "DeliveryReport",
     "LocalView",
     "Message",
     "Publisher",
@@ -34,6 +35,7 @@ _MODULES = {
     "AsyncClient": "sowline.client.async_client",
     "AsyncLocalView": "sowline.client.local_view",
     "Client": "sowline.client.client",
+    "DeliveryReport": "sowline.client.publisher",
     "LocalView": "sowline.client.local_view",
     "Message": "sowline.protocol.client_message",
     "Publisher": "sowline.client.publisher",

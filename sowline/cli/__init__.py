@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from sowline.cli.bench import bench
 from sowline.cli.connection import CONNECTION_OPTIONS
 from sowline.cli.data import (
     delete,
@@ -31,6 +32,11 @@ from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
 from sowline.version import __version__
 
+_HINTS = {
+    "logon required": "; give the command a token with --token-file or --token, or in SOWLINE_TOKEN",
+}
+"""What a user of the command can do about an error whose message is for programs, by its reason."""
+
 
 class CliGroup(HelpGroup):
     """Prints errors and exits with 1: one sentence, or one for each problem of a file."""
@@ -44,7 +50,7 @@ class CliGroup(HelpGroup):
             click.echo("\n".join(map(str, error.problems)), err=True)
             sys.exit(1)
         except SowlineError as error:
-            click.echo(f"{error.reason}: {error.message}", err=True)
+            click.echo(f"{error.reason}: {error.message}{_HINTS.get(error.reason, '')}", err=True)
             sys.exit(1)
         except BrokenPipeError:
             sys.stderr.close()
@@ -65,6 +71,6 @@ main.add_commands(
         "Run": (up, materializer, query_service, gateway, views, fanout, pipeline),
         "Read": (topics, sow, subscribe, sow_and_subscribe, timeline, explain, types),
         "Write": (publish, delta_publish, delta, delete),
-        "Operate": (top, doctor, dead, schemas, dump, verify, backup, restore, rebuild, token),
+        "Operate": (top, doctor, bench, dead, schemas, dump, verify, backup, restore, rebuild, token),
     }
 )

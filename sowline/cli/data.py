@@ -142,7 +142,7 @@ _time = click.option(
 )
 
 
-def _through_kafka(command: Command) -> Command:
+def through_kafka(command: Command) -> Command:
     """Add the options of a command that writes to Kafka; pass them on as `connection`, the arguments of a client."""
 
     @wraps(command)
@@ -155,7 +155,7 @@ def _through_kafka(command: Command) -> Command:
 
 
 def _writing(command: Command) -> Command:
-    command = _through_kafka(command)
+    command = through_kafka(command)
     arguments = (topic_argument, click.argument("data", nargs=-1))
     for option in reversed((*arguments, _expiration, _tags, _wait)):
         command = option(command)
@@ -186,7 +186,7 @@ def topics(connection: dict[str, Any]) -> None:
     if sys.stdout.isatty():
         click.echo("\n".join(topics_table(found)))
     else:
-        _print_all(found)
+        print_all(found)
 
 
 def topics_table(found: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -257,7 +257,7 @@ def sow_and_subscribe(
 def explain(topic: str, connection: dict[str, Any], **reading: Any) -> None:
     """Print the access path and the counts of a query of TOPIC, as a line of JSON."""
     with connected(connection) as client:
-        _print_all([client.explain(topic, **reading)])
+        print_all([client.explain(topic, **reading)])
 
 
 @cli_command(examples=("sowline timeline orders 17 --limit 10",))
@@ -278,7 +278,7 @@ def timeline(topic: str, key: str, connection: dict[str, Any], oldest_first: boo
         writes = client.timeline(topic, key, reversed=not oldest_first, **given)["writes"]
     if sys.stdout.isatty():
         writes = [{name: write[name] for name in TIMELINE_COLUMNS if name in write} for write in writes]
-    _print_all(writes)
+    print_all(writes)
 
 
 @cli_command(
@@ -314,7 +314,7 @@ def delta_publish(
 @_tags
 @click.option("--change-id", help="Your own id of the change, of one delta: a UUID, or any text.")
 @click.option("--wait", "-w", is_flag=True, help="Wait until they are applied; print the outcome of each.")
-@_through_kafka
+@through_kafka
 def delta(
     topic: str, key: str, delta: tuple[str, ...], wait: bool, connection: dict[str, Any], **writing: Any
 ) -> None:
@@ -322,7 +322,7 @@ def delta(
     stream = delta[0] if len(delta) == 1 else f"[{','.join(delta)}]" if delta else sys.stdin.read()
     with Client(**connection) as client:
         outcomes = client.deltas(topic, key, stream, wait=wait, **writing)
-        _print_all({"outcome": outcome} for outcome in outcomes)
+        print_all({"outcome": outcome} for outcome in outcomes)
 
 
 @cli_command(
@@ -345,7 +345,7 @@ def delete(
     """Delete records of TOPIC by filter, by SOW key, or by data: exactly one of them. Prints how many are gone."""
     with Client(**connection) as client:
         gone = client.sow_delete(topic, filter=filter, keys=list(keys) or None, data=data, tags=tags)
-        _print_all([{"deleted": gone}])
+        print_all([{"deleted": gone}])
 
 
 def _write(
@@ -396,7 +396,7 @@ def _write_and_wait(
                 raise SowlineError("bad request", "expected one record with a --key; use --keyed for several")
         is_delta = write is Client.delta_publish
         written = client.publish_all(topic, lines, delta=is_delta, key=key, **writing)
-        _print_all([written._asdict()])
+        print_all([written._asdict()])
 
 
 def _keyed_lines(lines: Iterable[str]) -> Iterator[str]:
@@ -505,7 +505,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         click.echo("\n".join(table_of(rows, shutil.get_terminal_size().columns)))
 
 
-def _print_all(answers: Iterable[Any]) -> None:
+def print_all(answers: Iterable[Any]) -> None:
     """Print answers: a line of JSON each, on a terminal a table."""
     if sys.stdout.isatty():
         _print_table(list(answers))

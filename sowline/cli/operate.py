@@ -2,6 +2,7 @@
 
 import os
 import sys
+from itertools import pairwise
 
 import click
 
@@ -9,10 +10,12 @@ from sowline.runtime.programs import Program
 from sowline.runtime.running_stack import chosen_stack
 
 _OPTIONS = ("--config", "--kafka", "-k", "--data-dir")
+VALUED_OPTIONS = ("--partition", "--from")
+"""Their other options with a value."""
 _SETTINGS = {"SOWLINE_CONFIG", "SOWLINE_KAFKA", "SOWLINE_DATA_DIR"}
 
 
-def _operation(name: str, what: str) -> click.Command:
+def _operation(name: str, what: str, words: int = 1) -> click.Command:
     @click.command(
         name,
         help=f"{what} `sowline {name} --help` lists its options.",
@@ -24,16 +27,26 @@ def _operation(name: str, what: str) -> click.Command:
         os.execve(
             sys.executable,
             Program.MATERIALIZER.command(name, *arguments),
-            os.environ | _found_settings(arguments),
+            os.environ | _found_settings(arguments, words),
         )
 
     return command
 
 
-def _found_settings(arguments: tuple[str, ...]) -> dict[str, str]:
-    """Return the settings of the running `sowline up`; none if the user gives some, or asks for help."""
+def _found_settings(arguments: tuple[str, ...], words: int) -> dict[str, str]:
+    """Return the settings of the running `sowline up`.
+
+    None if the user gives some, asks for help, or gives fewer words than the command needs: it ends at once then.
+    """
     is_given = any(argument.startswith(_OPTIONS) for argument in arguments)
-    return {} if is_given or {"-h", "--help"} & set(arguments) else stack_settings()
+    is_short = len(_words_of(arguments)) < words
+    return {} if is_given or is_short or {"-h", "--help"} & set(arguments) else stack_settings()
+
+
+def _words_of(arguments: tuple[str, ...]) -> list[str]:
+    """Return the arguments that are neither options nor their values."""
+    pairs = pairwise(("", *arguments))
+    return [each for before, each in pairs if not each.startswith("-") and before not in VALUED_OPTIONS]
 
 
 def stack_settings() -> dict[str, str]:
@@ -51,6 +64,6 @@ def stack_settings() -> dict[str, str]:
 
 dump = _operation("dump", "Print the state of a topic.")
 verify = _operation("verify", "Check the state of a topic against its log.")
-backup = _operation("backup", "Write the state of a topic into a directory.")
-restore = _operation("restore", "Write a backup into the changes of a topic.")
+backup = _operation("backup", "Write the state of a topic into a directory.", words=2)
+restore = _operation("restore", "Write a backup into the changes of a topic.", words=2)
 rebuild = _operation("rebuild", "Let the state of a topic be built again from its log.")

@@ -10,7 +10,14 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack
 from sowline.client.ask import Ask, Fresh, Reading
 from sowline.client.async_client import AsyncClient
 from sowline.client.local_view import LocalView
-from sowline.client.publisher import Body, DeltaWriteOptions, KeyedWriteOptions, Tagging, WriteOptions
+from sowline.client.publisher import (
+    Body,
+    DeltaWriteOptions,
+    KeyedWriteOptions,
+    OnDelivery,
+    Tagging,
+    WriteOptions,
+)
 from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
 from sowline.client.stream import Stream
 from sowline.client.writing import Written
@@ -211,21 +218,38 @@ class Client:
         return self._run(self._client.topics)
 
     def publish(
-        self, topic: str, data: Body, *, wait: bool = False, **writing: Unpack[KeyedWriteOptions]
+        self,
+        topic: str,
+        data: Body,
+        *,
+        wait: bool = False,
+        on_delivery: OnDelivery | None = None,
+        **writing: Unpack[KeyedWriteOptions],
     ) -> str | None:
-        """Insert the record, or replace it whole; `flush` waits until Kafka has it.
+        """Insert the record, or replace it whole; `flush` waits until Kafka has it, `on_delivery` gets the report.
 
         With `wait` it goes to the service, after what was published before. Once the record is visible there, the
         bookmark of its effect is returned: reads with that as `at_least` see the record, at any service. A refused
         record raises its reason.
         """
-        return self._run(self._client.publish, topic, data, wait=wait, **writing)
+        return self._run(self._client.publish, topic, data, wait=wait, on_delivery=on_delivery, **writing)
 
     def delta_publish(
-        self, topic: str, data: Body, *, wait: bool = False, **writing: Unpack[DeltaWriteOptions]
+        self,
+        topic: str,
+        data: Body,
+        *,
+        wait: bool = False,
+        on_delivery: OnDelivery | None = None,
+        **writing: Unpack[DeltaWriteOptions],
     ) -> str | None:
-        """Merge the fields into the record that the key fields in `data`, or the `key`, name; `wait` as `publish`."""
-        return self._run(self._client.delta_publish, topic, data, wait=wait, **writing)
+        """Merge the fields into the record that the key fields in `data`, or the `key`, name.
+
+        `wait` and `on_delivery` are as of `publish`.
+        """
+        return self._run(
+            self._client.delta_publish, topic, data, wait=wait, on_delivery=on_delivery, **writing
+        )
 
     def publish_all(
         self,
@@ -251,23 +275,41 @@ class Client:
         return self._client.effect
 
     def delta(
-        self, topic: str, key: str, delta: str, *, wait: bool = False, **writing: Unpack[WriteOptions]
+        self,
+        topic: str,
+        key: str,
+        delta: str,
+        *,
+        wait: bool = False,
+        on_delivery: OnDelivery | None = None,
+        **writing: Unpack[WriteOptions],
     ) -> str | None:
         """Apply a delta to the document with this key text.
 
         With `wait` it goes to the service, after what was published before. Once the service has applied it, the
-        outcome is returned: `applied`, `noop` or `condition_false`.
+        outcome is returned: `applied`, `noop` or `condition_false`. `on_delivery` gets the report of Kafka, without
+        `wait`.
         """
-        return self._run(self._client.delta, topic, key, delta, wait=wait, **writing)
+        return self._run(self._client.delta, topic, key, delta, wait=wait, on_delivery=on_delivery, **writing)
 
     def deltas(
-        self, topic: str, key: str, stream: str, *, wait: bool = False, **writing: Unpack[WriteOptions]
+        self,
+        topic: str,
+        key: str,
+        stream: str,
+        *,
+        wait: bool = False,
+        on_delivery: OnDelivery | None = None,
+        **writing: Unpack[WriteOptions],
     ) -> list[str]:
         """Apply each delta of a stream to a document, in order; all are checked before one is written.
 
-        With `wait` the outcome of each is returned, as by `delta`; otherwise an empty list.
+        With `wait` the outcome of each is returned, as by `delta`; otherwise an empty list. `on_delivery` is called
+        for each.
         """
-        return self._run(self._client.deltas, topic, key, stream, wait=wait, **writing)
+        return self._run(
+            self._client.deltas, topic, key, stream, wait=wait, on_delivery=on_delivery, **writing
+        )
 
     def sow_delete(
         self,

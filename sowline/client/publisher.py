@@ -1,10 +1,12 @@
 """The publisher: commands straight to Kafka, idempotent, each with the publisher's own number."""
 
+import logging
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import orjson
 from confluent_kafka import KafkaError, Message
@@ -38,6 +40,29 @@ Body = Mapping[str, Any] | bytes | str
 """JSON, as a mapping or as text. Bytes are JSON too, or on a topic of another message type a message of that type."""
 
 DELIVERY_MS_MAX = 120_000
+
+log = logging.getLogger("sowline")
+
+
+class DeliveryReport(NamedTuple):
+    """What became of one command: where Kafka has it, or why Kafka refused it."""
+
+    topic: str
+    partition: int | None
+    """The partition of the topic's log; None if the command was refused."""
+    position: int | None
+    """The offset in that partition; None if the command was refused."""
+    error: SowlineError | None
+    """`not written`, if the command was refused."""
+
+
+OnDelivery = Callable[[DeliveryReport], object]
+"""Called once for a command, during a later write or flush of the same publisher, in the thread that runs that call.
+A `Client` runs it in a thread of its own; an `AsyncClient` in the event loop, or in another thread for a flush.
+
+It must not use the publisher or its client. If it raises, the error is logged, and the publisher continues. A write
+that raises is not sent, and has no report.
+"""
 
 
 class Tagging(TypedDict, total=False):
@@ -97,32 +122,66 @@ class Publisher:
         self._sequence = start
         self._lock = threading.Lock()
         self._failure: KafkaError | None = None
+        self._reports: deque[tuple[OnDelivery, DeliveryReport]] = deque()
         bytes_max = max((topic.log_bytes_max for topic in topics.topics), default=1_000_000)
         limits = {"message.timeout.ms": DELIVERY_MS_MAX, "enable.gapless.guarantee": False}
         self._producer = exact_producer(kafka, bytes_max, **limits, **options)
 
-    def publish(self, topic: str, data: Body, **writing: Unpack[KeyedWriteOptions]) -> None:
+    def publish(
+        self,
+        topic: str,
+        data: Body,
+        *,
+        on_delivery: OnDelivery | None = None,
+        **writing: Unpack[KeyedWriteOptions],
+    ) -> None:
         """Insert the record, or replace it whole."""
-        self._write(topic, PUBLISH, data, **writing)
+        self._write(topic, PUBLISH, data, on_delivery, **writing)
 
-    def delta_publish(self, topic: str, data: Body, **writing: Unpack[DeltaWriteOptions]) -> None:
+    def delta_publish(
+        self,
+        topic: str,
+        data: Body,
+        *,
+        on_delivery: OnDelivery | None = None,
+        **writing: Unpack[DeltaWriteOptions],
+    ) -> None:
         """Merge the fields into the record that the key fields in `data`, or the `key`, name."""
-        self._write(topic, DELTA_PUBLISH, data, **writing)
+        self._write(topic, DELTA_PUBLISH, data, on_delivery, **writing)
 
-    def delta(self, topic: str, key: str, delta: str, **writing: Unpack[WriteOptions]) -> None:
+    def delta(
+        self,
+        topic: str,
+        key: str,
+        delta: str,
+        *,
+        on_delivery: OnDelivery | None = None,
+        **writing: Unpack[WriteOptions],
+    ) -> None:
         """Apply a delta to the document with this key text."""
         definition = self._definition(topic)
         check_document(key, definition)
         body = checked_size(check_delta(delta), definition)
-        self._send(definition, DELTA, body, key, writing)
+        self._send(definition, DELTA, body, key, writing, on_delivery)
 
-    def deltas(self, topic: str, key: str, stream: str, **writing: Unpack[WriteOptions]) -> None:
-        """Apply one delta, or each of a stream, to a document; all are checked before one is written."""
+    def deltas(
+        self,
+        topic: str,
+        key: str,
+        stream: str,
+        *,
+        on_delivery: OnDelivery | None = None,
+        **writing: Unpack[WriteOptions],
+    ) -> None:
+        """Apply one delta, or each of a stream, to a document; all are checked before one is written.
+
+        `on_delivery` is called for each.
+        """
         definition = self._definition(topic)
         check_document(key, definition)
         bodies = [checked_size(body, definition) for body in read_stream(stream, writing)]
         for body in bodies:
-            self._send(definition, DELTA, body, key, writing)
+            self._send(definition, DELTA, body, key, writing, on_delivery)
 
     def sow_delete(
         self,
@@ -133,6 +192,7 @@ class Publisher:
         data: Body | None = None,
         key: str | None = None,
         correlation: str | None = None,
+        on_delivery: OnDelivery | None = None,
         **tagging: Unpack[Tagging],
     ) -> None:
         """Delete records: all that match a filter (`1=1`: every one), those with SOW keys, or the one that `data`
@@ -146,9 +206,11 @@ class Publisher:
         if (keys is not None and not keys) or (filter is not None and not filter.strip()):
             raise SowlineError("bad request", "expected something to delete, got an empty selector")
         selected = {"filter": filter, "keys": keys, "key": key}
-        self._write(topic, SOW_DELETE, data, **selected, correlation=correlation, **tagging)
+        self._write(topic, SOW_DELETE, data, on_delivery, **selected, correlation=correlation, **tagging)
 
-    def _write(self, topic: str, command: str, data: Body | None, **about: Any) -> None:
+    def _write(
+        self, topic: str, command: str, data: Body | None, on_delivery: OnDelivery | None, **about: Any
+    ) -> None:
         definition = self._definition(topic)
         if command == SOW_DELETE and not definition.has_sow:
             raise SowlineError(
@@ -163,7 +225,8 @@ class Publisher:
             fields=about.pop("fields", ()),
             is_native=isinstance(data, bytes),
         )
-        self._send(definition, command, outgoing.value, outgoing.key, about | {"fields": outgoing.fields})
+        about |= {"fields": outgoing.fields}
+        self._send(definition, command, outgoing.value, outgoing.key, about, on_delivery)
 
     def _send(
         self,
@@ -172,6 +235,7 @@ class Publisher:
         body: bytes | None,
         key: str | None,
         about: Mapping[str, Any],
+        on_delivery: OnDelivery | None,
     ) -> None:
         """Write a command whose body and key have been checked."""
         is_tagged = check_tagging(about, definition)
@@ -190,25 +254,25 @@ class Publisher:
             span = begin_publish(definition.name)
             if span is not None:
                 headers.append((TRACEPARENT, span.traceparent.encode()))
-            log_partition = definition.log, partition
-            self._produce(log_partition, body, None if key is None else key.encode(), headers, span)
+            report = partial(self._on_delivery, definition.name, on_delivery, span)
+            self._produce(definition.log, partition, body, key, headers, report)
+        self._call_back()
 
     def _produce(
         self,
-        log_partition: tuple[str, int],
+        log_topic: str,
+        partition: int,
         body: bytes | None,
-        key: bytes | None,
+        key: str | None,
         headers: Headers,
-        span: TraceSpan | None,
+        report: Callable[[KafkaError | None, Message], None],
     ) -> None:
-        log, partition = log_partition
-        report = self._on_delivery if span is None else partial(self._on_traced, span)
         while True:
             try:
                 self._producer.produce(
-                    log,
+                    log_topic,
                     body,
-                    key,
+                    None if key is None else key.encode(),
                     partition,
                     on_delivery=report,
                     headers=headers,  # type: ignore[arg-type]
@@ -224,16 +288,35 @@ class Publisher:
             raise SowlineError("invalid topic", f"expected a topic ({known}), got {topic!r}")
         return self._topics[topic]
 
-    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(
+        self,
+        topic: str,
+        on_delivery: OnDelivery | None,
+        span: TraceSpan | None,
+        error: KafkaError | None,
+        message: Message,
+    ) -> None:
+        """Note what became of a command; Kafka's client calls this while it is polled or flushed."""
         if error is not None:
             self._failure = self._failure or error
-
-    def _on_traced(self, span: TraceSpan, error: KafkaError | None, message: Message) -> None:
-        self._on_delivery(error, message)
-        if error is None:
+        if on_delivery is not None:
+            self._reports.append((on_delivery, _report_of(topic, error, message)))
+        if span is not None and error is None:
             span.end({"partition": message.partition() or 0, "position": str(message.offset())})
-        else:
+        elif span is not None:
             span.end(error=str(error))
+
+    def _call_back(self) -> None:
+        """Call the callbacks of the commands that Kafka has accepted or refused.
+
+        While Kafka's client is polled, this publisher is locked: a callback that wrote would never end.
+        """
+        while self._reports:
+            on_delivery, report = self._reports.popleft()
+            try:
+                on_delivery(report)
+            except Exception:
+                log.exception("on_delivery of a command for %s failed", report.topic)
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -243,6 +326,7 @@ class Publisher:
     def flush(self, seconds: float = DELIVERY_MS_MAX / 1000) -> None:
         """Wait until Kafka has everything written so far; raise `not written` if it did not accept something."""
         left = self._producer.flush(seconds)
+        self._call_back()
         self._raise_failure()
         if left:
             raise SowlineError(
@@ -252,6 +336,13 @@ class Publisher:
     def close(self) -> None:
         """Flush and end."""
         self.flush()
+
+
+def _report_of(topic: str, error: KafkaError | None, message: Message) -> DeliveryReport:
+    if error is None:
+        return DeliveryReport(topic, message.partition(), message.offset(), None)
+    refusal = SowlineError("not written", f"Kafka did not accept the command: {error}")
+    return DeliveryReport(topic, None, None, refusal)
 
 
 def encode(data: Body) -> bytes:

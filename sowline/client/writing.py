@@ -14,6 +14,7 @@ from sowline.client.publisher import (
     Body,
     DeltaWriteOptions,
     KeyedWriteOptions,
+    OnDelivery,
     Publisher,
     Tagging,
     WriteOptions,
@@ -23,6 +24,7 @@ from sowline.client.publisher import (
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topics import JSON, Topics
 from sowline.config.views import ComputedTopic
+from sowline.errors import SowlineError
 from sowline.model.bookmark import EPOCH, Positions, format_bookmark, parse_bookmark
 from sowline.protocol.command import joined_keys, joined_tags
 from sowline.protocol.media_types import NATIVE
@@ -65,27 +67,44 @@ class Writing:
         self._effects: dict[str, Positions] = {}
 
     async def publish(
-        self, topic: str, data: Body, *, wait: bool = False, **writing: Unpack[KeyedWriteOptions]
+        self,
+        topic: str,
+        data: Body,
+        *,
+        wait: bool = False,
+        on_delivery: OnDelivery | None = None,
+        **writing: Unpack[KeyedWriteOptions],
     ) -> str | None:
-        """Insert the record, or replace it whole; `flush` waits until Kafka has it.
+        """Insert the record, or replace it whole; `flush` waits until Kafka has it, `on_delivery` gets the report.
 
         With `wait` it goes to the service, after what was published before. Once the record is visible there, the
         bookmark of its effect is returned: reads with that as `at_least` see the record, at any service. A refused
         record raises its reason.
         """
         if wait:
+            _check_no_report(on_delivery)
             return await self._post_record(topic, "publish", data, writing)
-        (await self.publisher()).publish(topic, data, **writing)
+        (await self.publisher()).publish(topic, data, on_delivery=on_delivery, **writing)
         return None
 
     async def delta_publish(
-        self, topic: str, data: Body, *, wait: bool = False, **writing: Unpack[DeltaWriteOptions]
+        self,
+        topic: str,
+        data: Body,
+        *,
+        wait: bool = False,
+        on_delivery: OnDelivery | None = None,
+        **writing: Unpack[DeltaWriteOptions],
     ) -> str | None:
-        """Merge the fields into the record that the key fields in `data`, or the `key`, name; `wait` as `publish`."""
+        """Merge the fields into the record that the key fields in `data`, or the `key`, name.
+
+        `wait` and `on_delivery` are as of `publish`.
+        """
         if wait:
+            _check_no_report(on_delivery)
             fields = writing.get("fields", ())
             return await self._post_record(topic, "delta_publish", data, writing, fields)
-        (await self.publisher()).delta_publish(topic, data, **writing)
+        (await self.publisher()).delta_publish(topic, data, on_delivery=on_delivery, **writing)
         return None
 
     @property
@@ -154,30 +173,48 @@ class Writing:
         _lay_over(self._effects, answer["effect"])
 
     async def delta(
-        self, topic: str, key: str, delta: str, *, wait: bool = False, **writing: Unpack[WriteOptions]
+        self,
+        topic: str,
+        key: str,
+        delta: str,
+        *,
+        wait: bool = False,
+        on_delivery: OnDelivery | None = None,
+        **writing: Unpack[WriteOptions],
     ) -> str | None:
         """Apply a delta to the document with this key text.
 
         With `wait` it goes to the service, after what was published before. Once the service has applied it, the
-        outcome is returned: `applied`, `noop` or `condition_false`.
+        outcome is returned: `applied`, `noop` or `condition_false`. `on_delivery` gets the report of Kafka, without
+        `wait`.
         """
         if wait:
+            _check_no_report(on_delivery)
             [outcome] = await self._post_deltas(topic, key, [delta], writing)
             return outcome
-        (await self.publisher()).delta(topic, key, delta, **writing)
+        (await self.publisher()).delta(topic, key, delta, on_delivery=on_delivery, **writing)
         return None
 
     async def deltas(
-        self, topic: str, key: str, stream: str, *, wait: bool = False, **writing: Unpack[WriteOptions]
+        self,
+        topic: str,
+        key: str,
+        stream: str,
+        *,
+        wait: bool = False,
+        on_delivery: OnDelivery | None = None,
+        **writing: Unpack[WriteOptions],
     ) -> list[str]:
         """Apply each delta of a stream to a document, in order; all are checked before one is written.
 
-        With `wait` the outcome of each is returned, as by `delta`; otherwise an empty list.
+        With `wait` the outcome of each is returned, as by `delta`; otherwise an empty list. `on_delivery` is called
+        for each.
         """
         if wait:
+            _check_no_report(on_delivery)
             texts = [text.decode() for text in read_stream(stream, writing)]
             return await self._post_deltas(topic, key, texts, writing)
-        (await self.publisher()).deltas(topic, key, stream, **writing)
+        (await self.publisher()).deltas(topic, key, stream, on_delivery=on_delivery, **writing)
         return []
 
     async def _post_deltas(
@@ -239,6 +276,14 @@ class Writing:
             config = kafka_config(self._kafka or answer["kafka"], self._kafka_options)
             self._publisher = Publisher(config, topics_of(answer), publisher=self._publisher_id)
         return self._publisher
+
+
+def _check_no_report(on_delivery: OnDelivery | None) -> None:
+    if on_delivery is not None:
+        raise SowlineError(
+            "bad request",
+            "expected wait or on_delivery, got both: a write that is waited for needs no report",
+        )
 
 
 def _type_of(data: Body | None) -> str:

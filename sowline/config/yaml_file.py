@@ -26,15 +26,26 @@ _VARIABLE = re.compile(r"\$(?:(\$)|\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}
 
 @dataclass(frozen=True)
 class Problem:
-    """One error in a file: the line (from 1), the path of the value, and the message."""
+    """One error in a file: the line (from 1), the path of the value, and the message.
+
+    `item` is the name of the list item that the value belongs to, such as a topic; empty if it has none.
+    """
 
     file: str
     line: int
     where: str
     reason: str
+    item: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file}, line {self.line}: {self.where}: {self.reason}"
+        return f"{self.address}: {self.reason}"
+
+    @property
+    def address(self) -> str:
+        """The file, the line and the value, with the name of its item."""
+        # A number does not show its reader which of many topics is meant.
+        item = f" ({self.item})" if self.item else ""
+        return f"{self.file}, line {self.line}: {self.where}{item}"
 
 
 class YamlFileError(SowlineError):
@@ -88,7 +99,7 @@ class YamlFile:
     def problem(self, location: Location, reason: str, line: int = 1) -> Problem:
         """Return an error for a value, or for one line (from 1) of a block text."""
         where = ".".join(str(step) for step in location) or "file"
-        return Problem(self.name, self._line(location, line), where, reason)
+        return Problem(self.name, self._line(location, line), where, reason, self._item(location))
 
     def _content(self) -> Any:
         if self._top is None:
@@ -111,6 +122,17 @@ class YamlFile:
             except ValueError as error:
                 self._unset.add(location)
                 self._problems.append(self.problem(location, str(error)))
+
+    def _item(self, location: Location) -> str:
+        """Return the name of the list item that a value belongs to; empty if it has none, or is the value."""
+        found, node = "", self._top
+        for at, step in enumerate(location):
+            _, node = _below(node, step)
+            if isinstance(step, int):
+                _, name = _below(node, "name")
+                is_itself = location[at + 1 :] == ("name",)
+                found = name.value if isinstance(name, yaml.ScalarNode) and not is_itself else found
+        return found
 
     def _line(self, location: Location, line: int) -> int:
         found, node = 1, self._top

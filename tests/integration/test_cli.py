@@ -460,6 +460,25 @@ def test_ways_to_ask(shell: Shell, up: Up) -> None:
     shell.lines("sowline delete $TOPIC -f 1=1")
 
 
+def test_bench(shell: Shell) -> None:
+    """It measures what it publishes, deletes that, and leaves other records as they are."""
+    bench = "sowline bench $TOPIC --seconds 0.1 --records 50"
+    rows = shell.lines(f"{bench} --rate 0")
+    assert [row["measured"] for row in rows] == ["publish", "visible", "look-up", "filter"]
+    assert (rows[0]["count"] == rows[1]["count"] > 0, rows[0]["per_second"] > 0) == (True, True)
+    assert [row["count"] for row in rows[2:]] == [min(50, rows[0]["count"]), 100]
+    for row in rows[1:]:
+        assert 0 < row["p50_ms"] <= row["p99_ms"] <= row["max_ms"]
+    shell.lines("""sowline publish $TOPIC '{"id":"bench-"}' --wait""")
+    refused = shell.run(bench)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "give --into-records" in refused.stderr
+    assert len(shell.lines(f"{bench} --rate 100 --into-records")) == 4
+    wait_for_sow(shell, [{"id": "bench-"}])
+    shell.lines("sowline delete $TOPIC -f 1=1")
+    wait_for_sow(shell, [])
+
+
 def test_types(shell: Shell) -> None:
     """An interface that all records have; a limit of one sees one record only."""
     shell.lines("""sowline publish $TOPIC '{"id": 1, "legs": [{"qty": 5}]}' '{"id": 2, "legs": null}'""")

@@ -14,6 +14,7 @@ import pytest
 from sowline.client.ask import Ask
 from sowline.client.async_client import AsyncClient
 from sowline.client.client import Client
+from sowline.client.publisher import DeliveryReport
 from sowline.client.stream import WAITING_MAX, Stream
 from sowline.errors import SowlineError
 from sowline.protocol.client_message import Message
@@ -95,8 +96,12 @@ def test_client(served: Served) -> None:
         keys = [message.sow_key or "" for message in client.sow(topic) if message.command == "sow"]
         assert client.sow_delete(topic, keys=[*keys, *map(str, range(2000))]) == 1
         assert client.sow_delete(topic, filter="1=1") == 0
-        client.publish(topic, {"id": 1, "qty": 1, "text": "é"})
+        reports: list[DeliveryReport] = []
+        client.publish(topic, {"id": 1, "qty": 1, "text": "é"}, on_delivery=reports.append)
         client.flush()
+        [(name, partition, position, error)] = reports
+        log_end = served.system.read(topic)[-1].offset()
+        assert (name, partition, position, error) == (topic, 0, log_end, None)
         assert topic in {one["name"] for one in client.topics()["topics"]}
 
 

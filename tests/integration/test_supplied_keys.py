@@ -183,12 +183,12 @@ def test_the_apis_take_a_key(served: Served) -> None:
     assert post(served, "apis", "delta_publish", {"m": 1}, sow_key="a/b")["status"] == 200
     for answer in (
         post(served, "apis", "publish", {"n": 1}),
+        post(served, "apis", "publish", b'{"n":1}\n', NDJSON),
         post(served, "apis", "sow_delete", {"n": 1}),
     ):
         assert (answer["status"], answer["reason"]) == (400, "key missing")
     for answer in (
         post(served, "fields", "publish", {"id": 1}, sow_key="1"),
-        post(served, "apis", "publish", b'{"n":1}\n', NDJSON),
         post(served, "apis", "publish", lines, NDJSON, sow_key="a"),
         post(served, "apis", "sow_delete", b"", sow_key="a", filter="1=1"),
         post(served, "apis", "sow_delete", b"", keys="[1"),

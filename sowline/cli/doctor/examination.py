@@ -92,8 +92,9 @@ def _wrong_topics(path: str, error: SowlineError) -> Iterator[Finding]:
         yield Finding("topics_file", "error", path, "a file of topics", error.message, advice)
         return
     for problem in error.problems:
-        where = f"{problem.file}, line {problem.line}: {problem.where}"
-        yield Finding("topics_file", "error", where, "a definition that can be", problem.reason, advice)
+        yield Finding(
+            "topics_file", "error", problem.address, "a definition that can be", problem.reason, advice
+        )
 
 
 def see_directory(path: Path) -> DirectoryFacts:

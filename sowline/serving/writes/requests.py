@@ -123,6 +123,7 @@ class _KeyedLine(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _read_line = msgspec.json.Decoder(_KeyedLine).decode
+_read_names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def posted_writes(
@@ -168,6 +169,11 @@ def _of_line(
     try:
         read = _read_line(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if _lacks_key(line):
+            raise SowlineError(
+                "key missing",
+                "expected a SOW key from the publisher, as sow_key beside the data, got a line without sow_key",
+            ) from None
         raise SowlineError(
             "bad request",
             f"expected an object with sow_key and data, because publishers give the keys: {error}",
@@ -176,6 +182,14 @@ def _of_line(
     if body is None and command != SOW_DELETE:
         raise SowlineError("bad request", f"expected data to {command}, got none")
     return _writing(topic, command, body, {**fields, "key": read.sow_key}, rights)
+
+
+def _lacks_key(line: bytes) -> bool:
+    """Return whether a line is an object without a key, such as a record that is sent without its key."""
+    try:
+        return SOW_KEY not in _read_names(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
 
 
 def fields_of_parameters(given: Mapping[str, str], commands: int) -> dict[str, Any]:

@@ -111,6 +111,21 @@ async def test_refused_request_is_sent_once_over_a_new_connection(service: Servi
     assert len(first.sent) == 1
 
 
+async def test_a_write_that_is_waited_for_has_no_delivery_report(service: Service) -> None:
+    """The service writes it: the answer is the report."""
+    service.accept()
+    async with AsyncClient("http://x") as client:
+        for write in (
+            client.publish("orders", {"id": 1}, wait=True, on_delivery=print),
+            client.delta_publish("orders", {"id": 1}, wait=True, on_delivery=print),
+            client.delta("orders", "1", "{}", wait=True, on_delivery=print),
+            client.deltas("orders", "1", "{}", wait=True, on_delivery=print),
+        ):
+            with pytest.raises(SowlineError, match="expected wait or on_delivery, got both") as error:
+                await write
+            assert error.value.reason == "bad request"
+
+
 GROUP: list[dict[str, Any]] = [
     {"command": "group_begin", "query_id": "1", "topic": "orders"},
     {"command": "sow", "query_id": "1", "topic": "orders", "records": [{"sow_key": "1", "data": {"id": 1}}]},

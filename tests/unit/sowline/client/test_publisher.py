@@ -6,7 +6,7 @@ import orjson
 import pytest
 from confluent_kafka import KafkaError
 
-from sowline.client.publisher import Publisher
+from sowline.client.publisher import DeliveryReport, Publisher
 from sowline.config.topics import TopicDefinition, Topics, parse_topics
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
@@ -272,6 +272,74 @@ def test_what_kafka_did_not_take_is_raised_once(publisher: Publisher, producer: 
         publisher.flush()
     assert error.value.reason == "not written"
     publisher.flush()
+
+
+class FakeMessage:
+    """What Kafka has accepted."""
+
+    def partition(self) -> int:
+        """Return its partition."""
+        return 3
+
+    def offset(self) -> int:
+        """Return its offset."""
+        return 41
+
+
+REFUSED = KafkaError(KafkaError._MSG_TIMED_OUT)
+
+
+def test_each_command_has_a_delivery_report(publisher: Publisher, producer: FakeProducer) -> None:
+    """With the position, or with the error that flush raises as well; called once."""
+    reports: list[DeliveryReport] = []
+    publisher.publish("eu/orders", {"id": 1}, on_delivery=reports.append)
+    publisher.delta_publish("eu/orders", {"id": 1}, on_delivery=reports.append)
+    publisher.sow_delete("eu/orders", data={"id": 1}, on_delivery=reports.append)
+    publisher.publish("eu/orders", {"id": 2})
+    for report, error in zip(producer.reports, (None, REFUSED, None, None), strict=True):
+        report(error, FakeMessage())
+    assert reports == [], "a write holds the lock while Kafka's client reports"
+    with pytest.raises(SowlineError, match="an earlier command"):
+        publisher.flush()
+    publisher.flush()
+    assert [report[:3] for report in reports] == [
+        ("eu/orders", 3, 41),
+        ("eu/orders", None, None),
+        ("eu/orders", 3, 41),
+    ]
+    [refusal] = [report.error for report in reports if report.error is not None]
+    assert (refusal.reason, "did not accept the command" in refusal.message) == ("not written", True)
+
+
+def test_each_delta_has_a_delivery_report(producer: FakeProducer) -> None:
+    """Also each of a stream; the next write calls back."""
+    publisher = Publisher({}, Topics(topics=(REVIEWS,)))
+    reports: list[DeliveryReport] = []
+    publisher.delta("reviews", "k", "{}", on_delivery=reports.append)
+    publisher.deltas("reviews", "k", "{} ~", on_delivery=reports.append)
+    for report in producer.reports:
+        report(None, FakeMessage())
+    publisher.delta("reviews", "k", "{}")
+    assert reports == [DeliveryReport("reviews", 3, 41, None)] * 3
+
+
+def test_a_callback_that_fails_is_logged(
+    publisher: Publisher, producer: FakeProducer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The publisher continues, and so do the other callbacks."""
+    reports: list[DeliveryReport] = []
+    publisher.publish("eu/orders", {"id": 1}, on_delivery=lambda _: 1 / 0)
+    publisher.publish("eu/orders", {"id": 1}, on_delivery=reports.append)
+    for report in producer.reports:
+        report(None, FakeMessage())
+    publisher.flush()
+    assert len(reports) == 1
+    [logged] = caplog.records
+    assert (logged.name, logged.getMessage()) == (
+        "sowline",
+        "on_delivery of a command for eu/orders failed",
+    )
+    assert logged.exc_info is not None
 
 
 def test_a_flush_that_runs_out_of_time_says_what_is_left(

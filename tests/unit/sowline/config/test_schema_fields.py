@@ -70,10 +70,10 @@ def test_a_schema_that_is_none_is_refused_with_its_line(tmp_path: Path) -> None:
     text = "topics:\n  - name: orders\n    key: /id\n    message_type: avro\n    reader_schema: {%s}\n"
     (tmp_path / "topics.yaml").write_text(text % "file: gone.avsc")
     with pytest.raises(
-        SowlineError, match=r"line 5: topics\.0\.reader_schema: expected a schema in the file gone"
+        SowlineError, match=r"line 5: topics\.0\.reader_schema \(orders\): expected a schema in the file gone"
     ):
         load_topics(tmp_path / "topics.yaml")
-    with pytest.raises(SowlineError, match=r"line 5: topics\.0\.reader_schema: .*record"):
+    with pytest.raises(SowlineError, match=r"line 5: topics\.0\.reader_schema \(orders\): .*record"):
         parse_topics(text % "text: '\"string\"'")
 
 

@@ -10,6 +10,7 @@ import yaml
 
 from sowline.codecs.schema import Schema
 from sowline.config.topics import FanoutDefinition, TopicDefinition, Topics, load_topics, parse_topics
+from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
 from sowline.model.limits import Limits
 from sowline.model.select import parse_select
@@ -85,7 +86,7 @@ def test_durations_are_written_with_their_unit() -> None:
         (
             "topics:\n  - name: a\n    key: /id\n    enrichment:\n      - 1 AS /b\n      - /c AS\n",
             6,
-            "enrichment.1: expected a path after AS at column 6",
+            "enrichment.1 (a): expected a path after AS at column 6",
         ),
         ("topics:\n  - name: a\n    key: /id\n    enrichment: [SUM(/b) AS /c]\n", 4, "the aggregate SUM"),
         (
@@ -137,8 +138,8 @@ def test_all_errors_are_reported_at_once() -> None:
     """Two mistakes give two sentences."""
     with pytest.raises(SowlineError) as error:
         parse_topics("topics:\n  - {name: a}\n  - {key: /id}\n")
-    assert "line 2: topics.0.key" in error.value.message
-    assert "line 3: topics.1.name" in error.value.message
+    assert "line 2: topics.0.key (a): " in error.value.message
+    assert "line 3: topics.1.name: " in error.value.message
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ def test_a_fanout_s_filter_is_looked_at() -> None:
     """What is wrong with it is told with its line, before a service starts."""
     text = "topics: [{name: a, key: /id}]\nfanouts:\n  - {name: late, topic: a, filter: '/a ='}\n"
     with pytest.raises(
-        SowlineError, match=r"line 3: fanouts.0.filter: expected an operand after = at column 5"
+        SowlineError, match=r"line 3: fanouts.0.filter \(late\): expected an operand after = at column 5"
     ):
         parse_topics(text)
 
@@ -269,7 +270,7 @@ def test_a_fanout_may_have_a_message_type() -> None:
         ("avro", {"framing": "none"}, "expected as: with a message type with schemas, got json and framing"),
         ("avro", {"schema": {"text": "x"}, "subject": "s"}, "got json and schema, subject"),
         ("avro", {"as": "protobuf"}, "'f' is written as protobuf and has no schema, but topic 'orders' has"),
-        ("avro", {"as": "avro", "schema": {"text": "x"}}, "fanouts.0.schema: expected the schema"),
+        ("avro", {"as": "avro", "schema": {"text": "x"}}, "fanouts.0.schema (f): expected the schema"),
         ("avro", {"as": "csv"}, "fanouts.0.as"),
         (
             "avro",
@@ -362,7 +363,7 @@ def test_what_other_programs_write_is_read(style: bool | None) -> None:
 def test_null_is_neither_a_name_nor_nothing(nothing: str) -> None:
     """Anyone who writes it is asked which of the two is meant."""
     with pytest.raises(
-        SowlineError, match=rf"line 3: topics\.0\.log: expected a value, got {nothing}: leave"
+        SowlineError, match=rf"line 3: topics\.0\.log \(a\): expected a value, got {nothing}: leave"
     ):
         parse_topics(f"topics:\n  - name: a\n    log: {nothing}\n    key: /id\n")
 
@@ -370,7 +371,7 @@ def test_null_is_neither_a_name_nor_nothing(nothing: str) -> None:
 def test_a_field_is_there_once() -> None:
     """The second of two is not quietly preferred."""
     with pytest.raises(
-        SowlineError, match=r"line 4: topics\.0\.key: is defined twice, in line 3 and in line 4"
+        SowlineError, match=r"line 4: topics\.0\.key \(a\): is defined twice, in line 3 and in line 4"
     ):
         parse_topics("topics:\n  - name: a\n    key: /id\n    key: /other\n")
 
@@ -382,13 +383,28 @@ def test_fields_can_be_merged_from_an_anchor() -> None:
     assert (second.name, second.key, second.partitions) == ("b", first.key, first.partitions)
 
 
+def test_an_error_names_its_topic() -> None:
+    """Where the topic has a name, but for errors in the name itself: nobody counts the topics of a file."""
+    text = "topics:\n- {name: a, key: /id}\n- {name: b, key: id}\n- {name: c d, key: /id, log: c}\n"
+    with pytest.raises(YamlFileError) as error:
+        parse_topics(f"{text}- {{key: [/id], log: e}}\n- f\nviews: [{{name: v, from: a, color: red}}]\n")
+    found = {str(problem).split(": ")[1]: problem.item for problem in error.value.problems}
+    assert found == {
+        "topics.1.key.0 (b)": "b",
+        "topics.2.name": "",
+        "topics.3.name": "",
+        "topics.4": "",
+        "views.0.color (v)": "v",
+    }
+
+
 def test_a_list_is_not_too_short_for_what_is_wrong_in_it() -> None:
     """One mistake gives one sentence; a list that is empty is said to be so."""
     with pytest.raises(SowlineError) as error:
         parse_topics("topics:\n  - {name: a, key: [id], partitions: 0}\n")
     assert error.value.message == (
-        "topics.yaml, line 2: topics.0.key.0: expected the path of a key field, such as /orderId or /client/id,"
-        " got 'id'; topics.yaml, line 2: topics.0.partitions: expected a number of at least 1, got '0'"
+        "topics.yaml, line 2: topics.0.key.0 (a): expected the path of a key field, such as /orderId or /client/id,"
+        " got 'id'; topics.yaml, line 2: topics.0.partitions (a): expected a number of at least 1, got '0'"
     )
     with pytest.raises(SowlineError, match=r"line 1: topics: expected a list of at least 1, got 0"):
         parse_topics("topics: []")

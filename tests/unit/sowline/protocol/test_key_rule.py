@@ -185,7 +185,9 @@ def test_a_generator_may_ask_where_a_message_was_appended() -> None:
 @pytest.mark.parametrize("name", ["unknown", "broken", "strict", "unversioned"])
 def test_a_generator_that_can_t_be_used(name: str) -> None:
     """The file of topics is refused, with the line, before a service does anything else."""
-    with pytest.raises(SowlineError, match=r"line \d+: topics.0.key.generator: .*generator") as error:
+    with pytest.raises(
+        SowlineError, match=r"line \d+: topics\.0\.key\.generator \(\w+\): .*generator"
+    ) as error:
         defined(name)
     assert error.value.reason == "bad configuration"
 

@@ -584,8 +584,8 @@ def test_files_and_settings_that_are_none(tmp_path: Path, monkeypatch: pytest.Mo
     lines = [orjson.loads(line) for line in done.output.splitlines()]
     assert (done.exit_code, [line["code"] for line in lines]) == (1, ["topics_file"] * 2)
     assert [line["where"].rpartition(", ")[2] for line in lines] == [
-        "line 2: topics.0.key",
-        "line 3: topics.1.color",
+        "line 2: topics.0.key (orders)",
+        "line 3: topics.1.color (trades)",
     ]
     done = run(main, ["doctor", "--config", str(tmp_path / "none.yaml"), "--json"])
     assert "--config" in codes(done.output)["topics_file"]["advice"]

@@ -117,20 +117,23 @@ def test_keys_that_are_refused(state: ServedTopics, topic: str, fields: Any, rea
 
 
 @pytest.mark.parametrize(
-    ("lines", "given"),
+    ("lines", "given", "reason"),
     [
-        ([{"n": 1}], {}),
-        ([{"sow_key": "a", "data": {}, "more": 1}], {}),
-        ([{"sow_key": "a"}], {}),
-        ([{"sow_key": 1, "data": {}}], {}),
-        ([{"n": 1}, {"n": 2}], {"sow_key": "a"}),
+        ([{"n": 1}], {}, "key missing"),
+        ([{}], {}, "key missing"),
+        ([{"sow_key": "a", "data": {}}, {"data": {}}], {}, "key missing"),
+        ([{"sow_key": "a", "data": {}, "more": 1}], {}, "bad request"),
+        ([{"sow_key": "a"}], {}, "bad request"),
+        ([{"sow_key": 1, "data": {}}], {}, "bad request"),
+        ([[]], {}, "bad request"),
+        ([{"n": 1}, {"n": 2}], {"sow_key": "a"}, "bad request"),
     ],
 )
-def test_lines_that_are_refused(state: ServedTopics, lines: list[Any], given: Any) -> None:
+def test_lines_that_are_refused(state: ServedTopics, lines: list[Any], given: Any, reason: str) -> None:
     """Each of several has its own key, and nothing that is not known."""
     with pytest.raises(SowlineError, match="expected") as error:
         posted(state, "files", *lines, **given)
-    assert error.value.reason == "bad request"
+    assert error.value.reason == reason
 
 
 def test_a_line_of_an_answer_is_a_line(state: ServedTopics) -> None:
