@@ -1,12 +1,13 @@
 """Joins: the records of other topics, which are added to each record of a view's source.
 
-A joined topic is held whole: all of its partitions, by SOW key. A record of the source finds its matches by the join
+A joined topic is held whole: all of its partitions, by SOW key (`views.core.spilling` says where). A record of the source finds its matches by the join
 key, the text that its fields make. Usually that is the SOW key of the only match. A join that multiplies has its own
 join keys, and any number of matches: then a record of the source makes a *row* for each of them.
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -18,8 +19,9 @@ from sowline.groups.layout import grouped_value
 from sowline.model.bookmark import PositionsByLog
 from sowline.model.key import key_text
 from sowline.model.path import Document, Path, reader
-from sowline.model.position import Position
+from sowline.model.position import Position, position_of
 from sowline.protocol.change import Change
+from views.core.spilling import BYTES, Codec, SpillIndex, SpillMap, SpillSpace
 from views.core.states import Order, StateChange, States, group_key
 
 NO_MATCH: Final = b""
@@ -43,26 +45,30 @@ class JoinedEvent(NamedTuple):
 class JoinedTable:
     """The records of a joined topic."""
 
-    def __init__(self, join: Join, topic: TopicDefinition) -> None:
+    def __init__(self, join: Join, topic: TopicDefinition, space: SpillSpace | None = None) -> None:
+        """Hold the records in `space`; without one, all of them in memory."""
         self.join = join
         self.topic = topic
+        self.space = SpillSpace() if space is None else space
         self._key_of = _source_key(join, topic)
         self._own_key_of = _text_key([theirs for _, theirs in join.equalities]) if join.multiply else None
-        self._bodies: dict[bytes, bytes] = {}
-        self._by_key: defaultdict[bytes, set[bytes]] = defaultdict(set)
+        self._bodies = SpillMap(self.space, BYTES)
+        self._by_key = SpillIndex(self.space)
         """In a join that multiplies, the SOW keys of the records with a join key."""
 
     def put(self, change: Change) -> None:
         """Take a change of the topic."""
         sow_key = change.sow_key
-        if (key := self._own_key(self._bodies.pop(sow_key, None))) != NO_MATCH:
-            self._by_key[key].discard(sow_key)
-            if not self._by_key[key]:
-                del self._by_key[key]
-        if change.body is not None:
+        if self._own_key_of is not None:
+            before, now = self._own_key(self._bodies.get(sow_key)), self._own_key(change.body)
+            if before not in (NO_MATCH, now):
+                self._by_key.add(before, sow_key, -1)
+            if now not in (NO_MATCH, before):
+                self._by_key.add(now, sow_key, 1)
+        if change.body is None:
+            self._bodies.remove(sow_key)
+        else:
             self._bodies[sow_key] = change.body
-            if (key := self._own_key(change.body)) != NO_MATCH:
-                self._by_key[key].add(sow_key)
 
     def _own_key(self, body: bytes | None) -> bytes:
         """Return the join key of a record of the topic, in a join that multiplies."""
@@ -81,12 +87,22 @@ class JoinedTable:
     def matches(self, key: bytes) -> Collection[bytes]:
         """Return the SOW keys of the records with a join key."""
         if self._own_key_of is None:
-            return (key,) if key in self._bodies else ()
-        return self._by_key.get(key, ())
+            return () if self._bodies.get(key) is None else (key,)
+        return self._by_key.members(key)
+
+    def has_match(self, key: bytes, sow_key: bytes) -> bool:
+        """Whether a record has a join key, in a join that multiplies."""
+        return self._by_key.has(key, sow_key)
+
+    def has_matches(self, key: bytes) -> bool:
+        """Whether any records have a join key, in a join that multiplies."""
+        return self._by_key.has_any(key)
 
     def get(self, sow_key: bytes) -> Document:
         """Return the record with a SOW key."""
-        document: Document = orjson.loads(self._bodies[sow_key])
+        body = self._bodies.get(sow_key)
+        assert body is not None, "it is a match"
+        document: Document = orjson.loads(body)
         return document
 
 
@@ -94,12 +110,18 @@ class JoinedTables:
     """The tables of a view's joins, and up to which position of each joined topic they were filled."""
 
     def __init__(self, tables: Sequence[JoinedTable]) -> None:
+        """`tables` are in one space."""
         self.all = tables
         self.taken: PositionsByLog = {}
         """By the log of a joined topic, the position of each partition that was taken."""
 
     def __bool__(self) -> bool:
         return bool(self.all)
+
+    @property
+    def space(self) -> SpillSpace:
+        """The space of the tables."""
+        return self.all[0].space
 
     def of(self, log: str) -> list[int]:
         """Return the numbers of the joins of the topic with this log."""
@@ -164,7 +186,18 @@ def _grouped_key(join: Join, topic: TopicDefinition) -> JoinKeyOf:
 JoinedRows = dict[bytes, Document]
 """By their SOW keys in the view, what a record of the source makes with the records that belong to it."""
 
-TakenOut = list[tuple[bytes, JoinedRows]]
+JoinKeys = list[tuple[int, bytes]]
+"""The join keys that the rows of a record of the source look for, each with the number of its join."""
+
+
+class MadeRows(NamedTuple):
+    """The rows of a record of the source, and the join keys that they look for."""
+
+    rows: JoinedRows
+    keys: JoinKeys
+
+
+TakenOut = list[tuple[bytes, MadeRows]]
 """Records that are to be joined again, each with its rows before."""
 
 
@@ -179,7 +212,26 @@ class _Held(NamedTuple):
 
     body: bytes
     order: Order
-    rows: int = 0
+    rows: int
+
+    def encode(self) -> bytes:
+        """Return it as bytes."""
+        time, partition, position = self.order
+        return _HELD.pack(time, partition, *position, self.rows) + self.body
+
+    @classmethod
+    def decode(cls, key: bytes, data: bytes) -> "_Held":
+        """Return what `encode` has encoded."""
+        time, partition, era, offset, nth, rows = _HELD.unpack_from(data)
+        return cls(data[_HELD.size :], (time, partition, position_of((era, offset, nth))), rows)
+
+
+_HELD: Final = Struct(">6q")
+
+HELD_BYTES: Final = 300
+"""Approximate bytes in memory of a record of the source, in addition to its body."""
+
+_HELD_CODEC: Final = Codec[_Held](_Held.encode, _Held.decode, lambda held: HELD_BYTES + len(held.body))
 
 
 class _Only(NamedTuple):
@@ -188,11 +240,11 @@ class _Only(NamedTuple):
     join: int
     sow_key: bytes
 
-    def of(self, matches: Collection[bytes]) -> list[bytes] | None:
-        """Return the record if it is among the matches; None if there are others only, which do not count here."""
-        if self.sow_key in matches:
+    def of(self, table: JoinedTable, key: bytes) -> list[bytes] | None:
+        """Return the record if it has this join key; None if only others have it, which do not count here."""
+        if table.has_match(key, self.sow_key):
             return [self.sow_key]
-        return None if matches else []
+        return None if table.has_matches(key) else []
 
 
 class JoinedStates:
@@ -204,17 +256,24 @@ class JoinedStates:
     def __init__(self, tables: JoinedTables, states: States) -> None:
         self._tables = tables
         self._states = states
-        self._held: dict[bytes, _Held] = {}
-        self._by_key: list[defaultdict[bytes, dict[bytes, int]]] = [defaultdict(dict) for _ in tables.all]
+        self._held = SpillMap(tables.space, _HELD_CODEC)
+        self._by_key = [SpillIndex(tables.space) for _ in tables.all]
         """For each join, by join key: records of the source, each with the number of rows that look for a match."""
+
+    def close(self) -> None:
+        """Remove all records. Call nothing else after that."""
+        for part in (self._held, *self._by_key):
+            part.close()
 
     def load(self, changes: Iterator[Change]) -> None:
         """Add the newest change of each live record."""
         for change in changes:
             assert change.body is not None
-            held = _Held(change.body, self._states.order_of(change))
-            for row, document in self._entered(change.sow_key, held).items():
-                self._states.add(row, document, held.order)
+            order, made = self._states.order_of(change), self._rows(change.sow_key, change.body)
+            self._hold(change.sow_key, _Held(change.body, order, len(made.rows)))
+            self._note(change.sow_key, [], made.keys)
+            for row, document in made.rows.items():
+                self._states.add(row, document, order)
 
     def all(self) -> Iterator[StateChange]:
         """Yield all states."""
@@ -222,17 +281,23 @@ class JoinedStates:
 
     def change(self, change: Change) -> Iterable[StateChange]:
         """Apply a change of the source; return the last state of each group that it changes."""
-        order = self._states.order_of(change)
-        held = self._held.get(change.sow_key)
-        before = {} if held is None else self._left(change.sow_key)
-        self._held.pop(change.sow_key, None)
-        now = {} if change.body is None else self._entered(change.sow_key, _Held(change.body, order))
+        record, order = change.sow_key, self._states.order_of(change)
+        held = self._held.get(record)
+        before = now = MadeRows({}, [])
+        if held is not None:
+            before = self._rows(record, held.body)
+        if change.body is None:
+            self._held.remove(record)
+        else:
+            now = self._rows(record, change.body)
+            self._hold(record, _Held(change.body, order, len(now.rows)))
+        self._note(record, before.keys, now.keys)
         last: dict[str, StateChange] = {}
-        self._replace(before, now, order, last)
+        self._replace(before.rows, now.rows, order, last)
         return last.values()
 
     def take_out(self, event: JoinedEvent) -> TakenOut:
-        """Take out the rows that a joined record belongs to; `take_in` adds them again after its change."""
+        """Return the rows that a joined record belongs to; `take_in` replaces them after its change."""
         change = event.change
         if change is None:
             return []
@@ -240,18 +305,22 @@ class JoinedStates:
             record
             for number in self._tables.of(event.log)
             for key in self._tables.all[number].concerned(change)
-            for record in self._by_key[number].get(key, ())
+            for record in self._by_key[number].members(key)
         }
         only = self._only(event)
-        return [(record, self._left(record, only)) for record in sorted(found)]
+        return [(record, self._rows(record, self._of(record).body, only)) for record in sorted(found)]
 
     def take_in(self, event: JoinedEvent, taken_out: TakenOut) -> Iterable[StateChange]:
-        """Add the rows of the records that were taken out, as they are now; return the last state of each group."""
+        """Replace the rows that were taken out by those of now; return the last state of each group."""
         only = self._only(event)
         last: dict[str, StateChange] = {}
         for record, before in taken_out:
-            held = self._held[record]
-            self._replace(before, self._entered(record, held, only), held.order, last)
+            held = self._of(record)
+            now = self._rows(record, held.body, only)
+            if len(now.rows) != len(before.rows):
+                self._hold(record, held._replace(rows=held.rows - len(before.rows) + len(now.rows)))
+            self._note(record, before.keys, now.keys)
+            self._replace(before.rows, now.rows, held.order, last)
         return last.values()
 
     def _only(self, event: JoinedEvent) -> _Only | None:
@@ -268,49 +337,42 @@ class JoinedStates:
             for one in self._states.replace(row, before.get(row), now.get(row), order):
                 last[one.key] = one
 
-    def _entered(self, record: bytes, held: _Held, only: _Only | None = None) -> JoinedRows:
-        def note(number: int, key: bytes) -> None:
-            rows = self._by_key[number][key]
-            rows[record] = rows.get(record, 0) + 1
+    def _of(self, record: bytes) -> _Held:
+        held = self._held.get(record)
+        assert held is not None, "an index has only records that are held"
+        return held
 
-        rows = self._rows(record, held.body, only, note)
-        held = held._replace(rows=held.rows + len(rows))
+    def _hold(self, record: bytes, held: _Held) -> None:
         self._held[record] = held
         _require_few(record, held.rows)
-        return rows
 
-    def _left(self, record: bytes, only: _Only | None = None) -> JoinedRows:
-        def forget(number: int, key: bytes) -> None:
-            rows = self._by_key[number][key]
-            rows[record] -= 1
-            if not rows[record]:
-                del rows[record]
-            if not rows:
-                del self._by_key[number][key]
+    def _note(self, record: bytes, before: JoinKeys, now: JoinKeys) -> None:
+        """Note that the rows of a record look for other join keys than before."""
+        if before == now:
+            return
+        counts = Counter(now)
+        counts.subtract(before)
+        for (number, key), count in counts.items():
+            if count:
+                self._by_key[number].add(key, record, count)
 
-        held = self._held[record]
-        rows = self._rows(record, held.body, only, forget)
-        self._held[record] = held._replace(rows=held.rows - len(rows))
-        return rows
-
-    def _rows(
-        self, record: bytes, body: bytes, only: _Only | None, note: Callable[[int, bytes], None]
-    ) -> JoinedRows:
-        """Return the rows of a record, those with one joined record if there is an `only`; `note` its join keys."""
+    def _rows(self, record: bytes, body: bytes, only: _Only | None = None) -> MadeRows:
+        """Return the rows of a record as the joined topics are now; those with one joined record if there is an
+        `only`.
+        """
         rows: list[_Row] = [((record,), orjson.loads(body))]
+        noted: JoinKeys = []
         for number, table in enumerate(self._tables.all):
             joined: list[_Row] = []
             for keys, document in rows:
                 if (key := table.key_of(document)) != NO_MATCH:
-                    note(number, key)
-                found: Collection[bytes] | None = table.matches(key)
-                if only is not None and only.join == number:
-                    found = only.of(found or ())
+                    noted.append((number, key))
+                found = only.of(table, key) if only is not None and only.join == number else table.matches(key)
                 if found is not None:
                     _require_few(record, len(joined) + len(found))
                     joined += _with_matches(table, keys, document, found)
             rows = joined
-        return {_row_key(keys): document for keys, document in rows}
+        return MadeRows({_row_key(keys): document for keys, document in rows}, noted)
 
 
 def _require_few(record: bytes, rows: int) -> None:

@@ -1,0 +1,244 @@
+"""Maps and indexes of a view with joins: in memory as far as its limit allows, and beyond that on a disk. Pure.
+
+What changes is kept in memory. When all maps and indexes of a view together exceed the limit, the one that holds most
+moves its entries to the disk. It then has in memory only what has changed since, and reads everything else from the
+disk. So a small topic stays in memory next to a large one.
+"""
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final, Generic, Protocol, TypeVar
+
+V = TypeVar("V")
+
+ENTRY_BYTES: Final = 200
+"""Approximate bytes in memory of an entry, in addition to its key and value."""
+
+_NUMBER: Final = Struct(">I")
+_COUNT: Final = Struct(">Q")
+
+
+class SpillDisk(Protocol):
+    """Entries in the order of their keys. Nothing outlives the process."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a key."""
+
+    def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Write entries; None removes one."""
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the entries whose keys begin with `prefix`, without it, as they are when the scan begins."""
+
+    def remove(self, prefix: bytes) -> None:
+        """Remove the entries whose keys begin with `prefix`."""
+
+
+class SpillSpace:
+    """The memory of a view's maps and indexes, and the disk for the rest, which is opened when it is needed."""
+
+    def __init__(
+        self, open_disk: Callable[[], SpillDisk] | None = None, bytes_max: int = sys.maxsize
+    ) -> None:
+        """`bytes_max` is for all maps and indexes together. Without a disk there is no limit."""
+        self._open_disk = open_disk
+        self.bytes_max = sys.maxsize if open_disk is None else bytes_max
+        self._disk: SpillDisk | None = None
+        self._parts: dict[bytes, _Spilling] = {}
+        self._added = 0
+        self.bytes = 0
+        """The approximate bytes in memory."""
+
+    @property
+    def disk(self) -> SpillDisk:
+        """The disk."""
+        if self._disk is None:
+            assert self._open_disk is not None, "only a space with a disk uses it"
+            self._disk = self._open_disk()
+        return self._disk
+
+    def add(self, part: "_Spilling") -> bytes:
+        """Add a map or an index; return the prefix of its keys on the disk."""
+        prefix = _NUMBER.pack(self._added)
+        self._added += 1
+        self._parts[prefix] = part
+        return prefix
+
+    def remove(self, part: "_Spilling") -> None:
+        """Remove a map or an index, with all that it has."""
+        del self._parts[part.prefix]
+        self.bytes -= part.bytes
+        if part.is_spilled:
+            self.disk.remove(part.prefix)
+
+    def spill(self) -> None:
+        """Move the entries of the map or index that has most in memory to the disk."""
+        max(self._parts.values(), key=lambda part: part.bytes).spill()
+
+
+class _Spilling:
+    """What maps and indexes have in common."""
+
+    def __init__(self, space: SpillSpace) -> None:
+        self._space = space
+        self.bytes = 0
+        """The approximate bytes in memory."""
+        self.is_spilled = False
+        """Whether the disk may have entries of it."""
+        self.prefix = space.add(self)
+
+    def spill(self) -> None:
+        """Move all entries in memory to the disk."""
+        self._space.disk.write(self._moved())
+        self._space.bytes -= self.bytes
+        self.bytes = 0
+        self.is_spilled = True
+
+    def _moved(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Take the entries in memory out, and yield them as they are on the disk; None for a removed one."""
+        raise NotImplementedError
+
+    def _grow(self, more: int) -> None:
+        self.bytes += more
+        self._space.bytes += more
+        if self._space.bytes > self._space.bytes_max:
+            self._space.spill()
+
+    def close(self) -> None:
+        """Remove all entries, and give back their memory. Call nothing else after that."""
+        self._space.remove(self)
+
+
+@dataclass(frozen=True)
+class Codec(Generic[V]):
+    """How the values of a map are stored on the disk, and the approximate bytes of one in memory."""
+
+    encode: Callable[[V], bytes]
+    decode: Callable[[bytes, bytes], V]
+    """Return the value from its key and its bytes."""
+    size: Callable[[V], int]
+
+
+BYTES: Final = Codec[bytes](encode=lambda value: value, decode=lambda key, data: data, size=len)
+"""The codec of bodies."""
+
+
+class SpillMap(_Spilling, Generic[V]):
+    """Values by key."""
+
+    def __init__(self, space: SpillSpace, codec: Codec[V]) -> None:
+        super().__init__(space)
+        self._codec = codec
+        self._memory: dict[bytes, V | None] = {}
+        """None for a key that was removed, while the disk may have it."""
+
+    def get(self, key: bytes) -> V | None:
+        """Return the value of a key."""
+        value = self._memory.get(key)
+        if value is not None or not self.is_spilled or key in self._memory:
+            return value
+        data = self._space.disk.get(self.prefix + key)
+        return None if data is None else self._codec.decode(key, data)
+
+    def __setitem__(self, key: bytes, value: V) -> None:
+        """Set the value of a key."""
+        before, size = self._memory.get(key), self._codec.size(value)
+        if before is not None:
+            size -= self._codec.size(before)
+        elif key not in self._memory:
+            size += ENTRY_BYTES + len(key)
+        self._memory[key] = value
+        self._grow(size)
+
+    def remove(self, key: bytes) -> None:
+        """Remove the value of a key, if it has one."""
+        is_held, before = key in self._memory, self._memory.pop(key, None)
+        more = 0 if before is None else -self._codec.size(before)
+        if self.is_spilled:
+            self._memory[key] = None
+        if is_held != self.is_spilled:
+            more += ENTRY_BYTES + len(key) if self.is_spilled else -ENTRY_BYTES - len(key)
+        self._grow(more)
+
+    def values(self) -> Iterator[V]:
+        """Yield all values, as they are when the iteration begins. Change none before it ends."""
+        memory, is_spilled = self._memory, self.is_spilled
+        on_disk = self._space.disk.scan(self.prefix) if is_spilled else iter(())
+        yield from (value for value in memory.values() if value is not None)
+        for key, data in on_disk:
+            if key not in memory:
+                yield self._codec.decode(key, data)
+
+    def _moved(self) -> Iterator[tuple[bytes, bytes | None]]:
+        # A new one, because `values` may be reading the one before.
+        memory, self._memory = self._memory, {}
+        encode = self._codec.encode
+        return (
+            (self.prefix + key, None if value is None else encode(value)) for key, value in memory.items()
+        )
+
+
+class SpillIndex(_Spilling):
+    """Members by key, each with a count above 0."""
+
+    def __init__(self, space: SpillSpace) -> None:
+        super().__init__(space)
+        self._memory: dict[bytes, dict[bytes, int]] = {}
+        """0 for a member that was removed, while the disk may have it."""
+
+    def add(self, key: bytes, member: bytes, count: int) -> None:
+        """Add to the count of a member; it may be negative. A member whose count becomes 0 is removed."""
+        members = self._memory.get(key)
+        if members is None:
+            members = self._memory[key] = {}
+        is_new = member not in members
+        count += self._stored(key, member) if is_new else members[member]
+        if count or self.is_spilled:
+            members[member] = count
+            if is_new:
+                self._grow(ENTRY_BYTES + len(key) + len(member))
+        else:
+            del members[member]
+            if not members:
+                del self._memory[key]
+            self._grow(-ENTRY_BYTES - len(key) - len(member))
+
+    def _stored(self, key: bytes, member: bytes) -> int:
+        """Return the count of a member on the disk."""
+        data = self._space.disk.get(self._under(key) + member) if self.is_spilled else None
+        return 0 if data is None else int(_COUNT.unpack(data)[0])
+
+    def _under(self, key: bytes) -> bytes:
+        """Return the prefix of a key's members on the disk."""
+        return self.prefix + _NUMBER.pack(len(key)) + key
+
+    def has(self, key: bytes, member: bytes) -> bool:
+        """Whether a key has this member."""
+        count = self._memory.get(key, {}).get(member)
+        return bool(self._stored(key, member) if count is None else count)
+
+    def has_any(self, key: bytes) -> bool:
+        """Whether a key has any members."""
+        return any(True for _ in self._each(key))
+
+    def members(self, key: bytes) -> Collection[bytes]:
+        """Return the members of a key. The collection is valid until the index changes."""
+        if not self.is_spilled:
+            return self._memory.get(key, {}).keys()
+        return list(self._each(key))
+
+    def _each(self, key: bytes) -> Iterator[bytes]:
+        memory = self._memory.get(key, {})
+        yield from (member for member, count in memory.items() if count)
+        if self.is_spilled:
+            yield from (member for member, _ in self._space.disk.scan(self._under(key)) if member not in memory)
+
+    def _moved(self) -> Iterator[tuple[bytes, bytes | None]]:
+        memory, self._memory = self._memory, {}
+        return (
+            (self._under(key) + member, _COUNT.pack(count) if count else None)
+            for key, members in memory.items()
+            for member, count in members.items()
+        )
