@@ -24,6 +24,7 @@ SOW = "sow"
 class Load(NewestChanges):
     """The newest change of each key, and the messages that a fanout writes of them."""
 
+    newest: dict[bytes, Change] = field(default_factory=dict)
     emitted_up_to: Position = field(default_factory=before_the_log)
     """The newest position of the messages that the fanout has written. A load that ends before it is not complete.
 

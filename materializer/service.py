@@ -16,7 +16,6 @@ from materializer.emitter import NotWritten
 from materializer.partition.partition import PartitionId
 from materializer.store.disk_space import SPACE_BYTES, has_disk_space
 from materializer.store.errors import DiskFull, NoDescriptors, StoreInUse
-from materializer.store.memory_budget import share_arenas
 from materializer.store.rocksdb import is_in_use
 from materializer.worker.assignment import StartPhase
 from materializer.worker.counts import WorkerStatistics
@@ -30,6 +29,7 @@ from sowline.native import Core, note_panic
 from sowline.runtime import descriptors
 from sowline.runtime.health import HealthServer
 from sowline.runtime.native import native_core, panic_metric
+from sowline.runtime.store_memory import share_arenas
 
 log = structlog.get_logger()
 

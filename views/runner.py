@@ -246,6 +246,9 @@ class ViewRunner:
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for one in partitions:
             partition = self._partitions.pop(one.partition, None)
+            if partition is None:
+                continue
             # It may come back to this runner.
-            if partition is not None and partition.is_sending_snapshot:
+            if partition.is_sending_snapshot:
                 consumer.resume([one])
+            partition.close()

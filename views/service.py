@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable
+from contextlib import ExitStack, closing
 
 import structlog
 from confluent_kafka import KafkaException
@@ -16,6 +17,7 @@ from sowline.runtime.health import HealthServer
 from views.core.followed_partition import ChangesMissing
 from views.core.joins import JoinedTable
 from views.runner import ViewRunner
+from views.spill_store import SpillDirectory
 
 log = structlog.get_logger()
 
@@ -31,6 +33,7 @@ class ViewsService:
         self._topics = topics
         self._views = [topic for topic in topics.topics if topic.view is not None]
         self._stop = stop
+        self._directory: SpillDirectory | None = None
         self._runners: dict[str, ViewRunner] = {}
         self._stopped: dict[str, str] = {}
         self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
@@ -40,22 +43,28 @@ class ViewsService:
         self._kafka_health.start()
         if not await_topics(self._settings.kafka_client, self._topics, self._stop):
             return
-        threads = [threading.Thread(target=self._keep, args=(view,)) for view in self._views]
-        for thread in threads:
-            thread.start()
-        self._stop.wait()
-        for thread in threads:
-            thread.join()
+        with ExitStack() as stack:
+            if joining := sum(_has_joins(view) for view in self._views):
+                settings = self._settings
+                directory = SpillDirectory(settings.data_dir, settings.join_bytes_max, joining)
+                self._directory = stack.enter_context(closing(directory))
+            threads = [threading.Thread(target=self._keep, args=(view,)) for view in self._views]
+            for thread in threads:
+                thread.start()
+            self._stop.wait()
+            for thread in threads:
+                thread.join()
 
     def _keep(self, topic: TopicDefinition) -> None:
         assert topic.view is not None
         source = self._topics.named(topic.view.source)
         while not self._stop.is_set():
             try:
-                joined = [JoinedTable(join, self._topics.named(join.topic)) for join in topic.view.joins]
-                runner = ViewRunner(self._settings, topic, source, self._stop, joined)
-                self._runners[topic.name] = runner
-                runner.run()
+                with ExitStack() as stack:
+                    joined = self._joined(topic, stack)
+                    runner = ViewRunner(self._settings, topic, source, self._stop, joined)
+                    self._runners[topic.name] = runner
+                    runner.run()
             except SowlineError as error:
                 log.error("view stopped", view=topic.name, reason=error.reason, why=error.message)
                 self._stopped[topic.name] = error.message
@@ -68,6 +77,14 @@ class ViewsService:
                 log.exception("view stopped", view=topic.name, reason="unexpected", why=why)
                 self._stopped[topic.name] = why
                 return
+
+    def _joined(self, topic: TopicDefinition, stack: ExitStack) -> list[JoinedTable]:
+        """Return the empty tables of a view's joins; `stack` ends their space."""
+        assert topic.view is not None
+        if self._directory is None or not topic.view.joins:
+            return []
+        space = stack.enter_context(self._directory.space(topic.name))
+        return [JoinedTable(join, self._topics.named(join.topic), space) for join in topic.view.joins]
 
     def not_started(self) -> str | None:
         """Return which views have no partitions yet; None if all have some."""
@@ -106,6 +123,10 @@ class ViewsService:
                 behind.add_metric([name], events)
         yield behind
         yield from self._kafka_health.metrics()
+
+
+def _has_joins(topic: TopicDefinition) -> bool:
+    return topic.view is not None and bool(topic.view.joins)
 
 
 def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:

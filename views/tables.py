@@ -41,7 +41,9 @@ class JoinedTopics:
                 progress = LoadProgress(topic_id, compaction_lag_ms(topic) / 1000)
                 self._aim((changes, number), progress)
                 name = f"{changes} [{number}]"
-                self._partitions[changes, number] = FollowedPartition(name, topic_id, progress)
+                self._partitions[changes, number] = FollowedPartition(
+                    name, topic_id, progress, self.tables.space
+                )
                 starts.append(TopicPartition(changes, number, first[number]))
         self._consumer.assign(starts)
 

@@ -22,7 +22,7 @@ from materializer.core.errors import StoreDamaged
 from materializer.store.checksum import Checksum
 from materializer.store.errors import DiskFull, judged, judged_alone, judgment
 from materializer.store.interface import EXPIRY, NO_EXPIRIES, PORTION_ENTRIES, RECORD, Portion, in_key_order
-from materializer.store.memory_budget import MEMORY
+from sowline.runtime.store_memory import MEMORY
 
 log = structlog.get_logger()
 

@@ -24,7 +24,6 @@ from materializer.partition.partition import Partition, PartitionId
 from materializer.partition.recovery import Recovery
 from materializer.standby.standby import Standby
 from materializer.store.cache import RecordCache
-from materializer.store.memory_budget import MEMORY
 from materializer.store.write_behind import WriteBehindStore
 from materializer.worker.owned import OwnedPartitions
 from materializer.worker.repair import Repair
@@ -34,6 +33,7 @@ from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.protocol.change import PROGRESS_KEY
+from sowline.runtime.store_memory import MEMORY
 
 log = structlog.get_logger()
 

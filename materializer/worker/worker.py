@@ -12,7 +12,6 @@ from confluent_kafka import Consumer, TopicPartition
 from materializer.emitter import Emitter
 from materializer.partition.partition import PartitionId
 from materializer.standby.standby import Standby, StandbyStatistics
-from materializer.store.memory_budget import MEMORY
 from materializer.worker.assignment import Assignment, StartPhase, partition_path
 from materializer.worker.batch import BatchProcessor, now_ms
 from materializer.worker.counts import Counts, WorkerStatistics
@@ -28,6 +27,7 @@ from sowline.kafka.clients import REPORT_ENDS, plain_consumer, poll_batch, raisi
 from sowline.model.limits import MIB
 from sowline.registry.client import Registry
 from sowline.runtime.native import native_core
+from sowline.runtime.store_memory import MEMORY
 
 log = structlog.get_logger()
 

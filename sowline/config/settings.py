@@ -49,7 +49,10 @@ class Settings(BaseSettings):
         " a user and a password",
     )
     config: Path = Field(default=Path("topics.yaml"), description="the file that defines the topics")
-    data_dir: Path = Field(default=Path("var"), description="where the materializer keeps its partitions")
+    data_dir: Path = Field(
+        default=Path("var"),
+        description="where the materializer keeps its partitions, and a views service what exceeds `join_bytes_max`",
+    )
     host: str = Field(default="127.0.0.1", description="the address that a service's HTTP port listens on")
     port: int = Field(default=0, ge=0, le=65535, description="a service's HTTP port; 0 = its usual one")
     group: str = Field(default="sowline", max_length=100, description="prefix of the Kafka consumer groups")
@@ -62,6 +65,12 @@ class Settings(BaseSettings):
     )
     store_bytes_max: int = Field(
         default=1 << 27, ge=1 << 23, description="memory for all stores of a materializer: buffers and blocks"
+    )
+    join_bytes_max: int = Field(
+        default=1 << 28,
+        ge=1 << 24,
+        description="memory of a views service for the topics that views join, and for their sources; the rest is on"
+        " disk",
     )
     session_timeout_ms: int = Field(
         default=6000,

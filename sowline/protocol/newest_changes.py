@@ -1,14 +1,28 @@
-"""Loads one partition of a changes topic into memory: the newest change of each key. Pure.
+"""Loads one partition of a changes topic: the newest change of each key. Pure.
 
 For readers that load by the rule that all readers share (`sowline.protocol.changes_loader`), and then follow.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import Change, Event
 from sowline.protocol.changes_loader import LoadProgress, NewestEvents, Phase, RelativeAge, is_of
+
+
+class ChangesByKey(Protocol):
+    """Changes by SOW key, as a dict has them. What else holds them needs to keep key, body, position and time."""
+
+    def get(self, key: bytes, /) -> Change | None:
+        """Return the change of a key."""
+
+    def __setitem__(self, key: bytes, change: Change, /) -> None:
+        """Set the change of a key."""
+
+    def values(self) -> Iterable[Change]:
+        """Return all changes."""
 
 
 @dataclass
@@ -18,7 +32,7 @@ class NewestChanges:
     topic_id: str
     progress: LoadProgress
     position: Position = field(default_factory=before_the_log)
-    newest: dict[bytes, Change] = field(default_factory=dict)
+    newest: ChangesByKey = field(default_factory=dict[bytes, Change])
     _ranks: NewestEvents = field(default_factory=NewestEvents)
 
     def take(self, event: Event, offset: int) -> None:

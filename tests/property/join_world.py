@@ -5,7 +5,7 @@ each message boundary, a partition of the view is compared with a plain recomput
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -26,6 +26,7 @@ from sowline.protocol.partials import Partials, read_partials
 from views.core.joins import JoinedEvent, JoinedTable, JoinedTables
 from views.core.outgoing import Outgoing
 from views.core.source_partition import SourcePartition, take_joined
+from views.core.spilling import SpillSpace
 
 Row = dict[str, Any]
 COMMAND: Headers = [("sow.command", PARTIALS.encode())]
@@ -147,7 +148,8 @@ class MergedPartition:
 class Joins:
     """A view, its topics, the processes that compute it, and its partitions."""
 
-    def __init__(self, topics: Topics, view: str) -> None:
+    def __init__(self, topics: Topics, view: str, new_space: Callable[[], SpillSpace] = SpillSpace) -> None:
+        self._new_space = new_space
         self.view = topics.named(view)
         assert self.view.view is not None
         self.joins = self.view.view.joins
@@ -162,7 +164,8 @@ class Joins:
             self.take_over(number, 0)
 
     def _tables(self, topics: Topics) -> JoinedTables:
-        tables = JoinedTables([JoinedTable(join, topics.named(join.topic)) for join in self.joins])
+        space = self._new_space()
+        tables = JoinedTables([JoinedTable(join, topics.named(join.topic), space) for join in self.joins])
         for table in tables.all:
             for number in range(table.topic.partitions):
                 tables.put(JoinedEvent(table.topic.log, number, before_the_log()))
@@ -183,6 +186,7 @@ class Joins:
         for one in self.processes:
             if number in one.owners:
                 self.late.append(one.owners.pop(number))
+                self.late[-1].close()
         taking = self.processes[process]
         self.take_joined(process, len(taking.waiting))
         progress = LoadProgress("", 1)

@@ -1,5 +1,7 @@
 """Joins of views: whatever happens, a view equals a plain recomputation at the positions that it names."""
 
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +13,9 @@ from sowline.errors import SowlineError
 from sowline.model.bookmark import parse_bookmark
 from sowline.model.key import partition_of
 from tests.property.join_world import PROCESSES, SOURCE, Joins
+from tests.property.spill_disks import DISKS, opened_disk
 from views.core import outgoing
+from views.core.spilling import SpillSpace
 
 TOPICS = parse_topics("""
 topics:
@@ -153,19 +157,26 @@ JOINED_BY_ANOTHER_JOIN = [customer("1", 1), tier(0, 1), tier(1, 2), TAKE, tier(1
 """A record of a topic that is joined twice changes, and only the second join has it."""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.sampled_from(VIEWS),
+    st.sampled_from(DISKS),
+    st.sampled_from([0, 1000, 10_000]),
     st.lists(steps, min_size=1, max_size=8) | st.lists(steps, min_size=40, max_size=80),
 )
-@example("triples", [("orders", order(1), False), *SHARED_JOIN_KEY])
-@example("desks", [("orders", order(1), False), *ONE_OF_TWO_LEAVES])
-@example("pairs", [("orders", order(1), False), *JOINED_BY_ANOTHER_JOIN])
-def test_joins_equal_a_recomputation(view: str, taken: list[tuple[str, Any, Any]]) -> None:
-    """Rows that change groups or join keys, joined records that come and go, joins of joins, and late owners."""
-    with pytest.MonkeyPatch.context() as patched:
+@example("triples", "dict", 0, [("orders", order(1), False), *SHARED_JOIN_KEY])
+@example("desks", "dict", 0, [("orders", order(1), False), *ONE_OF_TWO_LEAVES])
+@example("pairs", "dict", 0, [("orders", order(1), False), *JOINED_BY_ANOTHER_JOIN])
+def test_joins_equal_a_recomputation(
+    view: str, disk: str, bytes_max: int, taken: list[tuple[str, Any, Any]]
+) -> None:
+    """Rows that change groups or join keys, joined records that come and go, joins of joins, and late owners.
+
+    It makes no difference whether all records are in memory, or most of them on a disk.
+    """
+    with pytest.MonkeyPatch.context() as patched, ExitStack() as stack:
         patched.setattr(outgoing, "STATES_MAX", 3)
-        joins = Joins(TOPICS, view)
+        joins = Joins(TOPICS, view, lambda: SpillSpace(partial(opened_disk, disk, stack), bytes_max))
         for kind, given_, more in taken:
             step(joins, kind, given_, more)
         joins.settle()

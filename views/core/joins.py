@@ -1,8 +1,9 @@
 """Joins: the records of other topics, which are added to each record of a view's source.
 
-A joined topic is held whole: all of its partitions, by SOW key (`views.core.spilling` says where). A record of the source finds its matches by the join
-key, the text that its fields make. Usually that is the SOW key of the only match. A join that multiplies has its own
-join keys, and any number of matches: then a record of the source makes a *row* for each of them.
+A joined topic is held whole: all of its partitions, by SOW key, in memory or on a disk (`views.core.spilling`). A
+record of the source finds its matches by the join key, the text that its fields make. Usually that is the SOW key of
+the only match. A join that multiplies has its own join keys, and any number of matches: then a record of the source
+makes a *row* for each of them.
 """
 
 from collections import Counter
@@ -367,7 +368,9 @@ class JoinedStates:
             for keys, document in rows:
                 if (key := table.key_of(document)) != NO_MATCH:
                     noted.append((number, key))
-                found = only.of(table, key) if only is not None and only.join == number else table.matches(key)
+                found = (
+                    only.of(table, key) if only is not None and only.join == number else table.matches(key)
+                )
                 if found is not None:
                     _require_few(record, len(joined) + len(found))
                     joined += _with_matches(table, keys, document, found)

@@ -44,7 +44,7 @@ class SourcePartition(FollowedPartition):
         """
         view = topic.view
         assert view is not None
-        super().__init__(f"partition {partition}", topic_id, progress)
+        super().__init__(f"partition {partition}", topic_id, progress, tables.space if tables else None)
         self.partition = partition
         self._topic = topic
         self._partitions = partitions
@@ -57,6 +57,12 @@ class SourcePartition(FollowedPartition):
         self._count = 0
         self._outgoing: OutgoingPartials | None = None
         self._snapshot: Iterator[Outgoing] | None = None
+
+    def close(self) -> None:
+        """Remove what it holds of the source. Call nothing else after that."""
+        super().close()
+        if self._joined is not None:
+            self._joined.close()
 
     @property
     def is_sending_snapshot(self) -> bool:

@@ -109,6 +109,7 @@ class _Spilling:
     def close(self) -> None:
         """Remove all entries, and give back their memory. Call nothing else after that."""
         self._space.remove(self)
+        self._moved()
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ class SpillIndex(_Spilling):
         """0 for a member that was removed, while the disk may have it."""
 
     def add(self, key: bytes, member: bytes, count: int) -> None:
-        """Add to the count of a member; it may be negative. A member whose count becomes 0 is removed."""
+        """Add `count`, which is not 0, to that of a member. A member whose count becomes 0 is removed."""
         members = self._memory.get(key)
         if members is None:
             members = self._memory[key] = {}
@@ -233,7 +234,9 @@ class SpillIndex(_Spilling):
         memory = self._memory.get(key, {})
         yield from (member for member, count in memory.items() if count)
         if self.is_spilled:
-            yield from (member for member, _ in self._space.disk.scan(self._under(key)) if member not in memory)
+            yield from (
+                member for member, _ in self._space.disk.scan(self._under(key)) if member not in memory
+            )
 
     def _moved(self) -> Iterator[tuple[bytes, bytes | None]]:
         memory, self._memory = self._memory, {}

@@ -12,11 +12,11 @@ import pytest
 from materializer.core.errors import StoreDamaged
 from materializer.partition.partition import Partition
 from materializer.store.integrity import survey
-from materializer.store.memory_budget import StoreMemory
 from materializer.store.rocksdb import RocksStore
 from sowline.config.topics import TopicDefinition
 from sowline.model.key import sow_key
 from sowline.protocol.command import Headers
+from sowline.runtime.store_memory import StoreMemory
 from tests.property.world import World, dump
 
 DEFINITION = TopicDefinition.model_validate(

@@ -8,9 +8,9 @@ from unittest.mock import patch
 import pytest
 
 from materializer.store.checksum import Checksum
-from materializer.store.memory_budget import WRITE_BUFFER_BYTES_MAX, WRITE_BUFFER_BYTES_MIN, StoreMemory
 from materializer.store.rocksdb import RocksStore
 from sowline.model.limits import MIB
+from sowline.runtime.store_memory import WRITE_BUFFER_BYTES_MAX, WRITE_BUFFER_BYTES_MIN, StoreMemory
 
 BYTES_MAX = 8 * MIB
 KEYS = 40_000
