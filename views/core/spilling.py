@@ -134,14 +134,19 @@ class SpillMap(_Spilling, Generic[V]):
         self._codec = codec
         self._memory: dict[bytes, V | None] = {}
         """None for a key that was removed, while the disk may have it."""
+        self._last_key: bytes | None = None
+        self._last: V | None = None
+        """The key that was read from the disk last, and its value. A change reads the same match up to four times."""
 
     def get(self, key: bytes) -> V | None:
         """Return the value of a key."""
         value = self._memory.get(key)
         if value is not None or not self.is_spilled or key in self._memory:
             return value
-        data = self._space.disk.get(self.prefix + key)
-        return None if data is None else self._codec.decode(key, data)
+        if key != self._last_key:
+            data = self._space.disk.get(self.prefix + key)
+            self._last_key, self._last = key, None if data is None else self._codec.decode(key, data)
+        return self._last
 
     def __setitem__(self, key: bytes, value: V) -> None:
         """Set the value of a key."""
@@ -151,6 +156,7 @@ class SpillMap(_Spilling, Generic[V]):
         elif key not in self._memory:
             size += ENTRY_BYTES + len(key)
         self._memory[key] = value
+        self._last_key = None
         self._grow(size)
 
     def remove(self, key: bytes) -> None:
@@ -161,6 +167,7 @@ class SpillMap(_Spilling, Generic[V]):
             self._memory[key] = None
         if is_held != self.is_spilled:
             more += ENTRY_BYTES + len(key) if self.is_spilled else -ENTRY_BYTES - len(key)
+        self._last_key = None
         self._grow(more)
 
     def values(self) -> Iterator[V]:

@@ -143,6 +143,15 @@ volumes:
     emptyDir: {}
     {{- end }}
   {{- end }}
+  {{- with .values.scratch }}
+  - name: data
+    {{- with .sizeLimit }}
+    emptyDir:
+      sizeLimit: {{ . }}
+    {{- else }}
+    emptyDir: {}
+    {{- end }}
+  {{- end }}
   {{- if dig "tls" "secret" "" .values }}
   - name: tls
     secret:
@@ -228,7 +237,7 @@ containers:
         mountPath: /etc/sowline-nodes
         readOnly: true
       {{- end }}
-      {{- if .data }}
+      {{- if or .data .values.scratch }}
       - name: data
         mountPath: /var/lib/sowline
       {{- end }}

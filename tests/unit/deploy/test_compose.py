@@ -88,12 +88,13 @@ def test_settings(service: str) -> None:
 
 
 def test_data_is_kept_on_volumes() -> None:
-    """The materializer's partitions and the query service's snapshots, each on a volume of its own."""
+    """What the materializer, the query service and the views service write is on a volume for each."""
     data = COMPOSE["materializer"]["environment"]["SOWLINE_DATA_DIR"]
     kept = {name: [v for v in COMPOSE[name]["volumes"] if v.endswith(f":{data}")] for name in PORTS}
     assert {name: volumes for name, volumes in kept.items() if volumes} == {
         "materializer": [f"sow:{data}"],
         "query-service": [f"snapshots:{data}"],
+        "views": [f"views:{data}"],
     }
     assert COMPOSE["query-service"]["environment"]["SOWLINE_SNAPSHOT_DIR"].startswith(f"{data}/")
 
