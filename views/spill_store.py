@@ -21,6 +21,10 @@ from views.core.spilling import SpillSpace
 
 BATCH_ENTRIES: Final = 1000
 
+DIRECTORY: Final = "+views"
+"""Below the data directory, which may be a materializer's, too. That has a directory for each log, and no log has this
+name."""
+
 
 class SpillStore:
     """The disk of one view's maps and indexes. A dict passes the same tests (test_spilling)."""
@@ -109,7 +113,7 @@ class SpillDirectory:
         MEMORY.limit(bytes_max // 2)
         MEMORY.share_among(views)
         try:
-            directory = data_dir / "views"
+            directory = data_dir / DIRECTORY
             directory.mkdir(parents=True, exist_ok=True)
             self._path, self._lock = _locked(directory)
             shutil.rmtree(self._path, ignore_errors=True)
@@ -143,11 +147,11 @@ class SpillDirectory:
 def _locked(directory: Path) -> tuple[Path, Any]:
     """Return the first directory that no process has locked, and the file that is its lock while it is open."""
     for number in count():
-        lock = (directory / f"{number}.lock").open("w")
+        lock = (directory / f"process-{number}.lock").open("w")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.close()
         else:
-            return directory / str(number), lock
+            return directory / f"process-{number}", lock
     raise AssertionError("the numbers end")

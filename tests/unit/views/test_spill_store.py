@@ -10,7 +10,7 @@ from sowline.errors import SowlineError
 from sowline.model.limits import MIB
 from sowline.runtime.store_memory import BYTES_MAX, MEMORY
 from views.core.spilling import BYTES, SpillMap, SpillSpace
-from views.spill_store import SpillDirectory, SpillStore
+from views.spill_store import DIRECTORY, SpillDirectory, SpillStore
 
 LIMIT = 16 * MIB
 
@@ -33,7 +33,7 @@ def fill(space: SpillSpace) -> SpillMap[bytes]:
 
 def files(directory: Path) -> set[str]:
     """Return what is in the directory of the views, but locks."""
-    return {path.name for path in (directory / "views").iterdir() if path.suffix != ".lock"}
+    return {path.name for path in (directory / DIRECTORY).iterdir() if path.suffix != ".lock"}
 
 
 def test_a_view_leaves_no_files(tmp_path: Path) -> None:
@@ -41,13 +41,15 @@ def test_a_view_leaves_no_files(tmp_path: Path) -> None:
     with closing(SpillDirectory(tmp_path, LIMIT, 1)) as directory:
         for _ in range(2):
             with directory.space("exposure") as space:
-                assert not (tmp_path / "views" / "0" / "exposure").exists(), "it is made when it is needed"
+                assert not (tmp_path / DIRECTORY / "process-0" / "exposure").exists(), (
+                    "it is made when it is needed"
+                )
                 filled = fill(space)
                 assert space.bytes < LIMIT
                 assert filled.is_spilled
                 assert [filled.get(b"%d" % number) for number in range(20)] == [bytes(MIB)] * 20
-                assert (tmp_path / "views" / "0" / "exposure" / "db").is_dir()
-            assert not list((tmp_path / "views" / "0").iterdir())
+                assert (tmp_path / DIRECTORY / "process-0" / "exposure" / "db").is_dir()
+            assert not list((tmp_path / DIRECTORY / "process-0").iterdir())
     assert not files(tmp_path)
 
 
@@ -55,11 +57,11 @@ def test_processes_share_a_data_directory(tmp_path: Path) -> None:
     """Each takes a directory of its own, and deletes what a killed one has left there."""
     with closing(SpillDirectory(tmp_path, LIMIT, 1)) as first, first.space("exposure") as space:
         filled = fill(space)
-        (tmp_path / "views" / "1" / "exposure").mkdir(parents=True)
+        (tmp_path / DIRECTORY / "process-1" / "exposure").mkdir(parents=True)
         with closing(SpillDirectory(tmp_path, LIMIT, 1)):
-            assert files(tmp_path) == {"0"}, "what was left is deleted"
+            assert files(tmp_path) == {"process-0"}, "what was left is deleted"
             assert filled.get(b"0") == bytes(MIB)
-        assert files(tmp_path) == {"0"}
+        assert files(tmp_path) == {"process-0"}
     assert not files(tmp_path)
 
 
@@ -72,7 +74,6 @@ def test_views_share_the_memory(tmp_path: Path) -> None:
     ):
         assert one.bytes_max == other.bytes_max == LIMIT // 4
         assert [fill(space).is_spilled for space in (one, other)] == [True, True]
-        assert MEMORY.used_bytes < LIMIT
 
 
 def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
