@@ -22,8 +22,7 @@ from views.core.spilling import SpillSpace
 BATCH_ENTRIES: Final = 1000
 
 DIRECTORY: Final = "+views"
-"""Below the data directory, which may be a materializer's, too. That has a directory for each log, and no log has this
-name."""
+"""Below the data directory. A materializer may use that, too, and names directories by logs: none has this name."""
 
 
 class SpillStore:
@@ -108,6 +107,7 @@ class SpillDirectory:
 
     def __init__(self, data_dir: Path, bytes_max: int, views: int) -> None:
         """Take a directory; `bytes_max` is the memory of so many views with joins. Raise `SowlineError`."""
+        self._opened = count()
         self._bytes_max = bytes_max // 2 // views
         """Half of the memory is for entries that are not on the disk, the rest for what the stores keep of theirs."""
         MEMORY.limit(bytes_max // 2)
@@ -129,7 +129,8 @@ class SpillDirectory:
         stores: list[SpillStore] = []
 
         def opened() -> SpillStore:
-            stores.append(SpillStore(self._path / view))
+            # A new path each time: RocksDB refuses one whose last store an iterator still holds open.
+            stores.append(SpillStore(self._path / f"{view}-{next(self._opened)}"))
             return stores[-1]
 
         try:
