@@ -545,7 +545,7 @@ class CoreAgainstModel(RuleBasedStateMachine):
             delivery = with_oof.on_change(ChangeView(change))
             plain = without.on_change(ChangeView(change))
             published = delivery if delivery and delivery.command == PUBLISH else None
-            assert plain == (None if published is None else replace(published, previous=None))
+            assert plain == (None if published is None else structs.replace(published, previous=None))
             if delivery is not None and delivery.command == OOF:
                 del view[change.sow_key]
                 gone = "expired" if change.op == EXPIRE else "deleted"
