@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from msgspec import structs
 
 from fanout.engine.subscription import OOF, PUBLISH, ChangeView, Subscription
 from materializer.core.checkpoint import Checkpoint
