@@ -302,7 +302,7 @@ def deliver(message: NodeMessage, parts: Sequence[StreamPart]) -> None:
     """Send a message of a node to the members of all streams that it is for: one message for each client."""
     is_change = message.command in ("publish", "oof")
     if is_change:
-        log, number, position = _place_of(message.bookmark)
+        log, number, position = _change_position(message.bookmark)
         positions = {log: {number: position}}
     else:
         positions = parse_bookmark(message.bookmark)
@@ -320,10 +320,10 @@ def deliver(message: NodeMessage, parts: Sequence[StreamPart]) -> None:
                 member.note(positions)
 
 
-def _place_of(bookmark: str) -> tuple[str, int, Position]:
+def _change_position(bookmark: str) -> tuple[str, int, Position]:
     """Return the log, the partition and the position that the bookmark of a change names; it names no others."""
-    log, _, place = bookmark.rpartition(":")
-    number, _, position = place.partition("@")
+    log, _, rest = bookmark.rpartition(":")
+    number, _, position = rest.partition("@")
     return log, int(number), Position.parse(position)
 
 

@@ -8,7 +8,7 @@ from sowline.model.position import position_of
 from sowline.protocol.change import Change, Event
 from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, is_of, verdict
 from sowline.protocol.newest_changes import NewestChanges
-from views.core.spilling import Codec, SpillMap, SpillSpace
+from views.core.spilling import SpillCodec, SpillMap, SpillSpace
 
 CHANGE_BYTES: Final = 600
 """Approximate bytes in memory of a change, in addition to its bodies."""
@@ -37,7 +37,7 @@ def _size(change: Change) -> int:
     return CHANGE_BYTES + len(change.body or b"") + len(change.previous or b"")
 
 
-CHANGES: Final = Codec[Change](_encoded, _decoded, _size)
+CHANGES: Final = SpillCodec[Change](_encoded, _decoded, _size)
 """The codec of changes that are being loaded."""
 
 

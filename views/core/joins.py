@@ -22,7 +22,7 @@ from sowline.model.key import key_text
 from sowline.model.path import Document, Path, reader
 from sowline.model.position import Position, position_of
 from sowline.protocol.change import Change
-from views.core.spilling import BYTES, Codec, SpillIndex, SpillMap, SpillSpace
+from views.core.spilling import BYTES, SpillCodec, SpillIndex, SpillMap, SpillSpace
 from views.core.states import Order, StateChange, States, group_key
 
 NO_MATCH: Final = b""
@@ -232,7 +232,7 @@ _HELD: Final = Struct(">6q")
 HELD_BYTES: Final = 300
 """Approximate bytes in memory of a record of the source, in addition to its body."""
 
-_HELD_CODEC: Final = Codec[_Held](_Held.encode, _Held.decode, lambda held: HELD_BYTES + len(held.body))
+_HELD_CODEC: Final = SpillCodec[_Held](_Held.encode, _Held.decode, lambda held: HELD_BYTES + len(held.body))
 
 
 class _Only(NamedTuple):

@@ -113,7 +113,7 @@ class _Spilling:
 
 
 @dataclass(frozen=True)
-class Codec(Generic[V]):
+class SpillCodec(Generic[V]):
     """How the values of a map are stored on the disk, and the approximate bytes of one in memory."""
 
     encode: Callable[[V], bytes]
@@ -122,14 +122,14 @@ class Codec(Generic[V]):
     size: Callable[[V], int]
 
 
-BYTES: Final = Codec[bytes](encode=lambda value: value, decode=lambda key, data: data, size=len)
+BYTES: Final = SpillCodec[bytes](encode=lambda value: value, decode=lambda key, data: data, size=len)
 """The codec of bodies."""
 
 
 class SpillMap(_Spilling, Generic[V]):
     """Values by key."""
 
-    def __init__(self, space: SpillSpace, codec: Codec[V]) -> None:
+    def __init__(self, space: SpillSpace, codec: SpillCodec[V]) -> None:
         super().__init__(space)
         self._codec = codec
         self._memory: dict[bytes, V | None] = {}
