@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
@@ -14,8 +15,9 @@ from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
 from sowline.codecs.codec import CompilerAway, codec_of
 from sowline.codecs.framing import frame
+from sowline.codecs.msgpack import MsgpackCodec
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_key, reader_key
-from sowline.codecs.schema import Schema, is_format
+from sowline.codecs.schema import MessagePayload, Schema, is_format
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.message_formats import MessageFormat
 from sowline.config.topics import TopicDefinition
@@ -281,6 +283,17 @@ def test_a_part_of_a_composite_gets_names_with_a_delta() -> None:
     delta = {"0": {"id": 1}, "1": {"Symbol": "MSFT"}}
     assert not core.write(codec_of(after).write(orjson.dumps(delta)), command="delta_publish").dead
     assert core.bodies == [{**record, "1": {"Symbol": "MSFT", "44": "1"}}]
+
+
+def test_json_that_is_too_large_is_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its message fits, as it has few bytes for much JSON. Nothing is done with it but to read it."""
+    options = Schema("msgpack", "{}")
+    core, codec = TypedCore(options, record_bytes_max=1000), codec_of(options)
+    for name in ("merged", "completed"):
+        monkeypatch.setattr(MsgpackCodec, name, None)
+    message = msgspec.msgpack.encode({"id": 1, "empty": [b""] * 400})
+    assert len(message) < 1000 < len(codec.read(MessagePayload(message), options))
+    assert refusal(core.write(message, command="delta_publish"))[0] == "too large"
 
 
 def test_a_reader_schema_changes_from_a_define_on() -> None:
