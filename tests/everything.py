@@ -21,6 +21,7 @@ OVER_SHARDS = tuple(
         "documents_write",
         "group_turns",
         "groups",
+        "message_formats",
         "oof_chapter",
         "pages",
         "replace",

@@ -158,13 +158,16 @@ class ViewRunner:
         """Begin the next generation of a source partition, and return it.
 
         Kafka refuses the commit of a member that has lost the partition. So no two members have one generation, and
-        the newest one belongs to the owner.
+        the newest one belongs to the owner. Kafka forgets a group after a week without members. Then the generation
+        is the time in seconds, which is higher than all before.
         """
         assert self._joined is not None
         [committed] = self._consumer.committed([TopicPartition(self._source.changes, number)], timeout=30)
         if committed.error is not None:
             raise KafkaException(committed.error)
-        generation = int(committed.metadata or 0) + 1
+        # From 1 on, all messages would count as repeats of what the view reflects
+        # (test_joins_continue_after_their_consumer_group_is_gone).
+        generation = max(int(committed.metadata or 0) + 1, int(time.time()))
         claim = TopicPartition(self._source.changes, number, 0, str(generation))
         self._consumer.commit(offsets=[claim], asynchronous=False)
         # What an earlier owner has written reflects nothing behind these ends. The new one must not show less.

@@ -193,7 +193,8 @@ class BatchState:
     def as_json(self, record: LogRecord, command: Command) -> LogRecord:
         """Return a log record with its body as JSON.
 
-        Raise `bad message`, `unknown schema` or `incompatible schema` if its message can't be read.
+        Raise `bad message`, `unknown schema` or `incompatible schema` if its message can't be read, and `too large`
+        if its JSON is larger than the topic allows.
         """
         bodies, reader = self.bodies, self.limits.schema
         if bodies is None or reader is None:
@@ -204,6 +205,9 @@ class BatchState:
                 )
             return record
         body, self.schema_id = read_body(bodies, record.value or b"", reader, command)
+        # JSON can be eight times as large as its message. To merge and write it would take up to 300 times the bytes
+        # of the message in memory (test_json_that_is_too_large_is_not_merged).
+        self.checked_size(body)
         return LogRecord(record.offset, record.time, record.key, body, record.headers)
 
     def upgraded(self, body: bytes) -> bytes:

@@ -6,6 +6,7 @@ from materializer.core.batch_state import BatchState, Target
 from materializer.core.deduplication import Deduplication
 from materializer.core.record import Record
 from sowline.config.command_key import KeyedBody
+from sowline.errors import SowlineError
 from sowline.expressions.enrichment import Stage
 from sowline.filter import Metadata
 from sowline.model.body import read_object
@@ -55,6 +56,8 @@ class RecordWriter:
             body = state.merged(previous, body)
         if self._computes or command.command == DELTA_PUBLISH:
             body = state.completed(body)
+        if self._computes and state.bodies is not None:
+            self._require_key(target, body)
         state.checked_size(body)
         change = Change(
             sow_key=target.sow_key,
@@ -84,6 +87,18 @@ class RecordWriter:
         state.records.put(target.sow_key, record)
         if previous is None:
             state.live_records += 1
+
+    def _require_key(self, target: Target, body: bytes) -> None:
+        # FIX has no booleans, so a computed `true` becomes Y. An owner that loads the record from the changes topic
+        # takes the key from its body, and would refuse the next message as another key under the same SOW key
+        # (test_a_computed_key_must_be_the_one_of_the_record).
+        text = self._state.definition.key_rule.text_of(target.sow_key, body)
+        if text != target.key_text:
+            raise SowlineError(
+                "bad message",
+                f"expected a computed key as records of the message type have it, got {target.key_text[:60]!r}, which"
+                f" becomes {text[:60]!r}: compute that text",
+            )
 
     def _enriched(self, stage: Stage, target: Target, given: KeyedBody) -> bytes:
         previous = target.previous if stage.needs_previous else None

@@ -122,7 +122,7 @@ class MessageFormat(_FormatModel):
         facts = self._facts
         options = {
             "names": {**facts.get("names", {}), **self.names},
-            "groups": {**facts.get("groups", {}), **self.groups},
+            "groups": {**self._dictionary_groups(), **self.groups},
             "data": {**facts.get("data", {}), **self.data},
             "separator": self.separator,
             "namespaces": self.namespaces,
@@ -130,6 +130,21 @@ class MessageFormat(_FormatModel):
             "parts": [part.sent() for part in self.parts],
         }
         return {name: value for name, value in options.items() if value}
+
+    def _dictionary_groups(self) -> dict[str, list[int]]:
+        """Return the groups of the dictionaries; without those that the options give for all messages."""
+        found: dict[str, list[int]] = self._facts.get("groups", {})
+        return {key: members for key, members in found.items() if key.rpartition(":")[2] not in self.groups}
+
+    def named(self, type: str, path: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the path of a field as records have it: with the name of its tag, if it has one."""
+        if type == COMPOSITE_LOCAL and path[0].isdecimal() and int(path[0]) < len(self.parts):
+            part = self.parts[int(path[0])]
+            return path[0], *(part.format or NO_OPTIONS).named(part.type, path[1:])
+        if type != FIX or not path:
+            return path
+        names: dict[str, str] = self.sent().get("names", {})
+        return names.get(path[0], path[0]), *path[1:]
 
 
 class CompositePart(_FormatModel):

@@ -308,7 +308,14 @@ class TopicDefinition(TopicsModel):
                     f"expected a message_type without schemas with message_format, got {self.message_type}"
                 )
             return self
-        (self.message_format or NO_OPTIONS).check(self.message_type)
+        options = self.message_format or NO_OPTIONS
+        options.check(self.message_type)
+        for path in self.key_paths:
+            if (named := options.named(self.message_type, path)) != path:
+                raise ValueError(
+                    f"expected the key field {FieldSteps(named)}, as records have it, got {FieldSteps(path)}: the"
+                    " message_format names this tag"
+                )
         if self.message_type == BINARY and self.sow and not self.key_rule.is_supplied:
             raise ValueError(
                 "expected keys that publishers give with message_type: binary, which is not parsed, got others:"
@@ -426,7 +433,9 @@ class TopicDefinition(TopicsModel):
     def merged(self, body: bytes, delta: bytes) -> bytes:
         """Return the JSON of a record after a `delta_publish`, by the rules of the message type."""
         codec = self.codec
-        return merge(body, delta) if codec is None else codec.merged(body, delta)
+        if codec is None:
+            return merge(body, delta)
+        return codec.completed(codec.merged(codec.upgraded(body), delta))
 
     @property
     def change_window(self) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from materializer.admin.commands import operate
 from sowline.client.client import Client
@@ -450,6 +451,32 @@ def test_a_view_takes_no_commands(desk: Desk) -> None:
             client.sow_delete(desk.exposure, filter="1=1")
     with pytest.raises(SowlineError, match=f"write to {desk.orders}"):
         desk.made.publisher().publish(desk.exposure, {"customer": "acme"})
+
+
+def test_joins_continue_after_their_consumer_group_is_gone(kafka: str, tmp_path: Path) -> None:
+    """Kafka forgets a group without members after a week, and with it the generations of the owners."""
+    name = f"t{uuid.uuid4().hex[:12]}-sales"
+    view = {
+        "name": f"{name}-named",
+        "from": name,
+        "join": [{"topic": f"{name}-cities", "on": "/city = /id", "as": "at"}],
+        "projection": ["/id", "/at/name AS /name"],
+    }
+    topics = [{"name": name, "key": "/id"}, {"name": f"{name}-cities", "key": "/id"}]
+    with system(kafka, tmp_path, topics, views=[view]) as made:
+        services = [made.service(one).start() for one in ("materializer", "views", "query_service")]
+        for service in services:
+            service.wait_ready()
+        made.write(name, {"id": 1, "city": "c"})
+        with Client(services[2].url) as client:
+            wait_for(lambda: rows(client, str(view["name"])) == [{"id": 1, "name": None}], "the first record")
+            services[1].stop()
+            group = f"{made.group}-view-{view['name']}"
+            admin = AdminClient({"bootstrap.servers": kafka})
+            admin.delete_consumer_groups([group])[group].result()
+            services[1].start().wait_ready()
+            made.write(f"{name}-cities", {"id": "c", "name": "Chur"})
+            wait_for(lambda: rows(client, str(view["name"])) == [{"id": 1, "name": "Chur"}], "the match")
 
 
 def test_a_view_is_rebuilt_from_its_source(

@@ -41,7 +41,8 @@ def examine(made: System, urls: Sequence[str] = ()) -> tuple[int, dict[tuple[str
 def test_a_sound_system_and_a_materializer_that_dies(kafka: str, tmp_path: Path) -> None:
     """Nothing is wrong while all runs, and the table shows the records; then the owner is missed, and what waits."""
     name = f"t{uuid.uuid4().hex[:12]}"
-    with system(kafka, tmp_path, [{"name": name, "key": "/id", "partitions": 2}]) as made:
+    typed = {"name": f"{name}-fix", "key": "/11", "message_type": "fix"}
+    with system(kafka, tmp_path, [{"name": name, "key": "/id", "partitions": 2}, typed]) as made:
         materializer, query = made.service("materializer").start(), made.service("query_service").start()
         made.write(name, *({"id": n} for n in range(20)))
         query.wait_ready()

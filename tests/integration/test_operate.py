@@ -13,8 +13,10 @@ import pytest
 
 from materializer.admin.backup import open_backup, read_entries
 from materializer.admin.commands import operate
+from materializer.admin.offline_copy import OfflineCopies
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record, decode_record
+from materializer.partition.kafka_partition import KafkaExtent
 from materializer.partition.state_reset import StateReset
 from sowline import Client, Message
 from sowline.kafka.admin import ensure_topics
@@ -342,6 +344,24 @@ def test_a_rebuilt_state_is_what_the_new_definition_makes_of_the_log(
     code, text = rig.run(capfd, "verify")
     assert code == 0, text
     assert text.count("are equal") == 2 * PARTITIONS
+
+
+def test_a_store_that_has_nothing_of_a_rebuild_is_equal(
+    rig: Operated, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner has loaded that all records have ended, and applies the log. The changes are ahead of its store."""
+    rig.work()
+    assert rig.run(capfd, "rebuild")[0] == 0
+    ended: dict[int, KafkaExtent] = {}
+    extent = OfflineCopies.extent
+    with monkeypatch.context() as patched:
+        patched.setattr(OfflineCopies, "extent", lambda self: ended.setdefault(self.partition, extent(self)))
+        assert rig.run(capfd, "verify")[0] == 0
+    rig.work()
+    monkeypatch.setattr(OfflineCopies, "from_store", lambda self, _: self.from_changes(ended[self.partition]))
+    code, text = rig.run(capfd, "verify")
+    assert code == 0, text
+    assert text.count("log and store at 1/-1") == PARTITIONS
 
 
 def test_a_rebuild_that_was_cut_short_is_done_by_the_next(

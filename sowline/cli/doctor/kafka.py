@@ -216,7 +216,7 @@ def _offset(offsets: Mapping[TopicPartitionId, Any], partition: TopicPartitionId
 def ask_kafka(settings: Settings, topics: Topics) -> KafkaFacts:
     """Ask Kafka all that the checks need to know about these topics; raise `no kafka` if no broker answers."""
     asking = KafkaExamination(settings.kafka_client)
-    names = [name for topic in topics.topics for name in (topic.log, topic.changes, topic.dead)]
+    names = [name for topic in topics.topics for name in topic.kafka_topics]
     found = asking.topics([*names, *(fanout.output for fanout in topics.fanouts)])
     groups = [
         settings.group + WORKERS,

@@ -131,7 +131,7 @@ def _view_findings(kafka: KafkaFacts, view: ComputedTopic, topics: Topics) -> It
 
 
 def _topic_findings(kafka: KafkaFacts, topic: TopicDefinition) -> Iterator[Finding]:
-    """Compare the three Kafka topics of a topic with those that a service would create."""
+    """Compare the Kafka topics of a topic with those that a service would create."""
     log = kafka.topics.get(topic.log)
     for name, (partitions, wanted) in kafka_topics(topic).items():
         found = kafka.topics.get(name)
@@ -238,11 +238,12 @@ def _copy_findings(name: str, replicas: int, topic: TopicDefinition, brokers: in
         )
 
 
-Role = Literal["log", "changes", "dead"]
+Role = Literal["log", "changes", "dead", "schemas"]
 
 
 def _role(name: str, topic: TopicDefinition) -> Role:
-    return "log" if name == topic.log else "changes" if name == topic.changes else "dead"
+    roles: dict[str, Role] = {topic.log: "log", topic.changes: "changes", topic.dead: "dead"}
+    return roles.get(name, "schemas")
 
 
 _SETTINGS: Final[Mapping[tuple[Role, str], tuple[str, Severity, str]]] = {
@@ -274,6 +275,14 @@ _SETTINGS: Final[Mapping[tuple[Role, str], tuple[str, Severity, str]]] = {
     ("dead", "max.message.bytes"): ("message_bytes", "error", "refused records may not fit"),
     ("dead", "retention.ms"): ("dead_retention", "note", "older dead letters are deleted"),
     ("dead", "retention.bytes"): ("dead_retention", "note", "further dead letters are deleted"),
+    ("schemas", "cleanup.policy"): ("schemas_retention", "error", "it is a log, and each entry counts"),
+    ("schemas", "max.message.bytes"): ("message_bytes", "error", "schemas do not fit, and messages wait"),
+    ("schemas", "retention.ms"): ("schemas_retention", "error", "messages of deleted schemas can't be read"),
+    ("schemas", "retention.bytes"): (
+        "schemas_retention",
+        "error",
+        "messages of deleted schemas can't be read",
+    ),
 }
 """By role and setting: the code and severity of a wrong value, and its effect."""
 

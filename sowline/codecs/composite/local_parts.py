@@ -61,6 +61,10 @@ class CompositeLocalCodec(SchemalessCodec):
             record[name] = value
         return raw_object(record)
 
+    def upgraded(self, body: bytes) -> bytes:
+        """Return a record of earlier options under these: parts may name more fields."""
+        return self.completed(body)
+
     def described(self) -> dict[str, Any]:
         """Return the JSON Schema of the parts; the definitions of a part have its number before their names."""
         properties: dict[str, Any] = {}

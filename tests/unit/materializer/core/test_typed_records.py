@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
@@ -14,9 +15,11 @@ from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
 from sowline.codecs.codec import CompilerAway, codec_of
 from sowline.codecs.framing import frame
+from sowline.codecs.msgpack import MsgpackCodec
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_key, reader_key
-from sowline.codecs.schema import Schema
+from sowline.codecs.schema import MessagePayload, Schema, is_format
 from sowline.codecs.typed_bodies import TypedBodies
+from sowline.config.message_formats import MessageFormat
 from sowline.config.topics import TopicDefinition
 from sowline.model.key import partition_of
 from sowline.model.limits import define_value
@@ -57,13 +60,14 @@ class TypedCore:
     """Partition 0 of `orders`, one message after the other. Schema 99 is unknown."""
 
     def __init__(self, reader: Schema = ORDER, partitions: int = 1, **given: Any) -> None:
+        own: dict[str, Any] = {} if is_format(reader.type) else {"reader_schema": {"text": reader.text}}
         self.definition = TopicDefinition.model_validate(
             {
                 "name": "orders",
                 "key": "/id",
                 "partitions": partitions,
                 "message_type": reader.type,
-                "reader_schema": {"text": reader.text},
+                **own,
                 **given,
             }
         )
@@ -252,6 +256,44 @@ def test_computed_fields_are_in_the_schema(stage: str) -> None:
     assert refusal(core.write(message(1, id=1, qty=5)))[0] == "bad message"
     refused = TypedCore(ORDER, enrichment=["/qty * 2 AS /twice"]).write(message(1, id=1, qty=5))
     assert refusal(refused)[0] == "bad message"
+
+
+def test_a_computed_key_must_be_the_one_of_the_record() -> None:
+    """FIX makes `Y` of a boolean. The key of the stored record would be another one after a load of the changes."""
+    options, order = Schema("fix", "{}"), b"38=7\x01"
+    core = TypedCore(options, key="/11", preprocessing=["/38 > 5 AS /11"])
+    assert refusal(core.write(order))[0] == "bad message"
+    core = TypedCore(options, key="/11", preprocessing=["CONCAT(/38, 'x') AS /11"])
+    assert not core.write(order).dead
+    assert core.bodies == [{"38": "7", "11": "7x"}]
+
+
+def test_a_part_of_a_composite_gets_names_with_a_delta() -> None:
+    """A delta names a field of a record that was stored without the name: it is the same field."""
+    parts: list[dict[str, Any]] = [{"type": "json"}, {"type": "fix"}, {"type": "xml"}]
+    named = [parts[0], {"type": "fix", "format": {"names": {"55": "Symbol"}}}, parts[2]]
+    before, after = (
+        MessageFormat.model_validate({"parts": some}).schema_of("composite-local") for some in (parts, named)
+    )
+    core = TypedCore(before, message_format={"parts": parts}, key="/0/id")
+    record = {"0": {"id": 1}, "1": {"55": "IBM", "44": "1"}, "2": {"Order": {"Qty": "1"}}}
+    core.write(codec_of(before).write(orjson.dumps(record)))
+    core.know(after)
+    core.define(after)
+    delta = {"0": {"id": 1}, "1": {"Symbol": "MSFT"}}
+    assert not core.write(codec_of(after).write(orjson.dumps(delta)), command="delta_publish").dead
+    assert core.bodies == [{**record, "1": {"Symbol": "MSFT", "44": "1"}}]
+
+
+def test_json_that_is_too_large_is_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its message fits, as it has few bytes for much JSON. Nothing is done with it but to read it."""
+    options = Schema("msgpack", "{}")
+    core, codec = TypedCore(options, record_bytes_max=1000), codec_of(options)
+    for name in ("merged", "completed"):
+        monkeypatch.setattr(MsgpackCodec, name, None)
+    message = msgspec.msgpack.encode({"id": 1, "empty": [b""] * 400})
+    assert len(message) < 1000 < len(codec.read(MessagePayload(message), options))
+    assert refusal(core.write(message, command="delta_publish"))[0] == "too large"
 
 
 def test_a_reader_schema_changes_from_a_define_on() -> None:

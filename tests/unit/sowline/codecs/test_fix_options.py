@@ -8,6 +8,7 @@ import pytest
 
 from sowline.codecs.fix import FixCodec, read_dictionary
 from sowline.codecs.schema import FIX, NVFIX, MessagePayload, Schema
+from sowline.config.message_formats import MessageFormat
 from sowline.errors import SowlineError
 
 DICTIONARY = """
@@ -75,6 +76,17 @@ def test_a_dictionary_has_names_groups_and_data() -> None:
     assert len(found["names"]) == 20
     assert found["groups"] == {"453": [448, 802], "711": [311], "m:711": [311, 54], "802": [523]}
     assert found["data"] == {"354": 355, "9001": 9002, "9004": 9003, "9006": 9005}
+
+
+def test_groups_of_the_topic_count_more_than_those_of_a_dictionary() -> None:
+    """One for all messages replaces those of single messages, too; one for a message replaces only that."""
+    dictionaries = [{"text": DICTIONARY}]
+    for own, expected in (
+        ({711: [311, 5001]}, {"711": (311, 5001)}),
+        ({"m:711": [311]}, {"711": [311], "m:711": (311,)}),
+    ):
+        options = MessageFormat.model_validate({"dictionaries": dictionaries, "groups": own})
+        assert options.sent()["groups"] == {"453": [448, 802], "802": [523], **expected}
 
 
 def test_several_dictionaries_count_as_one() -> None:

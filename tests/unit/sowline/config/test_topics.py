@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from sowline.codecs.schema import Schema
 from sowline.config.topics import FanoutDefinition, TopicDefinition, Topics, load_topics, parse_topics
@@ -241,6 +242,33 @@ def test_a_fanout_of_topics_md(tmp_path: Path) -> None:
     file.write_text(f"topics: [{{name: orders, key: /id}}]\n{block.text}")
     (fanout,) = load_topics(file).fanouts
     assert fanout.schema_of(load_topics(file).named("orders")) == Schema("avro", AVRO_SCHEMA)
+
+
+PARTS = {"parts": [{"type": "json"}, {"type": "fix", "format": {"names": {"11": "ClOrdID"}}}]}
+
+
+@pytest.mark.parametrize(
+    ("type", "options", "key", "expected"),
+    [
+        ("fix", {"names": {"11": "ClOrdID"}}, "/11", "/ClOrdID"),
+        ("composite-local", PARTS, "/1/11", "/1/ClOrdID"),
+    ],
+)
+def test_a_key_field_has_the_name_that_records_have(
+    type: str, options: dict[str, Any], key: str, expected: str
+) -> None:
+    """By its tag it would be in no record, and each message a dead letter."""
+    topic = {"name": "orders", "message_type": type, "message_format": options}
+    with pytest.raises(ValidationError, match=f"expected the key field {expected}, .* got {key}:"):
+        TopicDefinition.model_validate({**topic, "key": key})
+    assert TopicDefinition.model_validate({**topic, "key": [expected, "/0"]}).key_paths[1] == ("0",)
+
+
+def test_a_delta_is_merged_as_the_owner_does_it() -> None:
+    """Rights to write must judge the record that comes of it, also if the stored one has no names yet."""
+    topic = define(key="/11", message_type="fix", message_format={"names": {55: "Symbol"}})
+    merged = topic.merged(b'{"11":"A","55":"IBM"}', b'{"11":"A","Symbol":"MSFT"}')
+    assert merged == b'{"11":"A","Symbol":"MSFT"}'
 
 
 def test_a_fanout_may_have_a_message_type() -> None:

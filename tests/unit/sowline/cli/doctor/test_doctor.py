@@ -127,6 +127,27 @@ def test_a_limit_that_is_larger_serves() -> None:
     assert of_kafka(with_topic("orders", settings={})) == []
 
 
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        ({"cleanup.policy": "compact"}, "schemas_retention"),
+        ({"retention.ms": "604800000"}, "schemas_retention"),
+        ({"retention.bytes": "1000000"}, "schemas_retention"),
+        ({"max.message.bytes": "1048588"}, "message_bytes"),
+    ],
+)
+def test_the_schemas_of_a_topic_are_kept(settings: dict[str, str], code: str) -> None:
+    """Without them, no message can be read again."""
+    topics = parse_topics("topics: [{name: fix, key: /11, message_type: fix}]")
+    groups = {"g-materializer": GroupFacts(1, frozenset({("fix", 0)}))}
+    sound = replace(SOUND, brokers=1, topics=sound_topics(topics), applied={("fix", 0): 9}, groups=groups)
+    assert of_kafka(sound, topics=topics) == []
+    schemas = sound.topics["fix.schemas"]
+    changed = replace(schemas, settings={**schemas.settings, **settings})
+    kafka = replace(sound, topics={**sound.topics, "fix.schemas": changed})
+    assert of_kafka(kafka, topics=topics) == [(code, "error", "fix.schemas")]
+
+
 def test_changes_of_a_topic_without_a_sow() -> None:
     """They are kept for a time, not compacted."""
     topics = parse_topics("topics: [{name: ticks, sow: false}]")

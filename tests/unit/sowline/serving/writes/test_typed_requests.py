@@ -108,7 +108,7 @@ def test_rights_are_checked_on_canonical_json() -> None:
             one.check.check(one.write, ())
     delta = asked("delta_publish", CLERK, data={"id": 1, "qty": 11})
     assert delta.check is not None
-    held = orjson.dumps({"id": 1, "qty": 2, "price": "9.50"})
+    held = orjson.dumps({"id": 1, "day": "2026-11-26", "price": "9.50", "qty": 2, "note": None})
     with pytest.raises(SowlineError, match="you may not write this record"):
         delta.check.check(delta.write, [held])
 
