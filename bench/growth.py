@@ -43,7 +43,8 @@ from materializer.store.integrity import verified
 from materializer.store.rocksdb import RocksStore
 from materializer.store.write_behind import WriteBehindStore
 from query_service.topics.state import ServedTopics
-from sowline.config.topics import TopicDefinition, parse_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import parse_topics
 from sowline.filter import compile_filter
 from sowline.model.key import sow_key
 from sowline.model.position import Position

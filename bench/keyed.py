@@ -27,7 +27,7 @@ from bench.listeners import Listeners
 from bench.service import Running, running, until
 from bench.table import table
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
 
 CLIENTS = 10_000

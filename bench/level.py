@@ -23,7 +23,7 @@ from bench.service import Running, running
 from bench.table import table
 from materializer.partition.kafka_partition import as_event
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, read_range
 from sowline.protocol.command import command_headers

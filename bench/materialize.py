@@ -15,7 +15,7 @@ from bench.merging import PARTITIONS, Entrant, Figure, Load, held_load, line, me
 from bench.service import metric, until
 from bench.table import table
 from deploy.ports import HOST, free_port
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 
 
 def run(records: int, runs: int) -> str:

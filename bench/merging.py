@@ -21,7 +21,7 @@ from confluent_kafka import Producer
 
 from bench.usage import Usage, usage
 from sowline.config.kafka_options import KafkaConfig, kafka_config
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, read_range
 from sowline.protocol.change import PROGRESS_KEY

@@ -43,7 +43,7 @@ from sowline.codecs.schema import (
     Schema,
 )
 from sowline.codecs.typed_bodies import TypedBodies
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.protocol.command import LogRecord
 
 KEYS: Final = 10_000

@@ -22,7 +22,7 @@ from bench.merging import order_of
 from bench.service import Running, running, until
 from bench.table import table
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, read_range
 

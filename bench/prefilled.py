@@ -6,7 +6,7 @@ from pathlib import Path
 from bench.merging import fill_with_orders
 from bench.service import running, until
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
 
 

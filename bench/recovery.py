@@ -20,7 +20,7 @@ from bench.peers.kafka_streams import Application, compiled
 from bench.service import running, until
 from bench.table import table
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import plain_consumer, poll_batch
 

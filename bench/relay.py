@@ -29,7 +29,7 @@ from bench.table import table
 from bench.traffic import system
 from sowline.client.client import Client
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, plain_consumer, poll_batch
 

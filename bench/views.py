@@ -36,7 +36,8 @@ from bench.table import table
 from bench.traffic import system
 from bench.usage import Usage
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topics import TopicDefinition, Topics, parse_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics, parse_topics
 from sowline.kafka.admin import Cluster, ensure_topics
 from sowline.kafka.clients import exact_producer, read_range
 from sowline.protocol.change import CATCH_UP_KEY, PROGRESS_KEY

@@ -7,7 +7,7 @@ import orjson
 
 from fanout.engine.delivery import Payload
 from fanout.engine.subscription import OOF
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.bookmark import format_position
 from sowline.model.merge import merge, take_out
 from sowline.model.position import Position

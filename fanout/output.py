@@ -8,8 +8,9 @@ from fanout.engine.delivery import Deltas, Form, Payload, intrinsics_of, payload
 from fanout.engine.subscription import Delivery
 from fanout.message import fanout_headers
 from fanout.typed_values import TypedValues
+from sowline.config.fanouts import FanoutDefinition
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import FanoutDefinition, TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.config.typed_message import TypedDelta
 from sowline.errors import SowlineError
 from sowline.kafka.clients import exact_producer

@@ -20,8 +20,9 @@ from fanout.load import Load
 from fanout.message import OutputMessage, ReaderState
 from fanout.output import FanoutOutput
 from fanout.typed_values import TypedValues
+from sowline.config.fanouts import FanoutDefinition
 from sowline.config.settings import FANOUTS, Settings
-from sowline.config.topics import FanoutDefinition, TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.filter import Metadata, compile_filter, require_deterministic
 from sowline.kafka.admin import Cluster, compaction_lag_ms

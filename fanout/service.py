@@ -9,8 +9,9 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from fanout.runner import Runner, TopicReplaced
 from fanout.typed_values import TypedValues
+from sowline.config.fanouts import FanoutDefinition
 from sowline.config.settings import Settings
-from sowline.config.topics import FanoutDefinition, Topics
+from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth

@@ -6,7 +6,8 @@ from fanout.message import OutputMessage
 from sowline.codecs.codec import codec_of
 from sowline.codecs.framing import Framing, read_frame
 from sowline.codecs.schema import MessagePayload, Schema, is_format
-from sowline.config.topics import FanoutDefinition, TopicDefinition
+from sowline.config.fanouts import FanoutDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.config.typed_message import TypedDelta, changes_nothing, framed
 from sowline.errors import SowlineError
 from sowline.registry.client import Registry

@@ -28,7 +28,7 @@ from ingest.sources import (
 from ingest.syntax import ERROR_CODE
 from sowline.codecs.codec import codec_of
 from sowline.codecs.schema import Schema, SchemaType
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.config.yaml_file import Location, YamlFile, YamlFileError
 from sowline.errors import SowlineError
 from sowline.protocol.command import PUBLISH, SOW_DELETE

@@ -12,7 +12,8 @@ from ingest.progress import observed
 from ingest.sources import BATCH_LIMITS
 from ingest.syntax import syntax_problems
 from sowline.config.settings import read_settings
-from sowline.config.topics import JSON, TopicDefinition, load_topics
+from sowline.config.topic_definition import JSON, TopicDefinition
+from sowline.config.topics import load_topics
 from sowline.config.yaml_file import YamlFileError
 from sowline.spark.broker import connected
 from sowline.spark.session import spark_session, spark_settings

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from materializer.core.step import DeadLetter, Forward
 from materializer.partition.owner_commands import Append
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import SCHEMA_ENTRY_BYTES_MAX
 from sowline.kafka.clients import AWAY, exact_producer
 from sowline.native import note_panic

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import fastavro
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 
 AVRO_SCHEMA: Final = json.dumps(
     {

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.clients import exact_producer
 from sowline.protocol.command import PARTIALS, Headers
 from views.core.outgoing import Outgoing

@@ -12,7 +12,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from sowline.config.settings import VIEWS, Settings
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import Behind, member_consumer, poll_batch, raising
 from sowline.protocol.change import read_event

@@ -9,7 +9,8 @@ from confluent_kafka import KafkaException
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from sowline.config.settings import Settings
-from sowline.config.topics import TopicDefinition, Topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth

@@ -16,7 +16,7 @@ from bench.merging import PARTITIONS, Entrant, Figure, Load, check, line, measur
 from bench.peers.kafka_streams import kafka_streams
 from bench.peers.quix import quix
 from bench.table import table
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 
 RAW, STREAMS, QUIX = "raw loop: copies, merges nothing", "Kafka Streams 4.3.1", "Quix Streams 3.28.1"
 ONE, TWO = "materializer, one process", "materializer, a process for each partition"

@@ -8,7 +8,7 @@ import orjson
 from msgspec.structs import replace
 
 from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.emodb.writes import DocumentMetadata
 from sowline.expressions.order import Order
 from sowline.model.difference import Keys

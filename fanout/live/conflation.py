@@ -8,7 +8,7 @@ from fanout.engine.conflation import Conflation, adapted, pending_of
 from fanout.engine.delivery import Deltas, Form
 from fanout.engine.subscription import Delivery
 from fanout.live.change_message import Recipient, put_step
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.bookmark import Positions, format_bookmark
 from sowline.model.difference import Keys
 from sowline.model.position import Position

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from fanout.engine.shown import ShownRecord
 from fanout.live.change_message import with_relayed
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.emodb.writes import intrinsics_json
 from sowline.model.bookmark import format_position
 from sowline.model.select import Select

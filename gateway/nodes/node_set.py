@@ -19,7 +19,7 @@ from gateway.nodes.routing import (
     routes,
     some_routes,
 )
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, PositionsByLog
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from gateway.nodes.routing import Share, partitions_of
 from sowline.config.command_key import owner_of
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.protocol.request import Request
 
 KEYS_MAX = 1000

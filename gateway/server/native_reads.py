@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.protocol.options import in_json
 from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import Rights

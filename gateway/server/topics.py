@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.nodes.node_set import NodeSet
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.bookmark import Positions, format_bookmark, parse_bookmark
 from sowline.model.position import Position
 from sowline.serving.authorization.entitlements import Rights

@@ -22,7 +22,7 @@ from gateway.nodes.connections import SUB_ID, NodeMessage
 from gateway.query.part import Part
 from gateway.query.seen import SentPositions
 from gateway.streams.member import LiveMessage
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.model.position import Position
 from sowline.protocol.request import Request

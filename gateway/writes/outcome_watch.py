@@ -17,7 +17,7 @@ from gateway.nodes.connections import NodeLost
 from gateway.nodes.failover import with_failover
 from gateway.nodes.node_set import RETRY_REASONS, NodeSet
 from gateway.nodes.routing import UNAVAILABLE, Announcement, TopicPartition, unavailable
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.protocol.command import Origin
 from sowline.protocol.request import OUTCOME, WATCH_OUTCOMES, OutcomeRequest

@@ -22,7 +22,7 @@ from materializer.admin.offline_copy import OfflineCopies, OfflineCopy
 from materializer.core.checkpoint import EVERYTHING, Checkpoint
 from materializer.core.errors import StoreDamaged
 from materializer.core.record import decode_record, encode_record
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.limits import Limits
 from sowline.model.position import Position

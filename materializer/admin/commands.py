@@ -30,7 +30,8 @@ from sowline.cli.help import CONTEXT, cli_command
 from sowline.cli.output import Output
 from sowline.cli.progress import ProgressLine
 from sowline.config.settings import Settings, read_settings
-from sowline.config.topics import TopicDefinition, Topics, load_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics, load_topics
 from sowline.errors import SowlineError
 
 PATH = click.Path(path_type=Path)

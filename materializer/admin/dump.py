@@ -9,7 +9,7 @@ import orjson
 from materializer.admin.offline_copy import OfflineCopy
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.protocol.partials import reflected_fields
 
 

@@ -7,7 +7,7 @@ from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import decode_record
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.store.interface import DiskStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import Change, Event

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from sowline.codecs.resolutions import Resolution, entry_value, reader_key
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.command_key import named_key, owner_of, read_body
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, LogRecord, Origin, read_command
 from sowline.protocol.key_generator import Appended

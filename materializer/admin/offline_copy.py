@@ -26,7 +26,7 @@ from materializer.store.secondary import open_secondary
 from materializer.worker.batch import as_log_record
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range

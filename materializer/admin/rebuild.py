@@ -21,7 +21,7 @@ from materializer.partition.partition import progress_of
 from materializer.partition.state_reset import StateReset
 from materializer.store.interface import DiskStore
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.protocol.change import Begin, Event

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from materializer.core.record import Record
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.config.views import ComputedTopic, Join
 from sowline.errors import SowlineError
 from sowline.groups import Groups

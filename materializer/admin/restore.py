@@ -15,7 +15,7 @@ from materializer.partition.partition import Partition, progress_of
 from materializer.store.rocksdb import RocksStore
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.settings import WORKERS
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.protocol.change import Event

@@ -19,7 +19,7 @@ from materializer.core.record import Record, encode_record
 from materializer.core.views import NOWHERE
 from materializer.store.bulk_load import BulkLoad
 from materializer.store.rocksdb import RocksStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.config.views import Join
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, parse_bookmark

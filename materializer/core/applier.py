@@ -22,7 +22,7 @@ from materializer.core.writer import RecordWriter, Writer, first_position
 from sowline.codecs.codec import CompilerAway
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.command_key import keyed_body
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.body import read_object
 from sowline.model.limits import Limits, read_define

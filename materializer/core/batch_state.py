@@ -9,7 +9,7 @@ from materializer.core.record import Record
 from materializer.core.step import DeadLetter, Records, Step
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.command_key import read_body
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, parse_bookmark
 from sowline.model.merge import merge

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from materializer.core.record import Record
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.emodb import UNDEFINED, Delta, parse_delta
 from sowline.emodb.fold import (
     DocumentDelta,

@@ -16,7 +16,7 @@ import orjson
 from materializer.core.batch_state import BatchState
 from materializer.core.record import Record
 from materializer.core.step import REPEAT
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.config.views import ComputedTopic
 from sowline.errors import SowlineError
 from sowline.groups.layout import ExportedGroup, Layout

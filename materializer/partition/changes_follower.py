@@ -11,7 +11,7 @@ from materializer.core.record import Record
 from materializer.store.interface import Store
 from materializer.store.overlay import Overlay
 from materializer.store.tombstones import Tombstones
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.position import Position
 from sowline.protocol.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
 from sowline.protocol.changes_loader import is_of

@@ -15,7 +15,7 @@ from materializer.partition.kafka_partition import as_event, offsets_of
 from materializer.store.bulk_load import PENDING_BYTES_MAX, BulkLoad, LoadState, NativeBulkLoad
 from materializer.store.interface import DiskStore
 from materializer.store.native_overlay import plain_key_field
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import compaction_lag_ms
 from sowline.kafka.clients import columns_of
 from sowline.model.position import Position, position_of

@@ -8,7 +8,7 @@ from materializer.core.checkpoint import Checkpoint
 from materializer.partition.kafka_partition import KafkaExtent, PartitionReader
 from materializer.partition.opened import OpenedPartition
 from materializer.partition.tail import Tail
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.protocol.change import PROGRESS_KEY
 

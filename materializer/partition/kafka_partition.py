@@ -12,7 +12,7 @@ from confluent_kafka import Message
 from sowline.codecs.resolutions import Resolutions
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range

@@ -23,7 +23,7 @@ from materializer.store.native_overlay import NativeOverlay, is_plain
 from materializer.store.overlay import Overlay, PendingWrites
 from materializer.store.tombstones import Tombstones
 from sowline.codecs.typed_bodies import TypedBodies
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.position import Position, before_the_log
 from sowline.native import Core, note_panic
 from sowline.protocol.change import AGAIN, PROGRESS_KEY, UNFILLED, Change, Event, Progress

@@ -23,7 +23,7 @@ from materializer.partition.tail import read_tail
 from materializer.store.integrity import verified
 from materializer.store.rocksdb import RocksStore
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.limits import Limits
 from sowline.model.position import Position

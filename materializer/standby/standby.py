@@ -22,7 +22,7 @@ from materializer.standby.warm_copy import ReadEvent, WarmCopy
 from materializer.store.errors import DiskFull, NoDescriptors, StoreInUse
 from materializer.store.rocksdb import RocksStore
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster, ClusterAnswer
 from sowline.kafka.clients import REPORT_ENDS, plain_consumer

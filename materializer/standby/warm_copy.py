@@ -21,7 +21,7 @@ from materializer.partition.changes_follower import ChangesFollower, Gap
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.store.integrity import Walk, checkpoint_of
 from materializer.store.rocksdb import RocksStore, delete_store
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.limits import MIB
 from sowline.protocol.change import Event
 from sowline.protocol.changes_loader import Phase

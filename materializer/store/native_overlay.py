@@ -15,7 +15,7 @@ from materializer.store.checksum import Checksum
 from materializer.store.interface import Store
 from materializer.store.overlay import PendingWrites
 from materializer.store.write_behind import merged
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.position import Position, position_of
 from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, LogRecord
 from sowline.protocol.key_rule import FieldKeys

@@ -29,7 +29,7 @@ from materializer.worker.owned import OwnedPartitions
 from materializer.worker.repair import Repair
 from materializer.worker.schemas import Schemas
 from sowline.config.settings import Settings
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.protocol.change import PROGRESS_KEY

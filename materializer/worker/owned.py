@@ -6,7 +6,7 @@ from materializer.partition.owner_commands import OwnerCommands
 from materializer.partition.partition import Partition, PartitionId
 from materializer.store.rocksdb import RocksStore
 from materializer.store.write_behind import WriteBehindStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 
 
 class OwnedPartitions:

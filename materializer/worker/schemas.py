@@ -21,7 +21,7 @@ from sowline.codecs.codec import codec_of
 from sowline.codecs.resolutions import Resolution, entry_value, id_key, reader_key
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.protocol.command import DEFINE, LogRecord
 from sowline.registry.client import Registry, RegistryAway, resolved

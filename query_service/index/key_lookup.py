@@ -6,7 +6,7 @@ from math import isfinite, prod
 import orjson
 
 from query_service.index.hash_index import COMBINATIONS_MAX, spellings, strings_by_path
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.filter.tree import Node
 from sowline.model.path import Path
 

@@ -8,7 +8,7 @@ import orjson
 from query_service.query.selection import Selection
 from query_service.query.topic_slice import TopicSlice
 from query_service.topics.state import TopicState
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.emodb import UNDEFINED
 from sowline.emodb.writes import DocumentMetadata, document_of
 from sowline.errors import SowlineError

@@ -7,7 +7,7 @@ import msgspec
 import orjson
 
 from query_service.context import ServiceContext
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.protocol.request import OutcomeRequest, Request
 from sowline.protocol.server_message import message

@@ -11,7 +11,7 @@ from query_service.snapshots.manifest import Expected, Manifest, Unreadable, dis
 from query_service.topics.follower import InLoop
 from query_service.topics.message_reader import ChangesPartition
 from query_service.topics.state import ServedTopics
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import compaction_lag_ms
 
 log = structlog.get_logger()

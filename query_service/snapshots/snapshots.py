@@ -13,7 +13,7 @@ from query_service.snapshots.writer import SnapshotWriter
 from query_service.topics.follower import InLoop
 from query_service.topics.state import ServedTopics
 from sowline.config.settings import Settings
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 
 log = structlog.get_logger()
 

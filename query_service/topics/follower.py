@@ -22,7 +22,7 @@ from query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
 from query_service.topics.message_reader import ChangesPartition, MessageReader, Portions, is_plain
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.shard import WHOLE, Shard
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster, await_answer, compaction_lag_ms
 from sowline.kafka.clients import REPORT_ENDS, Behind, plain_consumer, poll_batch

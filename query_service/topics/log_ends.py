@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.shard import WHOLE, Shard
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster, ClusterAnswer, is_away
 from sowline.kafka.clients import holds_records

@@ -6,7 +6,7 @@ from types import ModuleType
 from confluent_kafka import Message
 
 from query_service.replica.plain_run import EventAtOffset, MessageColumns, PlainRun, Portion
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.clients import columns_of
 from sowline.native import note_panic, share
 from sowline.protocol.change import read_event

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.topics.state import TopicState
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.model.position import Position
 

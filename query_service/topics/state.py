@@ -23,7 +23,8 @@ from query_service.topics.log_ends import LogEndSample, LogPartition
 from query_service.topics.message_reader import ChangesPartition, is_plain
 from query_service.topics.topic_indexes import Indexes
 from sowline.config.shard import WHOLE, Shard
-from sowline.config.topics import TopicDefinition, Topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.filter.metadata import Metadata
 from sowline.model.bookmark import Positions, format_bookmark

@@ -25,7 +25,7 @@ from query_service.index.read import Values, reader_of
 from query_service.index.refusals import Refusals
 from query_service.index.rows import RowNumbers, Rows
 from query_service.index.vector import evaluate, needed_paths, prepare, split
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.expressions.order import Order
 from sowline.filter import ALL, Filter
 from sowline.filter.tree import Node, conjunction

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from query_service.topics.follower import Batches
 from query_service.topics.state import ServedTopics, require_loaded
 from query_service.writes.outcomes import Outcomes
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.protocol.command import Origin
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.outcome import OutcomeReports

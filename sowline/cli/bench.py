@@ -21,7 +21,7 @@ from sowline.client.client import Client
 from sowline.client.publisher import Publisher
 from sowline.client.writing import topics_of
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topics import JSON
+from sowline.config.topic_definition import JSON
 from sowline.errors import SowlineError
 from sowline.protocol.client_message import Message
 

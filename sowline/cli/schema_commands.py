@@ -19,7 +19,8 @@ from sowline.cli.operate import stack_settings
 from sowline.codecs.compatibility import why_unreadable
 from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, CodecType, Schema
 from sowline.config.settings import Settings, read_settings
-from sowline.config.topics import TopicDefinition, load_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import load_topics
 from sowline.errors import SowlineError
 from sowline.kafka.schema_log import read_schema_log
 from sowline.registry.client import Registry, RegistryAway, Resolved

@@ -19,7 +19,8 @@ from sowline.config.outgoing_command import (
     check_tagging,
     checked_size,
 )
-from sowline.config.topics import TopicDefinition, Topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics
 from sowline.emodb.writable import check_delta, check_deltas
 from sowline.errors import SowlineError
 from sowline.kafka.clients import exact_producer

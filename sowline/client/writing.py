@@ -22,7 +22,8 @@ from sowline.client.publisher import (
     read_stream,
 )
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topics import JSON, Topics
+from sowline.config.topic_definition import JSON
+from sowline.config.topics import Topics
 from sowline.config.views import ComputedTopic
 from sowline.errors import SowlineError
 from sowline.model.bookmark import EPOCH, Positions, format_bookmark, parse_bookmark

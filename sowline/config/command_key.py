@@ -3,7 +3,7 @@
 import msgspec
 
 from sowline.codecs.typed_bodies import ReadBody, TypedBodies
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.filter import Metadata
 from sowline.model.body import read_object
 from sowline.model.key import partition_of

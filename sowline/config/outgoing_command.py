@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sowline.config.command_key import preprocessed
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.body import read_object
 

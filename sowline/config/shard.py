@@ -8,7 +8,7 @@ topic's name, most significant byte first.
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 
 SHARDS_MAX = 1024
 

@@ -179,3 +179,12 @@ class HistoryDefinition(TopicsModel):
         if self.granularity > self.window:
             raise ValueError("expected a granularity of at most the window")
         return self
+
+
+def refuse_twice(what: str, names: list[str]) -> None:
+    """Raise ValueError if a name is in a list twice; `what` says what it names."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"{what} {name!r} is used twice")
+        seen.add(name)

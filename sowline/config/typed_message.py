@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sowline.codecs.codec import Codec
 from sowline.codecs.framing import Framing, frame
 from sowline.codecs.schema import AVRO, CodecType
-from sowline.config.topics import MessageType, TopicDefinition
+from sowline.config.topic_definition import MessageType, TopicDefinition
 from sowline.errors import SowlineError
 
 

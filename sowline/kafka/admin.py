@@ -28,8 +28,10 @@ from confluent_kafka.admin import (
 )
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
+from sowline.config.fanouts import FanoutDefinition
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import FanoutDefinition, TopicDefinition, Topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.clients import AWAY, silent
 

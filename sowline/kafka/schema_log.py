@@ -7,7 +7,7 @@ from confluent_kafka import TopicPartition
 
 from sowline.codecs.resolutions import Resolutions
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.clients import REPORT_ENDS, consuming, poll_batch
 
 SECONDS_MAX: Final = 10.0

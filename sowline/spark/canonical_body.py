@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from sowline.codecs.schema import AVRO, FIX, NVFIX, XML
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.spark.schema import schema_of
 
 _TEXTUAL = (FIX, NVFIX, XML)

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructField, StructType, VariantType
 from sowline.codecs.codec import codec_of
 from sowline.codecs.composite.global_fields import PARTS_FIELD
 from sowline.codecs.schema import COMPOSITE_GLOBAL, Schema, is_format
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.spark.changes_topic import ChangesTopic
 from sowline.spark.events import is_change

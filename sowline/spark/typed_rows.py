@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 
 from sowline.codecs.schema import AVRO, is_format
 from sowline.config.message_formats import MessageFormat
-from sowline.config.topics import JSON, TopicDefinition, load_topics
+from sowline.config.topic_definition import JSON, TopicDefinition
+from sowline.config.topics import load_topics
 from sowline.config.typed_message import typed_delta, typed_message
 from sowline.errors import SowlineError
 from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE

@@ -11,7 +11,7 @@ from materializer.core.checkpoint import Checkpoint
 from materializer.store.checksum import Checksum
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.expressions.enrichment import (
     ComputedField,
     EnrichmentError,

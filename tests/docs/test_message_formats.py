@@ -12,7 +12,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from markdown_it import MarkdownIt
 
 from sowline.codecs.schema import MessagePayload
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from tests.docs.pages import blocks_of
 from tests.docs.reader import Reader, Running
 from tests.integration.services import ROOT, system

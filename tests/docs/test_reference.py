@@ -16,8 +16,9 @@ from query_service.topics.state import ServedTopics
 from sowline.cli import main
 from sowline.cli.top.table import SORTS, PartitionRow, ServiceRow, TopicRow
 from sowline.client.ask import Reading
+from sowline.config.fanouts import FanoutDefinition
 from sowline.config.settings import Settings
-from sowline.config.topics import FanoutDefinition, TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.config.views import ConflatedDefinition, Join, ViewDefinition
 from sowline.protocol.client_message import Message
 from sowline.protocol.options import Options

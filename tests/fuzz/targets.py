@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from sowline import native as sharing
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from tests.fuzz.inputs import body, change_header, damaged, headers
 from tests.property.test_native import Sent, apply_alike, native, partition_of, state_of
 from tests.property.test_native_columns import PATHS, check_bodies, is_read

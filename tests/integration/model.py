@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.key import partition_of
 from tests.integration.services import headers_of
 

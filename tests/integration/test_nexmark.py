@@ -16,7 +16,7 @@ from bench.merging import entered
 from bench.peers.views import table_application
 from examples.nexmark.generator import Event, events
 from sowline.client.client import Client
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from tests.integration.load import new_seed
 from tests.integration.services import System, system, wait_for
 

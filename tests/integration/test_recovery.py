@@ -23,7 +23,8 @@ from materializer.worker.batch import as_log_record
 from materializer.worker.counts import WorkerStatistics
 from materializer.worker.worker import Worker
 from sowline.config.settings import Settings
-from sowline.config.topics import TopicDefinition, parse_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import parse_topics
 from sowline.kafka.admin import Cluster, ensure_topics
 from sowline.kafka.clients import exact_producer, read_range
 from sowline.model.key import partition_of

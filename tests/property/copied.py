@@ -12,7 +12,7 @@ from materializer.partition.recovery import Recovery
 from materializer.standby.warm_copy import ReadEvent, WarmCopy
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from tests.property.world import Disk, World, rocks_in_memory
 
 

@@ -14,7 +14,8 @@ from materializer.core.applier import Applier
 from materializer.core.checkpoint import Checkpoint
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
-from sowline.config.topics import TopicDefinition, Topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics
 from sowline.config.views import Join
 from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.model.key import partition_of

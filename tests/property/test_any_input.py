@@ -13,7 +13,7 @@ from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.protocol.command import LogRecord
 from tests.property.world import dump, written
 

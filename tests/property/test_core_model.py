@@ -21,7 +21,7 @@ from materializer.store.memory import MemoryStore
 from query_service.index.rows import Rows
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.filter import compile_filter
 from sowline.model.key import partition_of, sow_key
 from sowline.model.position import Position, before_the_log

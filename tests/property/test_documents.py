@@ -12,7 +12,7 @@ from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition, progress_of
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Event, read_event
 from sowline.protocol.command import LogRecord

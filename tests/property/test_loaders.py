@@ -13,7 +13,7 @@ from materializer.store.memory import MemoryStore
 from query_service.index.rows import Rows
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.filter import Metadata, compile_filter
 from sowline.model.position import Position
 from sowline.protocol.change import AGAIN, Change, Event, Progress

@@ -17,7 +17,7 @@ from materializer.store.cache import RecordCache
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from materializer.store.write_behind import WriteBehindStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.protocol.change import Progress
 from sowline.protocol.command import Headers, LogRecord
 from tests.panics import panic

@@ -15,7 +15,7 @@ from materializer.partition.changes_loader import ChangesLoader
 from materializer.store.checksum import Checksum, entry_hash, expiry_entry, expiry_hash
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Event, Progress, read_event
 from sowline.protocol.command import Headers

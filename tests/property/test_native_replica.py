@@ -19,7 +19,8 @@ from query_service.replica.plain_run import MessageColumns, PlainRun, Portion, e
 from query_service.topics.follower import Batches, TopicFollower
 from query_service.topics.message_reader import MessageReader, is_plain
 from query_service.topics.state import ServedTopics
-from sowline.config.topics import TopicDefinition, Topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import AGAIN, DELETE, UNFILLED, Change, Progress
 from sowline.protocol.changes_loader import LoadProgress, Wholeness

@@ -13,7 +13,7 @@ from materializer.admin.earlier_state import EarlierState
 from materializer.admin.recomputed import JoinedRecords, SourceRecord, recomputed, rows_of
 from materializer.core.record import Record, decode_record
 from materializer.store.memory import MemoryStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.position import Position
 from tests.property import test_view_joins

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from materializer.store.overlay import Overlay
 from sowline.config.outgoing_command import checked_key
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.filter import compile_filter
 from sowline.model.body import read_object
 from sowline.model.difference import difference

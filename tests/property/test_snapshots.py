@@ -23,7 +23,8 @@ from query_service.snapshots import writer as writer_module
 from query_service.snapshots.block import decoded, decoded_index
 from query_service.snapshots.writer import SnapshotWriter
 from query_service.topics.state import ServedTopics, TopicState
-from sowline.config.topics import TopicDefinition, Topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Event, Progress
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.position import before_the_log
 from sowline.protocol.change import AGAIN, Change
 from sowline.protocol.changes_loader import Verdict, verdict

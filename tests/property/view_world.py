@@ -31,7 +31,8 @@ from materializer.store.memory import MemoryStore
 from query_service.index.rows import Rows
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
-from sowline.config.topics import TopicDefinition, Topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics
 from sowline.model.key import partition_of
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import AGAIN, DELETED, RESET, Change, Event, Progress

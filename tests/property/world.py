@@ -22,7 +22,7 @@ from materializer.partition.recovery import Recovery
 from materializer.store.cache import RecordCache
 from materializer.store.interface import Store
 from materializer.store.memory import MemoryStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.position import Position
 from sowline.protocol.change import PROGRESS_KEY, Change, Event, Progress, read_event

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from sowline.config.topics import TopicDefinition, Topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics
 from sowline.model.key import partition_of
 from sowline.model.position import Position
 from sowline.protocol.change import Change

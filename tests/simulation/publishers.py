@@ -3,7 +3,7 @@
 import json
 from random import Random
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.key import partition_of
 from sowline.protocol.command import Headers, joined_keys
 from tests.property.document_model import DELTAS

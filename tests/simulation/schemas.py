@@ -12,7 +12,7 @@ from sowline.codecs.codec import codec_of
 from sowline.codecs.framing import frame
 from sowline.codecs.resolutions import Resolution, entry_value, id_key
 from sowline.codecs.schema import AVRO, PROTOBUF, Schema
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.key import partition_of
 from sowline.protocol.command import Headers
 from sowline.registry.client import RegistryAway, Resolved

@@ -17,7 +17,7 @@ from materializer.store.memory import MemoryStore
 from query_service.index.rows import Rows
 from query_service.replica.timeline import Timeline
 from query_service.topics.state import ServedTopics
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.emodb.writes import Writes
 from sowline.model.key import partition_of
 from sowline.model.position import Position

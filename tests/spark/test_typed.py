@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 from sowline.codecs.framing import read_frame
 from sowline.codecs.resolutions import Resolution, entry_value, reader_key
 from sowline.codecs.schema import AVRO, PROTOBUF, MessagePayload, Schema
-from sowline.config.topics import TopicDefinition, load_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import load_topics
 from sowline.errors import SowlineError
 from sowline.spark import read_changes, read_sow, to_sow
 from sowline.spark.canonical_body import canonical_body

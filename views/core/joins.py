@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.config.views import Join
 from sowline.errors import SowlineError
 from sowline.groups.layout import grouped_value

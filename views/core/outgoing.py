@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Raw
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark
 from sowline.model.key import partition_of

@@ -8,7 +8,8 @@ from typing import Final
 
 from sowline.cli.doctor.facts import DirectoryFacts, KafkaFacts, ServiceFacts, TopicFacts
 from sowline.cli.doctor.finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding, Severity, count, few
-from sowline.config.topics import TopicDefinition, Topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics
 from sowline.model.bookmark import EPOCH, parse_bookmark
 from sowline.version import __version__
 

@@ -10,7 +10,8 @@ from typing import Final, Literal
 from sowline.cli.doctor.facts import DeadFacts, GroupFacts, KafkaFacts, TopicFacts
 from sowline.cli.doctor.finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding, Severity, count, few
 from sowline.config.settings import FANOUTS, VIEWS, WORKERS, Settings
-from sowline.config.topics import TopicDefinition, Topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics
 from sowline.config.views import ComputedTopic
 from sowline.kafka.admin import kafka_topics, serves
 

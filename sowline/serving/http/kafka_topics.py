@@ -6,7 +6,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 

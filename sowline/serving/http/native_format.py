@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.protocol.media_types import NATIVE
 from sowline.protocol.native_frame import prefixed_length

@@ -10,7 +10,7 @@ from sowline.codecs.compatibility import why_unreadable
 from sowline.codecs.resolutions import Resolution, Resolutions
 from sowline.codecs.schema import Schema
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.schema_log import read_schema_log
 

@@ -11,7 +11,7 @@ import orjson
 from confluent_kafka import Message
 
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.read_back import NewestMessages, read_newest
 from sowline.protocol.server_message import iso_time

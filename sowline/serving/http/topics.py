@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sowline.config.topics import JSON, TopicDefinition
+from sowline.config.topic_definition import JSON, TopicDefinition
 from sowline.serving.authorization.entitlements import Rights
 
 

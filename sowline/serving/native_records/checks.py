@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import Entitlements

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 import orjson
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.config.typed_message import typed_message
 from sowline.errors import SowlineError
 from sowline.protocol.native_frame import write_native

@@ -10,7 +10,7 @@ from sowline.config.outgoing_command import (
     check_tagging,
     checked_size,
 )
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.key import partition_of
 from sowline.protocol.command import DELTA, Headers, command_headers, read_command
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from confluent_kafka import KafkaError, Message
 
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.clients import exact_producer
 from sowline.protocol.command import Origin

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.emodb.writable import DELTAS_MAX, check_delta, check_deltas
 from sowline.errors import SowlineError
 from sowline.model.body import why_not_json

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.protocol.command import Origin
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.outcome import OutcomeReports

@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 
 from sowline.config.outgoing_command import check_writable
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.filter import ALL, compile_filter, require_deterministic
 from sowline.protocol.command import SOW_DELETE, split_keys

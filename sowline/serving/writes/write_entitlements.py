@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.filter import ALL, Filter, compile_filter
 from sowline.protocol.command import DELTA, DELTA_PUBLISH, SOW_DELETE

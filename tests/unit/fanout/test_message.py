@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from fanout.engine.delivery import Payload
 from fanout.engine.subscription import MATCH, OOF, PUBLISH
 from fanout.message import OutputMessage, ReaderState, fanout_headers
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.difference import difference
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import Change

@@ -13,7 +13,8 @@ from fanout.message import OutputMessage, ReaderState
 from fanout.output import FanoutOutput
 from fanout.typed_values import TypedValues
 from sowline.codecs.schema import MessagePayload, Schema
-from sowline.config.topics import FanoutDefinition, TopicDefinition
+from sowline.config.fanouts import FanoutDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.position import Position
 from sowline.protocol.change import REMOVED_BYTES_MAX, Change

@@ -24,7 +24,8 @@ from query_service.index.rows import Rows
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
 from sowline.config.settings import Settings
-from sowline.config.topics import TopicDefinition, parse_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import parse_topics
 from sowline.protocol.change import AGAIN
 from tests.property.world import World, changes_of, dump, rocks_in_memory
 

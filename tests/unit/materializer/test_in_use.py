@@ -21,7 +21,8 @@ from materializer.store.errors import StoreInUse
 from materializer.store.rocksdb import RocksStore, delete_store, is_in_use
 from materializer.worker.counts import Counts, WorkerStatistics
 from sowline.config.settings import Settings
-from sowline.config.topics import TopicDefinition, parse_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import parse_topics
 from sowline.model.position import Position
 from sowline.protocol.change import Progress
 

@@ -10,7 +10,7 @@ from materializer.core.checkpoint import EVERYTHING, Checkpoint
 from materializer.core.record import Record, encode_record
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.limits import Limits
 from sowline.model.position import Position
 

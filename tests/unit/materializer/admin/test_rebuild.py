@@ -11,7 +11,7 @@ from sowline.codecs.codec import codec_of
 from sowline.codecs.resolutions import Resolutions
 from sowline.codecs.schema import Schema
 from sowline.codecs.typed_bodies import TypedBodies
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
 from sowline.model.position import Position

@@ -21,7 +21,8 @@ from materializer.admin.verify import (
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record
 from materializer.partition.kafka_partition import KafkaExtent
-from sowline.config.topics import TopicDefinition, parse_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.model.position import Position

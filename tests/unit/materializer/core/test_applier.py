@@ -12,7 +12,7 @@ from materializer.core.step import Forward, Step
 from materializer.store.checksum import Checksum
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.key import partition_of, sow_key
 from sowline.model.nesting import NESTING_MAX
 from sowline.model.position import Position

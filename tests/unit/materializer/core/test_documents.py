@@ -11,7 +11,7 @@ from materializer.core.record import Record, decode_record, encode_record
 from materializer.core.step import Step
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.emodb.fold import NEVER_WRITTEN
 from sowline.model.position import Position
 from sowline.protocol.change import Change, read_event

@@ -19,7 +19,7 @@ from materializer.worker.schemas import Schemas
 from query_service.index.rows import Rows
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Event, Progress

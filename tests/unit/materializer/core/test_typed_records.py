@@ -20,7 +20,7 @@ from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_
 from sowline.codecs.schema import MessagePayload, Schema, is_format
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.message_formats import MessageFormat
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.key import partition_of
 from sowline.model.limits import define_value
 from sowline.protocol.command import Headers, LogRecord

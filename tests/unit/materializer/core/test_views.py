@@ -21,7 +21,8 @@ from materializer.store.overlay import Overlay
 from query_service.index.rows import Rows
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
-from sowline.config.topics import TopicDefinition, Topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics
 from sowline.model.limits import Limits, define_value
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import AGAIN, DELETED, PROGRESS_KEY, Change, Event, Progress

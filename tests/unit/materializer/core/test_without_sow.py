@@ -10,7 +10,8 @@ import pytest
 from materializer.core.step import Step
 from materializer.store.integrity import survey
 from sowline.client.publisher import Publisher
-from sowline.config.topics import NEEDS_SOW, TopicDefinition, parse_topics
+from sowline.config.topic_definition import NEEDS_SOW, TopicDefinition
+from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import kafka_topics, serves
 from sowline.model.limits import Limits, define_value

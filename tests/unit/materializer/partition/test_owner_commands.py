@@ -7,7 +7,7 @@ from materializer.partition.opened import OpenedPartition
 from materializer.partition.owner_commands import Append, OwnerCommands
 from materializer.partition.partition import Partition
 from materializer.store.memory import MemoryStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.limits import define_value
 from sowline.protocol.command import LogRecord
 

@@ -13,7 +13,7 @@ from materializer.partition.partition import OUTCOMES_MAX, Partition, stale_owne
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from materializer.store.write_behind import WriteBehindStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.protocol.change import AGAIN, CATCH_UP_KEY, PROGRESS_KEY, Change, Event, Progress

@@ -18,7 +18,7 @@ from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition
 from materializer.partition.recovery import Recovery
 from materializer.store.memory import MemoryStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.key import sow_key
 from sowline.model.position import Position

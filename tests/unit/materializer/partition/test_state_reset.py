@@ -10,7 +10,7 @@ from materializer.partition.partition import Partition
 from query_service.index.rows import Rows
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.position import Position
 from sowline.protocol.change import RESET, Change
 from sowline.protocol.command import Headers

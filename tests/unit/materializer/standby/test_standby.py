@@ -14,7 +14,7 @@ from materializer.standby.warm_copy import ReadEvent, WarmCopy
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from materializer.store.rocksdb import RocksStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.limits import Limits
 from sowline.model.position import Position
 from sowline.protocol.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress

@@ -13,7 +13,7 @@ from materializer.core.errors import StoreDamaged
 from materializer.partition.partition import Partition
 from materializer.store.integrity import survey
 from materializer.store.rocksdb import RocksStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.key import sow_key
 from sowline.protocol.command import Headers
 from sowline.runtime.store_memory import StoreMemory

@@ -12,7 +12,7 @@ from materializer.core.errors import StoreDamaged
 from materializer.partition.partition import PartitionId
 from materializer.worker.assignment import Assignment, Recovering, StartPhase
 from materializer.worker.owned import OwnedPartitions
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.position import Position
 

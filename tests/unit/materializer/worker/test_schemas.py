@@ -13,7 +13,7 @@ from materializer.worker.owned import OwnedPartitions
 from materializer.worker.schemas import Schemas
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_key, reader_key
 from sowline.codecs.schema import Schema
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.protocol.command import LogRecord
 from sowline.registry.client import RegistryAway, resolved

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from query_service.index.key_lookup import sow_keys_of
-from sowline.config.topics import TopicDefinition, parse_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
 from sowline.filter.tree import Comparison, Field, Literal

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from query_service.replica.plain_run import EventAtOffset, events_of
 from query_service.topics.follower import TopicFollower
 from query_service.topics.message_reader import ChangesPartition
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import compaction_lag_ms
 from sowline.model.position import Position

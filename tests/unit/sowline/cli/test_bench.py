@@ -10,7 +10,7 @@ import pytest
 from sowline.cli.bench import BenchArrivals, BenchRun, bench_run, delays
 from sowline.client.writing import topics_of
 from sowline.config.outgoing_body import outgoing_body
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
 from sowline.protocol.client_message import Message

@@ -13,7 +13,8 @@ from confluent_kafka import KafkaError, KafkaException
 from sowline.cli import main
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_key, reader_key
 from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, Schema
-from sowline.config.topics import TopicDefinition, load_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import load_topics
 from sowline.errors import SowlineError
 from sowline.registry.client import RegistryAway, Resolved
 

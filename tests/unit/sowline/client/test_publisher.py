@@ -7,7 +7,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from sowline.client.publisher import DeliveryReport, Publisher
-from sowline.config.topics import TopicDefinition, Topics, parse_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics, parse_topics
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
 from sowline.model.nesting import NESTING_MAX

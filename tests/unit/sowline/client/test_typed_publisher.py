@@ -9,7 +9,8 @@ import pytest
 
 from sowline.client.publisher import Publisher
 from sowline.client.writing import topics_of
-from sowline.config.topics import TopicDefinition, Topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
 from sowline.serving.authorization.entitlements import EVERYTHING

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from sowline.config.outgoing_body import outgoing_body
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
 from tests.typed_orders import AVRO_SCHEMA, SCHEMAS, avro_message, avro_order, typed_topic

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from sowline.codecs.schema import Schema
-from sowline.config.topics import TopicDefinition, Topics, load_topics, parse_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics, load_topics, parse_topics
 from sowline.errors import SowlineError
 
 ORDER = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})

@@ -6,7 +6,8 @@ from hypothesis.strategies import integers, text
 
 from sowline.config.settings import Settings
 from sowline.config.shard import WHOLE, Shard, read_shard
-from sowline.config.topics import TopicDefinition, parse_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import parse_topics
 
 CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789-."
 

@@ -10,7 +10,9 @@ import yaml
 from pydantic import ValidationError
 
 from sowline.codecs.schema import Schema
-from sowline.config.topics import FanoutDefinition, TopicDefinition, Topics, load_topics, parse_topics
+from sowline.config.fanouts import FanoutDefinition
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics, load_topics, parse_topics
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
 from sowline.model.limits import Limits

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.difference import REMOVED_CHARS_MAX, ChangeDelta
 from sowline.model.limits import Limits
 from sowline.model.position import Position

@@ -11,7 +11,8 @@ import pytest
 import yaml
 from hypothesis import given
 
-from sowline.config.topics import TopicDefinition, parse_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.protocol.command import (
     Command,

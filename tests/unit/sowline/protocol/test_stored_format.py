@@ -18,7 +18,7 @@ from materializer.partition.partition import Partition
 from materializer.store.integrity import verified
 from materializer.store.memory import MemoryStore
 from materializer.store.rocksdb import RocksStore
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.limits import Limits
 from sowline.model.position import Position
 from sowline.protocol.change import PROGRESS_KEY, Change, Event, read_event

@@ -7,7 +7,7 @@ import pytest
 
 from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, Schema
 from sowline.config.schema_fields import PinnedSchema
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.spark.json_schema import canonical_type
 from sowline.spark.schema import schema_of

@@ -8,7 +8,7 @@ import pytest
 from sowline.codecs.codec import codec_of
 from sowline.codecs.schema import AVRO, Schema
 from sowline.config.schema_fields import PinnedSchema
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.spark.typed_rows import RowMessage, RowMessages
 
 FIELDS = [

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
 from sowline.model.select import parse_select

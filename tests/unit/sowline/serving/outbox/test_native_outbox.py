@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from sowline.config.topics import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.protocol.client_message import Message, read_frame
 from sowline.protocol.native_frame import is_binary, join_native, split_native
 from sowline.protocol.server_message import message, sow_batch, sow_record

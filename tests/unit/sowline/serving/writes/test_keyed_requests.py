@@ -11,7 +11,8 @@ import yaml
 from query_service.index.key_lookup import sow_keys_of
 from query_service.query.record_reads import read_record
 from query_service.topics.state import ServedTopics
-from sowline.config.topics import TopicDefinition, parse_topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
 from sowline.model.key import partition_of
