@@ -148,9 +148,20 @@ class SourceModel:
         self.end += 1
 
     def compact(self, keeps: Callable[[], bool]) -> None:
-        """Remove those events that are not their key's last and that `keeps` does not spare."""
+        """Remove those events that are not their key's last and that `keeps` does not spare.
+
+        With an event go all earlier ones of its key: Kafka cleans a log from its beginning.
+        """
         last = {_key(event): offset for offset, event in self.held}
-        self.held = [(offset, event) for offset, event in self.held if offset == last[_key(event)] or keeps()]
+        removed: set[bytes] = set()
+        kept: list[tuple[int, Event]] = []
+        for offset, event in reversed(self.held):
+            key = _key(event)
+            if offset == last[key] or (key not in removed and keeps()):
+                kept.append((offset, event))
+            else:
+                removed.add(key)
+        self.held = kept[::-1]
 
     def at(self, position: Position) -> dict[bytes, SourceRecord]:
         """Return the records at a position."""
