@@ -263,18 +263,15 @@ def held(job: Job, topics: Topics, exposure: str, directory: Path) -> Iterator[t
     filling = _settings(job, directory / "fill", _source(source.name, source.log))
     merging = _settings(job, directory / "merge", empty + exposure)
     computing = _settings(job, directory / "compute", _source(source.name, source.log) + exposure)
-    with (
-        running("materializer", merging) as merges,
-        running("views", computing) as computes,
-    ):
-        with running("materializer", filling) as fills:
-            until(lambda: merges.metric("sowline_partitions") == len(topics.topics) * PARTITIONS)
-            # The first message of a source partition to a partition of the view is a snapshot.
+    with running("materializer", merging) as merges, running("materializer", filling) as fills:
+        until(lambda: merges.metric("sowline_partitions") == len(topics.topics) * PARTITIONS)
+        written = len(list(regions_of(job.records)))
+        write(job.bootstrap, regions, regions_of(job.records))
+        until(lambda: fills.metric("sowline_changes_total") >= written)
+        with running("views", computing) as computes:
+            # The first message of a source partition to a partition of the view is a snapshot. By then the service
+            # has read the regions.
             until(lambda: _end(job, computed.log) >= PARTITIONS**2)
-            written = len(list(regions_of(job.records)))
-            write(job.bootstrap, regions, regions_of(job.records))
-            until(lambda: fills.metric("sowline_changes_total") >= written)
-            until(lambda: computes.metric("sowline_view_behind_changes") == 0)
             computes.signal(signal.SIGSTOP)
             try:
                 write(job.bootstrap, source, orders(job.records))
@@ -282,7 +279,7 @@ def held(job: Job, topics: Topics, exposure: str, directory: Path) -> Iterator[t
                 fills.end()
             finally:
                 computes.signal(signal.SIGCONT)
-        yield computes, merges
+            yield computes, merges
 
 
 def _settings(job: Job, directory: Path, config: str) -> dict[str, str]:
