@@ -148,7 +148,7 @@ def workloads(objects: Objects) -> Objects:
 
 
 def test_who_keeps_data(render: Render) -> None:
-    """The materializer has a volume of its own for each pod, and so has each pipeline; no other needs one."""
+    """The materializer has a volume of its own for each pod, and so has each pipeline. That of views ends with the pod."""
     claims = {
         item["metadata"]["name"]: item["spec"].get("volumeClaimTemplates")
         for item in workloads(render(everything()))
@@ -158,7 +158,11 @@ def test_who_keeps_data(render: Render) -> None:
         service: {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
         for service, pod in pods(render(everything())).items()
     }
-    assert {service for service, names in mounts.items() if "data" in names} == {"materializer", *PIPELINES}
+    assert {service for service, names in mounts.items() if "data" in names} == {
+        "materializer",
+        "views",
+        *PIPELINES,
+    }
 
 
 def test_selectors_meet(render: Render) -> None:
