@@ -220,7 +220,7 @@ class BatchState:
         bodies, reader = self.bodies, self.limits.schema
         if bodies is None or reader is None:
             return merge(body, delta)
-        return bodies.codec(reader).merged(bodies.upgraded(body, reader), delta)
+        return bodies.codec(reader).merged(self.upgraded(body), delta)
 
     def completed(self, body: bytes) -> bytes:
         """Return the body of a record that was merged or enriched, as its schema has it; any JSON without one.

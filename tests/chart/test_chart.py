@@ -148,7 +148,7 @@ def workloads(objects: Objects) -> Objects:
 
 
 def test_who_keeps_data(render: Render) -> None:
-    """The materializer has a volume of its own for each pod, and so has each pipeline. That of views ends with the pod."""
+    """Each pod of the materializer and each pipeline has a volume of its own. That of views ends with the pod."""
     claims = {
         item["metadata"]["name"]: item["spec"].get("volumeClaimTemplates")
         for item in workloads(render(everything()))
