@@ -176,6 +176,7 @@ def test_topics(served: Served) -> None:
     assert topic == {
         "name": served.topic,
         "message_type": "json",
+        "message_format": None,
         "reader_schema": None,
         "framing": None,
         "view": None,
