@@ -76,17 +76,12 @@ class FanoutOutput:
     def _whole(self, payload: Payload, delivery: Delivery) -> Payload:
         return payload._replace(body=selected(delivery.body, self._form), removed=None)
 
-    def _held(self, delivery: Delivery) -> tuple[bytes, bytes]:
-        """Return what a reader holds of an updated record before and after the message."""
-        assert delivery.previous is not None, "it is a delta"
-        return selected(delivery.previous, self._form), selected(delivery.body, self._form)
-
     def _typed(self, values: TypedValues, payload: Payload, delivery: Delivery) -> tuple[Payload, TypedDelta]:
         """Return a message in the fanout's message type: as a delta if it is one and the type can express it."""
         try:
             # A message type has no fields that are gone. The whole record has their defaults.
             if payload.removed == ():
-                delta = values.delta(payload.body, *self._held(delivery))
+                delta = values.delta(payload.body, delivery, self._form)
                 if delta is not None and fit_header(delta.fields):
                     return payload, delta
             if payload.removed is not None:

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple, Self
 
+from fanout.engine.delivery import Form, selected
+from fanout.engine.subscription import Delivery
 from fanout.message import OutputMessage
 from sowline.codecs.codec import codec_of
 from sowline.codecs.framing import Framing, read_frame
@@ -46,13 +48,14 @@ class TypedValues(NamedTuple):
         """Return the message of a record; raise `bad message` if the schema has no such record."""
         return self._framed(codec_of(self.schema).write(body))
 
-    def delta(self, body: bytes, held: bytes, after: bytes) -> TypedDelta | None:
-        """Return the message of a delta, which makes one record of another; None if no message can show that.
+    def delta(self, body: bytes, delivery: Delivery, form: Form) -> TypedDelta | None:
+        """Return the message of a delta of a delivery in a form; None if no message can show it.
 
         Raise `bad message` if the schema has no such fields.
         """
         if is_format(self.schema.type):
-            return self._exact_delta(body, held, after)
+            assert delivery.previous is not None, "only updates have deltas"
+            return self._exact_delta(body, selected(delivery.previous, form), selected(delivery.body, form))
         data, fields = codec_of(self.schema).write_delta(body)
         # (test_a_delta_of_nothing_is_a_whole_record)
         if changes_nothing(self.schema.type, fields):

@@ -131,8 +131,7 @@ def kafka_messages(
 
     A record without a value has null in each column.
     """
-    read = F.udf(messages.read, READ_ROW)(F.col(SourceField.VALUE.column))
-    records = _records(spark, name, kafka, topic, options).select(SOURCE, KAFKA, read.alias(_READ))
+    records = _read_by(messages, _records(spark, name, kafka, topic, options))
     is_refused = F.col(f"{_READ}.reason").isNotNull()
     fields = F.from_json(f"{_READ}.body", schema_of(messages.reader)).alias("fields")
     rows = records.where(~is_refused).select(SOURCE, KAFKA, fields).select(SOURCE, KAFKA, "fields.*")
@@ -153,10 +152,15 @@ def kafka_untyped(
 
     Their canonical JSON is read as that of a JSON topic is. A record without a value has null in each column.
     """
-    read = F.udf(messages.read, READ_ROW)(F.col(SourceField.VALUE.column))
-    records = _records(spark, name, kafka, topic, options).select(SOURCE, KAFKA, read.alias(_READ))
+    records = _read_by(messages, _records(spark, name, kafka, topic, options))
     bodies = records.withColumn("text", F.col(f"{_READ}.body"))
     return _readable(bodies.select("*", _json("text", schema, options)), f"JSON of {schema}")
+
+
+def _read_by(messages: SourceMessages, records: DataFrame) -> DataFrame:
+    """Return what the codec of a source has read of each record, as `_READ`."""
+    read = F.udf(messages.read, READ_ROW)(F.col(SourceField.VALUE.column))
+    return records.select(SOURCE, KAFKA, read.alias(_READ))
 
 
 def debezium(

@@ -22,8 +22,7 @@ from gateway.nodes.routing import UNAVAILABLE, Route, Share, unavailable
 from gateway.query.part import begun_at
 from gateway.streams.member import HeldBytes, LiveMessage, Member, Sink, put_to_client
 from sowline.errors import SowlineError
-from sowline.model.bookmark import PositionsByLog, format_bookmark, parse_bookmark
-from sowline.model.position import Position
+from sowline.model.bookmark import PositionsByLog, format_bookmark, parse_bookmark, read_position
 from sowline.protocol.options import failing_if_expired, for_stream
 from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import Rights
@@ -302,7 +301,7 @@ def deliver(message: NodeMessage, parts: Sequence[StreamPart]) -> None:
     """Send a message of a node to the members of all streams that it is for: one message for each client."""
     is_change = message.command in ("publish", "oof")
     if is_change:
-        log, number, position = _change_position(message.bookmark)
+        log, number, position = read_position(message.bookmark)
         positions = {log: {number: position}}
     else:
         positions = parse_bookmark(message.bookmark)
@@ -318,13 +317,6 @@ def deliver(message: NodeMessage, parts: Sequence[StreamPart]) -> None:
         if message.command == "progress" and stream.name.relays:
             for member in stream.members:
                 member.note(positions)
-
-
-def _change_position(bookmark: str) -> tuple[str, int, Position]:
-    """Return the log, the partition and the position that the bookmark of a change names; it names no others."""
-    log, _, rest = bookmark.rpartition(":")
-    number, _, position = rest.partition("@")
-    return log, int(number), Position.parse(position)
 
 
 def _due(live: LiveMessage, streams: Sequence[SharedStream]) -> Iterable[list[Member]]:

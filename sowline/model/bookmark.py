@@ -44,6 +44,13 @@ def format_position(topic: str, partition: int, position: Position) -> str:
     return f"{topic}:{partition}@{position}"
 
 
+def read_position(bookmark: str) -> tuple[str, int, Position]:
+    """Return the log, the partition and the position in a bookmark that `format_position` has written."""
+    log, _, rest = bookmark.rpartition(":")
+    number, _, position = rest.partition("@")
+    return log, int(number), Position.parse(position)
+
+
 def named_bookmark(text: str) -> str | None:
     """Return `epoch` or `now` if the text names one of them (in AMPS's spelling too), else None."""
     return _SYNONYMS.get(text.strip().lower())
