@@ -26,6 +26,7 @@ from sowline.codecs.schema import (
     SchemaType,
     is_format,
 )
+from sowline.config.kafka_names import KafkaNames, default_log
 from sowline.config.message_formats import NO_OPTIONS, MessageFormat
 from sowline.config.schema_fields import KnownSchema
 from sowline.config.topic_fields import KafkaName, TopicName
@@ -328,12 +329,12 @@ class Pipeline(_PipelineModel):
     @property
     def log_topic(self) -> str:
         """The Kafka topic that the commands are written to."""
-        return self.log or self.topic.replace("/", ".")
+        return self.log or default_log(self.topic)
 
     @property
     def dead_topic(self) -> str:
         """The Kafka topic of the dead letters."""
-        return f"{self.log_topic}.dead"
+        return KafkaNames.of_log(self.log_topic).dead
 
     @property
     def command_expression(self) -> str | None:

@@ -7,6 +7,7 @@ import structlog
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topic_definition import by_changes
 from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import REPORT_ENDS, plain_consumer, poll_batch
 from sowline.protocol.change import Change, read_event
@@ -29,7 +30,7 @@ class JoinedTopics:
     def __init__(self, kafka: KafkaConfig, cluster: Cluster, joined: Sequence[JoinedTable]) -> None:
         self.tables = JoinedTables(joined)
         self._cluster = cluster
-        self._topics = {table.topic.changes: table.topic for table in joined}
+        self._topics = by_changes(table.topic for table in joined)
         self._partitions: dict[TablePartition, FollowedPartition] = {}
         self._consumer: Consumer = plain_consumer(kafka, REPORT_ENDS)
         starts = []

@@ -11,6 +11,7 @@ from typing import Self
 
 from confluent_kafka import KafkaException, Message, TopicPartition
 
+from sowline.config.kafka_names import KafkaNames
 from sowline.config.kafka_options import kafka_config
 from sowline.kafka.clients import plain_consumer
 from sowline.model.position import Position, before_the_log
@@ -44,7 +45,8 @@ class ChangeCounter:
         self.applied = False
         self.error: Exception | None = None
         self._publisher = f"{publisher}/".encode()
-        self._log, self._changes, self._dead = topic, f"{topic}.changes", f"{topic}.dead"
+        names = KafkaNames.of_log(topic)
+        self._log, self._changes, self._dead = names.log, names.changes, names.dead
         self._consumer = plain_consumer(kafka_config(kafka))
         self._positions: dict[int, Position] = {}
         self._reached: dict[int, int] = defaultdict(int)

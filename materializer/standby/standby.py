@@ -22,7 +22,7 @@ from materializer.standby.warm_copy import ReadEvent, WarmCopy
 from materializer.store.errors import DiskFull, NoDescriptors, StoreInUse
 from materializer.store.rocksdb import RocksStore
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, by_changes
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster, ClusterAnswer
 from sowline.kafka.clients import REPORT_ENDS, plain_consumer
@@ -77,6 +77,7 @@ class Standby:
     ) -> None:
         self._native = native
         self._definitions = definitions
+        self._by_changes = by_changes(definitions.values())
         self._path = path
         self._cluster = Cluster(kafka)
         ahead = {"queued.max.messages.kbytes": QUEUE_KBYTES}
@@ -231,7 +232,7 @@ class Standby:
         messages = self._consumer.consume(PORTION, 0)
         batches: dict[PartitionId, list[Message]] = {}
         for message in messages:
-            partition_id = (message.topic() or "").removesuffix(".changes"), message.partition() or 0
+            partition_id = self._by_changes[message.topic() or ""].log, message.partition() or 0
             batches.setdefault(partition_id, []).append(message)
         for partition_id, batch in batches.items():
             if partition_id in self._copies:

@@ -22,7 +22,7 @@ from query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
 from query_service.topics.message_reader import ChangesPartition, MessageReader, Portions, is_plain
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.shard import WHOLE, Shard
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, by_changes
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster, await_answer, compaction_lag_ms
 from sowline.kafka.clients import REPORT_ENDS, Behind, plain_consumer, poll_batch
@@ -177,8 +177,8 @@ class TopicFollower:
 
     def _load_again(self, consumer: Consumer, partition: ChangesPartition) -> None:
         """Load a partition from the start of its topic, instead of following from its snapshot."""
-        (topic,) = (topic for topic in self._topics if topic.changes == partition[0])
         changes, number = partition
+        topic = by_changes(self._topics)[changes]
         self._restored.remove(partition)
         self._held_back[partition] = []
         await_answer(partial(self._look_up_partition, topic, number), self._stop)

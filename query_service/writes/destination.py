@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from query_service.topics.follower import Batches
 from query_service.topics.state import ServedTopics, require_loaded
 from query_service.writes.outcomes import Outcomes
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, by_changes
 from sowline.protocol.command import Origin
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.outcome import OutcomeReports
@@ -19,14 +19,14 @@ class ReplicaDestination:
     def __init__(self, state: ServedTopics) -> None:
         self._state = state
         self.topics = {name: topic.definition for name, topic in state.topics.items()}
-        self._logs = {topic.changes: topic.log for topic in self.topics.values()}
+        self._by_changes = by_changes(self.topics.values())
         self.outcomes = Outcomes()
         self._moved = asyncio.Event()
 
     def take(self, batches: Batches) -> None:
         """Take the events that the replicas have applied."""
         for (changes, partition), portions in batches.items():
-            self.outcomes.take(self._logs[changes], partition, portions)
+            self.outcomes.take(self._by_changes[changes].log, partition, portions)
         self._moved.set()
         self._moved = asyncio.Event()
 

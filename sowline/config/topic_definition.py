@@ -1,7 +1,7 @@
 """The definition of one topic: its name, the keys of its records, and its Kafka topics."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from itertools import combinations, product
@@ -22,6 +22,7 @@ from pydantic_core import PydanticCustomError
 from sowline.codecs.codec import Codec, codec_of
 from sowline.codecs.framing import Framing
 from sowline.codecs.schema import BINARY, CodecType, Schema, is_format
+from sowline.config.kafka_names import KafkaNames, default_log
 from sowline.config.message_formats import NO_OPTIONS, MessageFormat
 from sowline.config.schema_fields import KnownSchema, ReaderSchema, SchemaId
 from sowline.config.topic_fields import (
@@ -189,7 +190,7 @@ class TopicDefinition(TopicsModel):
         common = {name: getattr(view, name) for name in VIEW_OPTIONS if name in view.model_fields_set}
         if "resume_window" in common:
             common["resume_window"] = f"{view.resume_window}ms"
-        log = f"{view.name.replace('/', '.')}.partials"
+        log = KafkaNames.of_view(view.name).log
         partitions = view.partitions or source.partitions
         topic = cls(name=view.name, key=VIEW_KEY, log=log, partitions=partitions, **common)
         topic._view, topic._source = view, source
@@ -202,7 +203,7 @@ class TopicDefinition(TopicsModel):
             given = {**given}
             if _has_sow(given) and not isinstance(given.get("key"), (dict, SuppliedKey, GeneratedKey)):
                 given["key_domain"] = given.get("key_domain") or given["name"]
-            given["log"] = given.get("log") or given["name"].replace("/", ".")
+            given["log"] = given.get("log") or default_log(given["name"])
             if isinstance(given.get("key"), str):
                 given["key"] = (given["key"],)
         return given
@@ -368,19 +369,18 @@ class TopicDefinition(TopicsModel):
         return None if time is None else -(-time // 1000)
 
     @property
-    def _stem(self) -> str:
-        """What the names of its other Kafka topics begin with."""
-        return self.log if self.view is None else self.log.removesuffix(".partials")
+    def _names(self) -> KafkaNames:
+        return KafkaNames.of_log(self.log) if self.view is None else KafkaNames.of_view(self.name)
 
     @cached_property
     def changes(self) -> str:
         """The Kafka topic of the changes."""
-        return f"{self._stem}.changes"
+        return self._names.changes
 
     @property
     def dead(self) -> str:
         """The Kafka topic of the dead letters."""
-        return f"{self._stem}.dead"
+        return self._names.dead
 
     @property
     def kafka_topics(self) -> list[str]:
@@ -391,7 +391,7 @@ class TopicDefinition(TopicsModel):
     @property
     def schema_log(self) -> str:
         """The Kafka topic of the schemas that messages name, for message types that have them."""
-        return f"{self.log}.schemas"
+        return self._names.schema_log
 
     @cached_property
     def reader(self) -> Schema | None:
@@ -538,6 +538,11 @@ class TopicDefinition(TopicsModel):
         if self.view is not None:
             deciding["view"] = self.view.digest
         return blake2b(json.dumps(deciding, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def by_changes(topics: Iterable[TopicDefinition]) -> dict[str, TopicDefinition]:
+    """Return topics by their changes topics. What reads these finds its topic here: no name tells whose it is."""
+    return {topic.changes: topic for topic in topics}
 
 
 def _has_sow(given: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from sowline.config.settings import read_settings
 from sowline.model.bookmark import NOW, named_bookmark
 from sowline.spark.broker import connected
-from sowline.spark.changes_topic import ChangesTopic, offsets_json
+from sowline.spark.changes_topic import ChangesTopic, names_of, offsets_json
 from sowline.spark.events import bookmark_text, events, is_again, is_behind, is_change, kafka_options
 from sowline.spark.loading import is_ended
 from sowline.spark.moment import read_positions
@@ -43,14 +43,14 @@ def read_changes(
     Raises SowlineError: `invalid topic`, `invalid bookmark`, `behind` if the bookmark has not been reached yet,
     `bookmark_expired` if a change after it is gone, `not supported` for a schema.
     """
-    log, kafka, options = log or topic.replace("/", "."), kafka or read_settings().kafka, options or {}
+    kafka, options = kafka or read_settings().kafka, options or {}
     with connected(spark, kafka, options) as broker:
-        changes = ChangesTopic(spark, broker, log, kafka, options)
+        changes = ChangesTopic(spark, broker, names_of(broker, topic, log), kafka, options)
         fields = fields_of(spark, schema, changes)
         offsets, wanted = _beginning(changes, start)
         counts = _counts(changes)
     reader = spark.readStream.format("kafka").options(**kafka_options(kafka, changes.name, options, offsets))
-    return _rows(events(reader.load()).where(counts).where(is_change() & wanted), fields, log)
+    return _rows(events(reader.load()).where(counts).where(is_change() & wanted), fields, changes.log)
 
 
 def _counts(changes: ChangesTopic) -> Column:

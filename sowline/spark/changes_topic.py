@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from sowline.codecs.resolutions import Resolutions, reader_key
 from sowline.codecs.schema import Schema
+from sowline.config.kafka_names import KafkaNames, default_log
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, format_position
 from sowline.model.position import Position, before_the_log
@@ -55,14 +56,15 @@ class ChangesTopic:
     """The changes topic of one log, as it is when this is created. Raises `invalid topic` if it is missing."""
 
     def __init__(
-        self, spark: SparkSession, broker: Broker, log: str, kafka: str, options: Mapping[str, str]
+        self, spark: SparkSession, broker: Broker, names: KafkaNames, kafka: str, options: Mapping[str, str]
     ) -> None:
         self._spark = spark
         self._broker = broker
         self._kafka = kafka
         self._options = options
-        self.log = log
-        self.name = f"{log}.changes"
+        self._names = names
+        self.log = names.log
+        self.name = names.changes
         self.partitions = broker.partitions(self.name)
         self._topic_id = broker.topic_id(self.name)
         self.starts = broker.starts(self.name, self.partitions)
@@ -103,7 +105,7 @@ class ChangesTopic:
 
     def reader_schema(self) -> Schema | None:
         """Return the reader schema that was added to `<log>.schemas` last; None for a JSON topic."""
-        name = f"{self.log}.schemas"
+        name = self._names.schema_log
         if not self._broker.has(name):
             return None
         starts = offsets_json(name, self._broker.starts(name, self._broker.partitions(name)))
@@ -249,6 +251,16 @@ class ChangesTopic:
         )
         stamps = [row["stamp"] for row in found if row["stamp"] is not None]
         return sorted(row["partition"] for row in found if not row["whole"]), min(stamps, default=None)
+
+
+def names_of(broker: Broker, topic: str, log: str | None) -> KafkaNames:
+    """Return the names of a topic's Kafka topics; those of a view if Kafka has the log of one and no other topic.
+
+    `log` is the topic's log, if its name differs from the topic's.
+    """
+    names, view = KafkaNames.of_log(log or default_log(topic)), KafkaNames.of_view(topic)
+    may_be_view = log in (None, view.log) and broker.has(view.log)
+    return view if may_be_view and not (broker.has(names.log) and broker.has(names.changes)) else names
 
 
 def _entry(position: str, here: Column) -> Column:

@@ -12,7 +12,7 @@ from sowline.config.settings import read_settings
 from sowline.errors import SowlineError
 from sowline.protocol.changes_loader import incomplete
 from sowline.spark.broker import connected
-from sowline.spark.changes_topic import CLOCKS_MS, ChangesTopic, PastPosition
+from sowline.spark.changes_topic import CLOCKS_MS, ChangesTopic, PastPosition, names_of
 from sowline.spark.events import bookmark_text, is_again, is_behind, is_change
 from sowline.spark.loading import Facts, is_ended, rank
 from sowline.spark.moment import read_moment
@@ -44,19 +44,20 @@ def read_sow(
     `bookmark_expired` if changes since then are gone, `changes incomplete` if the changes topic is empty or is being
     filled again, `not supported` for a schema.
     """
-    log, kafka, options = log or topic.replace("/", "."), kafka or read_settings().kafka, options or {}
+    kafka, options = kafka or read_settings().kafka, options or {}
     with connected(spark, kafka, options) as broker:
-        changes = ChangesTopic(spark, broker, log, kafka, options)
+        changes = ChangesTopic(spark, broker, names_of(broker, topic, log), kafka, options)
         called = round(time.time() * 1000)
-        moment = None if at is None else read_moment(at, log, changes.partitions)
+        moment = None if at is None else read_moment(at, changes.log, changes.partitions)
         facts = _whole(changes)
         fields = fields_of(spark, schema, changes)
         if moment is None:
             state = _newest(changes.events(changes.starts, changes.ends), facts)
-            return _records(_while_kept(state, called + changes.lag_ms, log), fields, log)
+            kept = _while_kept(state, called + changes.lag_ms, changes.name)
+            return _records(kept, fields, changes.log)
         past = changes.past_position_at(moment) if isinstance(moment, int) else changes.past_position(moment)
         state = _state_at(changes.events(changes.starts, None), past, facts)
-        return _records(_kept(state, changes, past, called), fields, log)
+        return _records(_kept(state, changes, past, called), fields, changes.log)
 
 
 def _whole(changes: ChangesTopic) -> dict[int, Facts]:
@@ -111,7 +112,7 @@ def _kept(state: DataFrame, changes: ChangesTopic, past: PastPosition, called: i
     """Return a past state that fails once it may be incomplete."""
     first = called if past.first_written is None else min(past.first_written, called)
     if first + changes.lag_ms - CLOCKS_MS > called:
-        return _while_kept(state, first + changes.lag_ms, changes.log)
+        return _while_kept(state, first + changes.lag_ms, changes.name)
     # Compaction may begin at any moment, so the state is read at once: if all changes are present afterwards, they
     # were then.
     read = state.localCheckpoint()
@@ -123,14 +124,14 @@ def _kept(state: DataFrame, changes: ChangesTopic, past: PastPosition, called: i
     return read
 
 
-def _while_kept(state: DataFrame, until: int, log: str) -> DataFrame:
+def _while_kept(state: DataFrame, until: int, name: str) -> DataFrame:
     """Return the state, readable only as long as compaction keeps the events that it is made from.
 
     The rows of a group come once all events are read, so the clock is checked after the last of them.
     """
     until -= CLOCKS_MS
     now = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
-    sentence = f"bookmark_expired: {log}.changes may have lost what this frame was made from; read it again"
+    sentence = f"bookmark_expired: {name} may have lost what this frame was made from; read it again"
     return state.where(F.expr(f"CASE WHEN {now} <= {until} THEN true ELSE raise_error('{sentence}') END"))
 
 

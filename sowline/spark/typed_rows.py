@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sowline.codecs.schema import AVRO, is_format
+from sowline.config.kafka_names import KafkaNames
 from sowline.config.message_formats import MessageFormat
 from sowline.config.topic_definition import JSON, TopicDefinition
 from sowline.config.topics import load_topics
@@ -113,7 +114,7 @@ def typed_definition(broker: Broker, log: str, config: Path) -> TopicDefinition 
 
     Raise `bad configuration` if they are not, and the file does not say what they are.
     """
-    if not broker.has(f"{log}.schemas"):
+    if not broker.has(KafkaNames.of_log(log).schema_log):
         return None
     topics = load_topics(config).topics if config.exists() else ()
     found = next((one for one in topics if one.log == log and one.message_type != JSON), None)

@@ -23,11 +23,15 @@ from tests.integration.model import Position
 from tests.integration.services import SECONDS_MAX, Service, System, system, wait_for
 
 PARTITIONS = 2
+
+ALL = 2 * PARTITIONS
+"""Those of the topic and those of its view."""
+
 LOADED = ("warm copy loaded", "state loaded from the changes topic")
 
 
 class Workers:
-    """Two workers that keep copies of each other's partitions, and a query service."""
+    """Two workers that keep copies of each other's partitions, of a topic and of a view; and a query service."""
 
     def __init__(self, made: System) -> None:
         self.system = made
@@ -40,12 +44,15 @@ class Workers:
 
     def wait_shared(self) -> None:
         """Wait until each worker has its half, and a warm copy of the other's."""
+        half = ALL // 2
         for worker in self.both:
-            wait_for(lambda worker=worker: counted(worker) == (1, 1), "each worker to have its half twice")
+            wait_for(
+                lambda worker=worker: counted(worker) == (half, half), "each worker to have its half twice"
+            )
 
     def wait_alone(self, worker: Service) -> None:
         """Wait until a worker has everything."""
-        wait_for(lambda: counted(worker) == (PARTITIONS, 0), "a worker to have all partitions")
+        wait_for(lambda: counted(worker) == (ALL, 0), "a worker to have all partitions")
 
 
 def counted(worker: Service) -> tuple[int, int]:
@@ -60,7 +67,15 @@ def workers(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wo
     """Two workers that have started."""
     name = f"t{uuid.uuid4().hex[:12]}-standby"
     topics = [{"name": name, "key": ["/id"], "partitions": PARTITIONS}]
-    with system(kafka, tmp_path_factory.mktemp("standby"), topics) as made:
+    views = [
+        {
+            "name": f"{name}-view",
+            "from": name,
+            "projection": ["/status", "COUNT(1) AS /n"],
+            "grouping": ["/status"],
+        }
+    ]
+    with system(kafka, tmp_path_factory.mktemp("standby"), topics, views=views) as made:
         workers = Workers(made)
         made.create_topics()
         for service in (*workers.both, workers.query):
@@ -127,5 +142,5 @@ def test_rolling_restart(workers: Workers) -> None:
     model = model_of(system, topic)
     life.check(model)
     asyncio.run(check_all(model, system, workers.query.url, topic))
-    assert second.metric("sowline_standby_takeovers_total") == PARTITIONS
+    assert second.metric("sowline_standby_takeovers_total") == ALL
     assert [load_counts(worker) for worker in workers.both] == loads

@@ -480,13 +480,15 @@ class ViewWorld:
         """Return what the view reflects once it is up to date."""
         return {source.number: source.position for source in self.sources}
 
-    def _lines(self, number: int, store: Store, checkpoint: Checkpoint) -> list[bytes]:
+    def lines(self, number: int, store: Store, checkpoint: Checkpoint) -> list[bytes]:
+        """Return the state of a partition of the view, as a dump has it."""
         records = [(key, decode_record(data)) for key, data in store.scan()]
         copy: Any = SimpleNamespace(checkpoint=checkpoint, records=lambda: iter(records))
         return list(dump_lines(self.definition, number, copy))
 
-    def _own_lines(self, number: int) -> list[bytes]:
-        return self._lines(number, self.stage2.store(number), self.stage2.owner(number).checkpoint)
+    def own_lines(self, number: int) -> list[bytes]:
+        """Return the state that the owner of a partition of the view holds."""
+        return self.lines(number, self.stage2.store(number), self.stage2.owner(number).checkpoint)
 
     def _check_other_batches(self, number: int) -> None:
         """The same log in batches of another size makes the same state, byte for byte."""
@@ -501,7 +503,7 @@ class ViewWorld:
             )
             for start in range(0, len(log), size):
                 partition.commit(partition.prepare(log[start : start + size], len(log)), 0)
-            assert self._lines(number, store, partition.checkpoint) == self._own_lines(number)
+            assert self.lines(number, store, partition.checkpoint) == self.own_lines(number)
 
     def _check_rebuild(self, number: int) -> None:
         """An era with an empty base, in which the log is applied from its begin, leads to the same records."""
@@ -526,7 +528,7 @@ class ViewWorld:
             loader = ChangesLoader(store, self.definition)
             loader.load([message.event for message in changes.held])
             loader.finish()
-            assert self._lines(number, store, loader.checkpoint(0)) == self._own_lines(number)
+            assert self.lines(number, store, loader.checkpoint(0)) == self.own_lines(number)
             assert survey(store).checksum == store.checksum()
             half = len(changes.history) // 2
             for loaded, followed in (

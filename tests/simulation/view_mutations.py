@@ -6,6 +6,7 @@ Those of joins are in `tests.simulation.join_mutations`.
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -14,9 +15,11 @@ from msgspec import structs
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record
 from materializer.core.views import NOWHERE, ViewFold
+from materializer.partition.changes_follower import record_of
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.partition import Partition
 from materializer.partition.state_reset import StateReset
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.position import Position
 from sowline.protocol.change import AGAIN, Change
 from sowline.protocol.changes_loader import Verdict, verdict
@@ -39,6 +42,7 @@ _single = RecordStates.change
 _decode = Checkpoint.decode
 _end_load = SourcePartition.end_load
 _begun = StateReset.begun
+_record_of = record_of
 _loaded = ChangesLoader.checkpoint
 
 OTHER_SOURCES = 1000
@@ -209,6 +213,22 @@ def _rebuilt_view_reflects_what_it_did() -> list[Any]:
 
 def _hidden_group_survives_a_rebuild() -> list[Any]:
     return [patch.object(Record, "is_live", property(lambda self: self.body is not None))]
+
+
+def _copy_found_by_the_name_of_its_changes() -> list[Any]:
+    def by_name(topics: Iterable[TopicDefinition]) -> dict[str, SimpleNamespace]:
+        return {
+            topic.changes: SimpleNamespace(log=topic.changes.removesuffix(".changes")) for topic in topics
+        }
+
+    return [patch("materializer.standby.standby.by_changes", by_name)]
+
+
+def _copy_without_the_states_of_its_groups() -> list[Any]:
+    def taken(definition: TopicDefinition, change: Change, held: Record | None) -> Record | None:
+        return _record_of(definition, structs.replace(change, states=None), held)
+
+    return [patch("materializer.partition.changes_follower.record_of", taken)]
 
 
 VIEW_MISTAKES: dict[str, Mistake] = mistakes_in(globals())

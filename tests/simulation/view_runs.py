@@ -11,6 +11,7 @@ from tests.property.view_reference import VIEWS, Body
 from tests.property.view_world import MESSAGES_MAX, SourceModel, SourceOwner, ViewWorld
 from tests.simulation.join_world import CUSTOMERS, JOINS, TIERS, JoinWorld
 from tests.simulation.run import Outcome
+from tests.simulation.view_copies import ViewCopies
 
 VIEW_STEPS = 90
 JOIN_STEPS = 3
@@ -54,6 +55,7 @@ class ViewPlay:
         name = chance.choice(sorted(self.views()))
         sources, partitions = chance.randint(1, 3), chance.randint(1, 3)
         self.world = self.new_world(name, sources, partitions)
+        self.copies = ViewCopies(self.world, Random(f"{seed} copies"))
         self.trace = [f"view {name} with {sources} source partitions and {partitions} partitions"]
         self.step = 0
 
@@ -87,8 +89,9 @@ class ViewPlay:
     def run(self, steps: int) -> None:
         """Disturb the world, bring it to rest, and compare everything."""
         with ExitStack() as stack:
-            for entered in self.world.patched():
+            for entered in [*self.world.patched(), *self.copies.patched()]:
                 stack.enter_context(entered)
+            self.copies.start()
             for source in self.world.sources:
                 self.world.begin(source.number)
             acts = self.acts()
@@ -98,8 +101,10 @@ class ViewPlay:
                 self.trace.append(act.__name__.strip("_"))
                 act()
                 self.world.check()
+                self.copies.work()
             self.trace.append("settle")
             self.world.settle()
+            self.copies.check()
 
     def _note(self, text: str) -> None:
         self.trace[-1] += f": {text}"

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from sowline.client.client import Client
+from sowline.config.kafka_names import KafkaNames
 from sowline.errors import SowlineError
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Event
@@ -237,7 +238,7 @@ def test_offsets_of_bookmarks(spark: SparkSession, kafka: str, prefix: str) -> N
     written.write(*changes[:4], written=round(time.time() * 1000) - 2 * HOUR)
     written.write(*changes[4:])
     with connected(spark, kafka, {}) as broker:
-        topic = ChangesTopic(spark, broker, written.log, kafka, {})
+        topic = ChangesTopic(spark, broker, KafkaNames.of_log(written.log), kafka, {})
         assert topic.held == {0: Position(0, 7)}
         assert topic.past_position({0: Position(0, 5)}).offsets == {0: 5}
         early = topic.past_position({0: Position(0, 2)})

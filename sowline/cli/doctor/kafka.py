@@ -28,6 +28,7 @@ from sowline.cli.doctor.facts import (
 )
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.settings import FANOUTS, VIEWS, WORKERS, Settings
+from sowline.config.topic_definition import by_changes
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.clients import REPORT_ENDS, consuming, poll_batch
@@ -223,7 +224,7 @@ def ask_kafka(settings: Settings, topics: Topics) -> KafkaFacts:
         *(f"{settings.group}{VIEWS}{view.name}" for view in topics.computed),
         *(f"{settings.group}{FANOUTS}{fanout.name}" for fanout in topics.fanouts),
     ]
-    logs = {topic.changes: topic.log for topic in topics.topics}
+    logs = {name: topic.log for name, topic in by_changes(topics.topics).items()}
     dead = [topic.dead for topic in topics.topics]
     applied, reflected = _applied(asking, found, logs)
     return KafkaFacts(

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from sowline.codecs.schema import Schema
 from sowline.config.fanouts import FanoutDefinition
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, by_changes
 from sowline.config.topics import Topics, load_topics, parse_topics
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
@@ -616,3 +616,18 @@ def test_a_file_may_name_environment_variables(tmp_path: Path, monkeypatch: pyte
     assert load_topics(path).topics[0].recovery_point == "now"
     monkeypatch.setenv("SINCE", "20261121T120000Z")
     assert load_topics(path).topics[0].recovery_point == "20261121T120000Z"
+
+
+def test_a_changes_topic_is_found_by_its_topic_and_not_by_its_name() -> None:
+    """A view's log is not named like its changes, and `x.partials` may be the log of a topic too."""
+    topics = parse_topics(
+        "topics: [{name: x.partials, key: /id}, {name: a/b, key: /id, log: other}]\n"
+        "views: [{name: eu/v, from: a/b, grouping: [/g], projection: [COUNT(1) AS /n]}]\n"
+    ).topics
+    found = {name: topic.log for name, topic in by_changes(topics).items()}
+    assert found == {
+        "x.partials.changes": "x.partials",
+        "other.changes": "other",
+        "eu.v.changes": "eu.v.partials",
+    }
+    assert {topic.dead for topic in topics} == {"x.partials.dead", "other.dead", "eu.v.dead"}

@@ -1,0 +1,45 @@
+"""The names of a topic's Kafka topics: the only place that makes one of them from another."""
+
+from typing import NamedTuple
+
+
+class KafkaNames(NamedTuple):
+    """The Kafka topics of a topic. The `stem` begins the names of those that are not the log.
+
+    No name tells whose it is: `x.partials` is the log of the view `x`, or that of a topic with this name. Whoever has
+    a Kafka topic and wants its topic compares it with the names of all (`by_changes` of `TopicDefinition`s).
+    """
+
+    log: str
+    stem: str
+
+    @classmethod
+    def of_log(cls, log: str) -> "KafkaNames":
+        """Return the names for a topic that is published to."""
+        return cls(log, log)
+
+    @classmethod
+    def of_view(cls, view: str) -> "KafkaNames":
+        """Return the names for a view or a conflated topic, whose log has partial states."""
+        stem = default_log(view)
+        return cls(f"{stem}.partials", stem)
+
+    @property
+    def changes(self) -> str:
+        """The Kafka topic of the changes."""
+        return f"{self.stem}.changes"
+
+    @property
+    def dead(self) -> str:
+        """The Kafka topic of the dead letters."""
+        return f"{self.stem}.dead"
+
+    @property
+    def schema_log(self) -> str:
+        """The Kafka topic of the schemas that messages name, for message types that have them."""
+        return f"{self.log}.schemas"
+
+
+def default_log(topic: str) -> str:
+    """Return the log of a topic whose definition names none."""
+    return topic.replace("/", ".")
