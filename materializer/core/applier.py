@@ -76,6 +76,8 @@ class Applier:
         self._appended_of = self._forwards.appended
         view = definition.view
         self._view = None if view is None else ViewFold(definition, view, state)
+        self.applying: int | None = None
+        """The offset of the log record that is being applied; None while the native core applies several."""
 
     def apply(self, batch: Sequence[LogRecord]) -> Step:
         """Apply the records, which are in log order and newer than the checkpoint, and return the step."""
@@ -93,6 +95,7 @@ class Applier:
         state = self._state
         state.step.others += records
         for record in records:
+            self.applying = record.offset
             state.begin(record)
             # A refused record must not stop the partition: a publisher that writes one bad message would then block
             # all others. It becomes a dead letter, and the records after it are applied
@@ -109,6 +112,7 @@ class Applier:
             # and apply the forward again (test_an_origin_without_a_change_is_reported_before_the_next_change).
             if state.has_unreported_news:
                 state.end()
+        self.applying = None
 
     def _apply_one(self, record: LogRecord, command: Command) -> None:
         """Execute the command; raise SowlineError if it is refused."""

@@ -1,5 +1,16 @@
-"""Errors for stored state that can't be trusted."""
+"""Errors of the core: stored state that can't be trusted, and a record that can't be applied."""
 
 
 class StoreDamaged(Exception):
     """The content of the store can't be trusted: close it and recover the partition from another source."""
+
+
+class NotApplicable(Exception):
+    """An exception that nobody foresaw in applying the log record at `offset`; it is the cause of this one.
+
+    It is no refusal. A refusal is the same at each replay, and this one may be gone with the next version.
+    """
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset)
+        self.offset = offset

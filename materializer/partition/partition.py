@@ -10,13 +10,14 @@ from typing import Protocol
 
 from materializer.core.applier import Applier
 from materializer.core.checkpoint import EVERYTHING, Checkpoint
-from materializer.core.errors import StoreDamaged
+from materializer.core.errors import NotApplicable, StoreDamaged
 from materializer.core.expiry import Due
 from materializer.core.record import Record, decode_record
 from materializer.core.step import Records, Step
 from materializer.partition.opened import OpenedPartition
 from materializer.store.cache import RecordCache
 from materializer.store.checksum import Checksum, expiry_entry
+from materializer.store.errors import FORESEEN
 from materializer.store.integrity import survey
 from materializer.store.interface import Store
 from materializer.store.native_overlay import NativeOverlay, is_plain
@@ -51,12 +52,16 @@ class BatchView(Records, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A batch that was applied but not committed: the new state, and the events to write before the commit."""
+    """A batch that was applied but not committed: the new state, and the events to write before the commit.
+
+    `failed` is why it ends before a log record that can't be applied.
+    """
 
     view: BatchView
     step: Step
     events: list[Event]
     records: int
+    failed: NotApplicable | None = None
 
 
 class Partition:
@@ -102,26 +107,34 @@ class Partition:
         # appends would append twice (test_records_that_are_applied_already_are_passed_over).
         start = bisect_left(batch, self.checkpoint.next_offset, key=_OFFSET)
         new = batch[start:] if start else batch
-        view, step = self._applied(new)
+        failed = None
+        try:
+            view, step = self._applied(new)
+        except NotApplicable as error:
+            # What was written before that record counts. Readers see it, and the position is the record's
+            # (test_what_is_before_a_record_that_fails_is_applied).
+            failed, new = error, new[: bisect_left(new, error.offset, key=_OFFSET)]
+            view, step = self._applied(new)
         events = self._events(step, log_end)
         if self._leaves_unreported(step):
             events += self._progress_events(step, log_end)
-        return Prepared(view, step, events, len(new))
+        return Prepared(view, step, events, len(new), failed)
 
     def _applied(self, records: Sequence[LogRecord]) -> tuple[BatchView, Step]:
+        """Apply the log records; raise `NotApplicable` for one that fails with an exception that nobody foresaw."""
         native = self._native
         if native is not None:
             native.begin()
             try:
                 applier = Applier(self.definition, self.number, self.checkpoint, native, native)
-                return native, applier.apply(records)
+                return native, _applied_by(applier, records)
             except BaseException as error:
                 # Nothing of the batch is kept. Python, which is the specification, applies it and all that follow.
                 note_panic(error, f"{self.definition.log} [{self.number}]")
                 self._native = None
         view = Overlay(self._store, self._cache)
         applier = Applier(self.definition, self.number, self.checkpoint, view, bodies=self.bodies)
-        return view, applier.apply(records)
+        return view, _applied_by(applier, records)
 
     def was_sent(self, offset: int) -> bool:
         """Return whether a previous owner emitted the changes of the log record at an offset."""
@@ -329,6 +342,17 @@ class Partition:
     def close(self) -> None:
         """Close the store."""
         self._store.close()
+
+
+def _applied_by(applier: Applier, records: Sequence[LogRecord]) -> Step:
+    try:
+        return applier.apply(records)
+    except FORESEEN:
+        raise
+    except Exception as error:
+        if applier.applying is None:
+            raise
+        raise NotApplicable(applier.applying) from error
 
 
 def stale_owner_keys(found: Iterable[Event], ours: Iterable[Event]) -> set[bytes]:

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from materializer.core.errors import StoreDamaged
+from sowline.codecs.codec import CompilerAway
 
 NO_ROOM = ("No space left on device", "Disk quota exceeded")
 """The error texts of a full disk, from all libraries."""
@@ -31,6 +33,10 @@ class StoreInUse(Exception):
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(why)
         self.path = path
+
+
+FORESEEN: Final = (StoreDamaged, DiskFull, NoDescriptors, StoreInUse, CompilerAway, MemoryError)
+"""What may be raised where a log record is applied, and says nothing about the record: the worker starts again."""
 
 
 @contextmanager

@@ -30,7 +30,6 @@ from materializer.worker.repair import Repair
 from materializer.worker.schemas import Schemas
 from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
-from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.protocol.change import PROGRESS_KEY
 from sowline.runtime.store_memory import MEMORY
@@ -107,6 +106,7 @@ class Assignment:
         self.is_complete = False
         """Whether the group has assigned partitions to this worker, even none, and they are open."""
         self.opening: list[PartitionId] = []
+        self._paused: set[PartitionId] = set()
 
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Open partitions that the group gives to this worker."""
@@ -120,10 +120,15 @@ class Assignment:
         if self._standby is not None:
             self._standby.cover(self._owned.assigned)
         consumer.incremental_assign(partitions)
-        stopped = [one for one in partitions if (one.topic, one.partition) in self._owned.stopped]
-        if stopped:
-            consumer.pause(stopped)
+        self.pause_stopped(consumer)
         self.is_complete, self.opening = True, []
+
+    def pause_stopped(self, consumer: Consumer) -> None:
+        """Read no more of the partitions that have stopped since the last call."""
+        for partition_id in self._owned.stopped.keys() - self._paused:
+            self._schemas.forget(partition_id)
+            self._paused.add(partition_id)
+            consumer.pause([TopicPartition(*partition_id)])
 
     def _stores_at_once(self) -> int:
         """Return how many stores are open or being opened; with warm copies, the most that there can be."""
@@ -143,8 +148,8 @@ class Assignment:
         with ThreadPoolExecutor(at_once, "recovery") as pool:
             try:
                 for partition_id in self.opening:
-                    # What is refused here is refused again, and reported, when its turn comes.
-                    with suppress(SowlineError):
+                    # What fails here fails again, and is reported, when its turn comes.
+                    with suppress(Exception):
                         begun = self._begin(partition_id)
                         futures[partition_id] = pool.submit(begun.open)
                         recovering[partition_id] = replace(begun, open=futures[partition_id].result)
@@ -158,16 +163,13 @@ class Assignment:
     def _open(self, partition_id: PartitionId, recovering: dict[PartitionId, Recovering]) -> int:
         """Open a partition and return the log offset to read from; stop the partition if it can't be recovered."""
         topic, number = partition_id
-        try:
+        with self._owned.guarded(partition_id):
             partition = self.opened(partition_id, recovering.pop(partition_id, None))
-        except SowlineError as error:
-            log.error("partition stopped", topic=topic, partition=number, reason=error.reason, why=str(error))
-            self._owned.stopped[partition_id] = error.message
-            return OFFSET_END
-        self._owned.add(partition_id, partition)
-        position = partition.checkpoint.position
-        log.info("partition opened", topic=topic, partition=number, position=str(position))
-        return partition.checkpoint.next_offset
+            self._owned.add(partition_id, partition)
+            position = partition.checkpoint.position
+            log.info("partition opened", topic=topic, partition=number, position=str(position))
+            return partition.checkpoint.next_offset
+        return OFFSET_END
 
     def opened(self, partition_id: PartitionId, recovering: Recovering | None = None) -> Partition:
         """Open a partition; open it again if followers received more than the base of the era that began."""
@@ -256,17 +258,21 @@ class Assignment:
 
     def on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Close partitions that the group takes from this worker."""
-        self._release(partitions)
+        self._release(consumer, partitions)
 
     def on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Close partitions that the group has already given to another worker."""
-        self._release(partitions)
+        self._release(consumer, partitions)
 
-    def _release(self, partitions: list[TopicPartition]) -> None:
+    def _release(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Close partitions, or keep them as copies. Their states are committed, because only whole batches are."""
         owned = self._owned
         for partition_id in ((one.topic, one.partition) for one in partitions):
             owned.stopped.pop(partition_id, None)
+            # It may come back to this worker, and be in order then.
+            if partition_id in self._paused or self._schemas.is_waiting(partition_id):
+                self._paused.discard(partition_id)
+                consumer.resume([TopicPartition(*partition_id)])
             self._schemas.forget(partition_id)
             owned.owner_commands.pop(partition_id, None)
             partition = owned.partitions.pop(partition_id, None)

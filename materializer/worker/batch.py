@@ -44,7 +44,10 @@ class BatchProcessor:
             return
         started = time.perf_counter()
         self._trace = BatchTrace()
-        prepared = {one: self._prepare(one, records) for one, records in batches.items()}
+        prepared: dict[PartitionId, Prepared] = {}
+        for partition_id, records in batches.items():
+            with self._owned.guarded(partition_id):
+                prepared[partition_id] = self._prepare(partition_id, records)
         # Emit before commit. If the worker committed the store first and died, the log records would count as
         # applied. No later owner would write their changes: `commit 7, crash, restart at 8` loses change 7 for all
         # followers (tests/integration/test_two_workers.py::test_workers_join_and_die).
@@ -54,10 +57,13 @@ class BatchProcessor:
         for partition_id, batch in prepared.items():
             records = batches[partition_id]
             self._counts.emitting.note((emitted - records[0].time) / 1000)
-            self._commit(partition_id, batch)
-            others = batch.step.others
-            self._owned.owner_commands[partition_id].applied(others, records[-1].time, now_ms())
-            self._counts.count(batch)
+            with self._owned.guarded(partition_id):
+                self._commit(partition_id, batch)
+                others = batch.step.others
+                self._owned.owner_commands[partition_id].applied(others, records[-1].time, now_ms())
+                self._counts.count(batch)
+                if batch.failed is not None:
+                    raise batch.failed
         self._counts.batches += 1
         self._counts.busy_seconds += time.perf_counter() - started
 

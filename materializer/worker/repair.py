@@ -135,22 +135,24 @@ class Repair:
         """Repair all partitions with stale keys. By now a stale owner knows that it lost the partition."""
         for partition_id, partition in list(self._owned.partitions.items()):
             if partition.checkpoint.stale_keys:
-                self.repair(partition_id, partition, self._log_end(partition_id))
+                with self._owned.guarded(partition_id):
+                    self.repair(partition_id, partition, self._log_end(partition_id))
 
     def look(self) -> None:
         """Look, every few seconds, for stale-owner writes to partitions without traffic. A partition with traffic
         finds them by the offsets of its own events.
         """
         ends = self._monitor.look(self._known_ends, time.monotonic())
-        for partition_id, partition in self._owned.partitions.items() if ends else ():
+        for partition_id, partition in list(self._owned.partitions.items()) if ends else ():
             start = partition.checkpoint.changes_end
             end = ends.get((partition.definition.changes, partition_id[1]), start)
             # This worker writes nothing to a partition without traffic, so no jump in the offsets of its events would
             # show what a stale owner wrote there (simulation: mistake `idle owner does not look`).
             if end > start:
                 found = EmittedRange(start, end, ())
-                keys = self.stale_owner_keys(partition_id, found, partition.checkpoint.position)
-                partition.mark_stale(keys, end)
+                with self._owned.guarded(partition_id):
+                    keys = self.stale_owner_keys(partition_id, found, partition.checkpoint.position)
+                    partition.mark_stale(keys, end)
 
     def _known_ends(self) -> dict[PartitionId, KnownEnd]:
         """Return the ends of the changes partitions, as their checkpoints have them."""

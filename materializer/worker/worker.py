@@ -140,6 +140,7 @@ class Worker:
                 self._append()
                 self._repair.look()
                 self._repair.repair_all()
+                self._assignment.pause_stopped(self._consumer)
                 if self._standby is not None:
                     spent = time.monotonic() - began
                     is_busy = self._standby.work(max(COPY_SECONDS, spent))
@@ -172,14 +173,15 @@ class Worker:
     def _append(self) -> None:
         """Append the due commands to the logs."""
         now = now_ms()
-        for partition_id, owner_commands in self._owned.owner_commands.items():
+        for partition_id, owner_commands in list(self._owned.owner_commands.items()):
             # What waits for a schema may postpone an expiry.
             if self._schemas.is_waiting(partition_id):
                 continue
-            if appends := owner_commands.appends(now):
-                self._emitter.appends(*partition_id, appends)
-                if appends[0].key is None:
-                    log.warning("topic limits changed", topic=partition_id[0], partition=partition_id[1])
+            with self._owned.guarded(partition_id):
+                if appends := owner_commands.appends(now):
+                    self._emitter.appends(*partition_id, appends)
+                    if appends[0].key is None:
+                        log.warning("topic limits changed", topic=partition_id[0], partition=partition_id[1])
 
     def _close(self) -> None:
         try:

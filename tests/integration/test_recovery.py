@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from materializer.core.applier import Applier
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record
 from materializer.partition.changes_loader import ChangesLoader
@@ -30,7 +31,7 @@ from sowline.kafka.clients import exact_producer, read_range
 from sowline.model.key import partition_of
 from sowline.model.position import Position
 from sowline.protocol.change import PROGRESS_KEY, Change, Event
-from sowline.protocol.command import LogRecord
+from sowline.protocol.command import Command, LogRecord
 from tests.integration.services import SECONDS_MAX, wait_for
 from tests.property.world import dump
 
@@ -322,6 +323,30 @@ def test_records_that_are_gone_unseen_stop_their_partition(worked: Rig) -> None:
     worked.work()
     assert worked.state()[1].position.era == 1
     assert worked.compacted() == worked.state()[0]
+
+
+def test_an_unforeseen_exception_stops_its_partition(worked: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stops before the record, the others go on, and a worker without the fault continues there."""
+    # The native core would apply the record.
+    worked.settings = worked.settings.model_copy(update={"core": "python"})
+    fails_at = worked.cluster.ends(worked.topic.log, [0])[0] + 5
+    worked.write(24)
+    apply_one = Applier._apply_one
+
+    def failing(applier: Applier, record: LogRecord, command: Command) -> None:
+        if (applier._state.partition, record.offset) == (0, fails_at):
+            raise TypeError("nobody foresaw this")
+        apply_one(applier, record, command)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Applier, "_apply_one", failing)
+        now = worked.work()
+        assert list(now.stopped) == [worked.topic_partition(0)]
+        assert f"the log record at offset {fails_at}, got TypeError" in now.stopped[worked.topic_partition(0)]
+        assert worked.state()[1].next_offset == fails_at
+        assert worked.state(1)[0] == worked.made_by_log(1)
+    assert worked.work().stopped == {}
+    worked.check()
 
 
 def test_a_log_without_its_begin_is_no_recovery_source(worked: Rig) -> None:

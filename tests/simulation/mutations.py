@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -16,6 +16,7 @@ from materializer.core.batch_state import BatchState
 from materializer.core.deduplication import Deduplication
 from materializer.core.deletes import Deletes
 from materializer.core.documents import write_of
+from materializer.core.errors import NotApplicable
 from materializer.partition.changes_follower import record_of
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.partition import Partition
@@ -25,6 +26,7 @@ from materializer.store.integrity import survey as _survey
 from materializer.store.write_behind import WriteBehindStore
 from materializer.worker.assignment import Assignment
 from materializer.worker.batch import BatchProcessor
+from materializer.worker.owned import OwnedPartitions
 from materializer.worker.repair import Repair
 from query_service.live.dispatcher import Dispatcher
 from query_service.live.subscription import LiveSubscription
@@ -291,7 +293,7 @@ def _behind_from_now() -> list[Any]:
 
 
 def _moved_partition_applied() -> list[Any]:
-    def release(self: Assignment, partitions: Any) -> None:
+    def release(self: Assignment, consumer: Any, partitions: Any) -> None:
         for one in partitions:
             self._owned.owner_commands.pop((one.topic, one.partition), None)
 
@@ -380,6 +382,24 @@ def _only_the_last_commit_flushed() -> list[Any]:
         _commit_behind(self, *given)
 
     return [patch.object(WriteBehindStore, "commit", commit)]
+
+
+def _unforeseen_exception_ends_the_worker() -> list[Any]:
+    return [patch.object(OwnedPartitions, "guarded", lambda self, partition_id: nullcontext())]
+
+
+def _failed_record_left_out() -> list[Any]:
+    return [patch.object(OwnedPartitions, "guarded", lambda self, partition_id: suppress(NotApplicable))]
+
+
+def _stopped_partition_continues() -> list[Any]:
+    def stop(self: OwnedPartitions, partition_id: Any, error: Exception) -> None:
+        self.stopped[partition_id] = self._unexpected(partition_id, error)
+
+    return [
+        patch.object(OwnedPartitions, "stop", stop),
+        patch.object(Assignment, "pause_stopped", lambda self, consumer: None),
+    ]
 
 
 def _long_load_not_read_on() -> list[Any]:
@@ -532,6 +552,9 @@ FAULTS_OF: dict[str, frozenset[str]] = {
     "snapshot begins at its end": frozenset({"service crash"}),
     "gap behind a snapshot taken": frozenset({"service crash", "compaction", "idle"}),
     "full disk taken for written": frozenset({"full disk"}),
+    "unforeseen exception ends the worker": frozenset({"unforeseen"}),
+    "failed record left out": frozenset({"unforeseen"}),
+    "stopped partition continues": frozenset({"unforeseen"}),
     "long load not read on": frozenset({"compaction", "idle", "service crash"}),
     "other shard not seen": frozenset({"reshard", "late announcements"}),
     "floor ignored": frozenset({"lag", "cut connections", "freeze"}),

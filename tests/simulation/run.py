@@ -32,6 +32,7 @@ from tests.simulation.schemas import PROTOBUF_SHARE, TYPED_SHARE, SchemaPlay, Ty
 from tests.simulation.services import QueryService, Worker
 from tests.simulation.subscriber import Served, Subscriber, Wish
 from tests.simulation.truth import Truth, Untrue, hold
+from tests.simulation.unforeseen import Unforeseen
 
 BEGIN_MS = 1_700_000_000_000
 LAG_MS = 30_000
@@ -81,6 +82,10 @@ FAULTS = (
     "idle",
 )
 """What can go wrong; a seed takes some of it."""
+
+UNFORESEEN = "unforeseen"
+UNFORESEEN_SHARE = 0.15
+"""Of the seeds, in how many the materializers can't apply some records. They take time, until somebody looks."""
 
 
 @dataclass
@@ -143,7 +148,10 @@ class Simulation:
         self.loop = loop
         self.chance = self._chance("world")
         some = frozenset(fault for fault in FAULTS if self._chance("faults " + fault).random() < 0.4)
+        if self._chance("faults unforeseen").random() < UNFORESEEN_SHARE:
+            some |= {UNFORESEEN}
         self.faults = some if faults is None else faults - frozenset(GATEWAY_FAULTS)
+        self.unforeseen = Unforeseen(self._chance("unforeseen"))
         self._lines: deque[tuple[Any, ...]] = deque(maxlen=TRACE_LINES * 4)
         self.step = 0
         self._creep = 0.0
@@ -447,12 +455,17 @@ class Simulation:
             "compaction": self._compact,
             "changes loss": self._lose_changes,
             "service crash": lambda: self._end_service(self.chance.choice(self.services)),
+            UNFORESEEN: self._meet_the_unforeseen,
             "vanish": lambda: self.chance.choice(self.subscribers).disconnect(),
             "restart": lambda: self.chance.choice(self.subscribers).restart(),
         }.get(fault)
         if action is not None:
             self.trace("fault:", fault)
             action()
+
+    def _meet_the_unforeseen(self) -> None:
+        number = self.chance.randrange(self.definition.partitions)
+        self.unforeseen.arm(number, self.broker.parts[self.definition.log, number].end)
 
     def _fail_producers(self, worker: Worker) -> None:
         for producer in worker.producers:
@@ -604,7 +617,12 @@ class Simulation:
 
     def _look_after(self, worker: Worker) -> None:
         """Do what the sentence of a stopped partition says."""
+        if self.unforeseen.is_mended(worker, at_once=self.broker.is_calm):
+            self.trace("operator brings a mended version")
+            self._end_worker(worker)
         for partition_id, why in worker.stopped().items():
+            if "a fault of Sowline" in why:
+                continue
             hold(
                 "Delete that topic" in why and self.truth.may_expire_wholly,
                 worker.name,
@@ -738,6 +756,7 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("query_service.snapshots.block.BLOCK_RECORDS_MAX", snapshot_rows),
         patch("query_service.subscriptions.catch_up.BATCH_MAX", chance.choice((2, 5, 1000))),
         patch("query_service.subscriptions.catch_up._in_thread", _one_by_one),
+        simulation.unforeseen.patch(),
         patch("time.monotonic", _for_us(simulation.monotonic, time.monotonic)),
         patch("time.time_ns", _for_us(simulation.time_ns, time.time_ns)),
         patch("time.time", _for_us(lambda: simulation.time_ns() / 1e9, time.time)),

@@ -134,7 +134,11 @@ def _connection_findings(seen: ServiceFacts) -> Iterator[Finding]:
 _HEALTH: Final[Mapping[str, tuple[str, Severity, str]]] = {
     "healthz": ("service_dead", "error", "restart it, and keep its log"),
     "startupz": ("service_starting", "warning", "wait while it starts; if it takes long, read its log"),
-    "readyz": ("service_unready", "error", "fix what it reports; it then continues by itself"),
+    "readyz": (
+        "service_unready",
+        "error",
+        "do what it says; if that is no restart, it then continues by itself",
+    ),
 }
 """For each health path: code, severity if the answer is 503, and what to do. The first failure is reported."""
 

@@ -6,7 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
+from materializer.core.applier import Applier
 from materializer.core.checkpoint import EVERYTHING, Checkpoint
+from materializer.core.errors import StoreDamaged
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import OUTCOMES_MAX, Partition, stale_owner_keys
@@ -18,7 +20,7 @@ from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.protocol.change import AGAIN, CATCH_UP_KEY, PROGRESS_KEY, Change, Event, Progress
 from sowline.protocol.changes_loader import Wholeness
-from sowline.protocol.command import LogRecord
+from sowline.protocol.command import Command, LogRecord
 from tests.property.world import dump
 
 DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "repeat_window": "100ms"})
@@ -66,6 +68,33 @@ def test_changes_need_no_progress_event(partition: Partition) -> None:
     """Where every record of a batch is a change, the changes say it all."""
     events = run(partition, record(0, b'{"id":1}'), record(1, b'{"id":2}'))
     assert positions(events) == [("Change", Position(0, 0)), ("Change", Position(0, 1))]
+
+
+@pytest.mark.parametrize("error", [TypeError("nobody foresaw this"), StoreDamaged("damaged")])
+def test_what_is_before_a_record_that_fails_is_applied(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The batch ends before that record, with why; what says nothing about the record is raised as it is."""
+    apply_one = Applier._apply_one
+
+    def failing(applier: Applier, record: LogRecord, command: Command) -> None:
+        apply_one(applier, record, command)
+        if record.offset == 2:
+            raise error
+
+    monkeypatch.setattr(Applier, "_apply_one", failing)
+    records = [record(offset, b'{"id":%d}' % offset) for offset in range(4)]
+    if isinstance(error, StoreDamaged):
+        with pytest.raises(StoreDamaged):
+            partition.prepare(records, 100)
+        return
+    prepared = partition.prepare(records, 100)
+    assert positions(prepared.events) == [("Change", Position(0, 0)), ("Change", Position(0, 1))]
+    assert prepared.records == 2
+    assert prepared.failed is not None
+    assert (prepared.failed.offset, prepared.failed.__cause__) == (2, error)
+    partition.commit(prepared, 2)
+    assert partition.checkpoint.next_offset == 2
 
 
 def test_a_batch_without_changes_writes_a_progress_event(partition: Partition) -> None:

@@ -129,7 +129,8 @@ class SideBySide:
         self.stores = [FakeStore() for _ in range(3)]
         self.owned = OwnedPartitions({"orders": topic("orders", partitions=3)})
         given: Any = None
-        self.assignment = Assignment(given, given, self.owned, given, given, None, None)
+        schemas: Any = SimpleNamespace(forget=lambda _: None)
+        self.assignment = Assignment(given, given, self.owned, given, schemas, None, None)
         self._errors, self._met = errors, Barrier(3)
         monkeypatch.setattr(
             Assignment, "_begin", lambda _, partition_id, before=None: self.begun(partition_id)
