@@ -21,11 +21,11 @@ import orjson
 from bench.broker import broker
 from bench.service import Running, running
 from bench.table import table
-from materializer.partition.kafka_partition import as_event
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, read_range
+from sowline.kafka.messages import event_of
 from sowline.protocol.command import command_headers
 
 PARTITIONS = 4
@@ -166,5 +166,5 @@ def _position(
     offset, start = position
     end = cluster.ends(definition.changes, [partition])[partition]
     for messages in read_range(kafka_config(kafka), definition.changes, partition, max(start, end - 5), end):
-        offset = max(offset, *(as_event(message).position.offset for message in messages))
+        offset = max(offset, *(event_of(message).position.offset for message in messages))
     return offset, end

@@ -27,8 +27,9 @@ from sowline.errors import SowlineError
 from sowline.filter import Metadata, compile_filter, require_deterministic
 from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import Behind, member_consumer, poll_batch, raising, read_range
+from sowline.kafka.messages import event_of, headers_of
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import Change, Event, read_event
+from sowline.protocol.change import Change, Event
 from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, incomplete, is_of, verdict
 from sowline.runtime.tracing import TraceSpan, begin
 
@@ -197,7 +198,7 @@ class Runner:
         self._spans.clear()
 
     def _take(self, message: Message, following: Following) -> None:
-        event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
+        event = event_of(message)
         offset = message.offset() or 0
         following.next_offset = max(offset + 1, following.next_offset)
         if following.load is not None:
@@ -273,7 +274,7 @@ class Runner:
                 yield
 
     def _read(self, message: Message) -> OutputMessage:
-        read = OutputMessage.read(message.value(), message.headers() or [])  # type: ignore[arg-type]
+        read = OutputMessage.read(message.value(), headers_of(message) or [])
         return read if self._values is None else self._values.read(read)
 
     def _written_before(self, number: int) -> Iterator[list[Message]]:

@@ -83,7 +83,7 @@ REASONS = (
     Reason(
         "bad header",
         "expected one selector, got a body together with sow.filter or sow.keys",
-        "A log record has an unknown or malformed `sow.*` header, or two selectors.",
+        "A log record has an unknown or malformed `sow.*` header, two selectors, or a header name that is not UTF-8.",
         "Correct the producer: [writing commands](kafka.md#writing-commands).",
     ),
     Reason(

@@ -15,7 +15,7 @@ from sowline.config.settings import VIEWS, Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import Behind, member_consumer, poll_batch, raising
-from sowline.protocol.change import read_event
+from sowline.kafka.messages import event_of
 from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete
 from views.core.joins import JoinedTable
 from views.core.outgoing import Outgoing
@@ -194,7 +194,7 @@ class ViewRunner:
         for message in messages:
             partition = self._partitions.get(message.partition() or 0)
             if partition is not None:
-                event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
+                event = event_of(message)
                 made += partition.take(event, message.offset() or 0)
         self._output.send(made)
         also_idle = time.monotonic() - self._flushed_at >= (self._interval or PROGRESS_SECONDS)

@@ -10,7 +10,8 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import by_changes
 from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import REPORT_ENDS, plain_consumer, poll_batch
-from sowline.protocol.change import Change, read_event
+from sowline.kafka.messages import event_of
+from sowline.protocol.change import Change
 from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete
 from views.core.followed_partition import FollowedPartition
 from views.core.joins import JoinedEvent, JoinedTable, JoinedTables
@@ -90,7 +91,7 @@ class JoinedTopics:
 
     def _taken(self, message: Message) -> JoinedEvent | None:
         changes, number = message.topic() or "", message.partition() or 0
-        event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
+        event = event_of(message)
         taken = self._partitions[changes, number].taken(event, message.offset() or 0)
         if taken is None:
             return None

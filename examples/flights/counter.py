@@ -14,9 +14,9 @@ from confluent_kafka import KafkaException, Message, TopicPartition
 from sowline.config.kafka_names import KafkaNames
 from sowline.config.kafka_options import kafka_config
 from sowline.kafka.clients import plain_consumer
+from sowline.kafka.messages import event_of, headers_of
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import Change, read_event
-from sowline.protocol.command import Headers
+from sowline.protocol.change import Change
 
 BATCH_MAX = 5000
 WAIT_S = 0.1
@@ -107,7 +107,7 @@ class ChangeCounter:
 
     def _is_ours(self, message: Message) -> bool:
         """Whether a command is the pipeline's."""
-        headers: Headers = message.headers() or []  # type: ignore[assignment]
+        headers = headers_of(message) or []
         return any(
             name == "sow.publisher" and (text or b"").startswith(self._publisher) for name, text in headers
         )
@@ -116,7 +116,7 @@ class ChangeCounter:
         partition, offset = message.partition() or 0, message.offset() or 0
         if self._is_ours(message):
             self.commands += 1
-            self.deltas += ("sow.command", b"delta_publish") in (message.headers() or ())
+            self.deltas += ("sow.command", b"delta_publish") in (headers_of(message) or ())
         else:
             self.by_visitors += 1
             self._visits.add((partition, offset))
@@ -132,8 +132,7 @@ class ChangeCounter:
         partition, key = message.partition(), message.key()
         assert partition is not None
         assert isinstance(key, bytes)
-        headers: Headers = message.headers()  # type: ignore[assignment]
-        event = read_event(key, message.value(), headers)
+        event = event_of(message)
         if event.position <= self._positions[partition]:  # a repeat, which followers drop
             return
         self._positions[partition] = event.position

@@ -11,13 +11,13 @@ from confluent_kafka import Message
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import decode_record, encode_record
 from materializer.partition.changes_follower import record_of
-from materializer.partition.kafka_partition import as_event, offsets_of
+from materializer.partition.kafka_partition import offsets_of
 from materializer.store.bulk_load import PENDING_BYTES_MAX, BulkLoad, LoadState, NativeBulkLoad
 from materializer.store.interface import DiskStore
 from materializer.store.native_overlay import plain_key_field
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import compaction_lag_ms
-from sowline.kafka.clients import columns_of
+from sowline.kafka.messages import columns_of, event_of
 from sowline.model.position import Position, position_of
 from sowline.native import share
 from sowline.protocol.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
@@ -83,13 +83,13 @@ class ChangesLoader:
         """Load the next messages of the topic, in the order of their offsets."""
         native = self._native
         if native is None:
-            self.load([as_event(message) for message in messages], offsets_of(messages))
+            self.load([event_of(message) for message in messages], offsets_of(messages))
             return
         columns = columns_of(messages, "key", "value", "headers", "offset")
 
         def load_others(start: int, stop: int) -> None:
             some = messages[start:stop]
-            self.load([as_event(message) for message in some], offsets_of(some))
+            self.load([event_of(message) for message in some], offsets_of(some))
 
         share(len(messages), partial(self._load_plain, native, columns), load_others)
 

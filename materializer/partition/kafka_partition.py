@@ -16,8 +16,8 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range
+from sowline.kafka.messages import headers_of
 from sowline.model.limits import Limits, read_define
-from sowline.protocol.change import Event, read_event
 from sowline.protocol.command import DEFINE
 
 log = structlog.get_logger()
@@ -97,7 +97,7 @@ class PartitionReader:
         """Return the limits at an offset of the log: those before the next `define`; None if there is none."""
         for messages in self.log(start, end):
             for message in messages:
-                if ("sow.command", DEFINE.encode()) in (message.headers() or ()):
+                if ("sow.command", DEFINE.encode()) in (headers_of(message) or ()):
                     with suppress(SowlineError):
                         return read_define(message.value())[0]
         return None
@@ -106,11 +106,6 @@ class PartitionReader:
     def logger(self) -> Any:
         """The logger of this partition."""
         return log.bind(topic=self._definition.name, partition=self.number)
-
-
-def as_event(message: Message) -> Event:
-    """Read one Kafka message of a changes topic."""
-    return read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
 
 
 def offsets_of(messages: Iterable[Message]) -> list[int]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
-from materializer.partition.kafka_partition import as_event
+from sowline.kafka.messages import event_of
 from sowline.model.position import Position
 from sowline.protocol.change import PROGRESS_KEY, Change
 from sowline.protocol.changes_loader import (
@@ -41,7 +41,7 @@ def read_tail(messages: Iterable[Message], position: Position, topic_id: str, st
     live: set[bytes] = set()
     due, has_gap, time = start, False, 0
     for message in messages:
-        event, offset = as_event(message), message.offset() or 0
+        event, offset = event_of(message), message.offset() or 0
         # A gap counts only between neighboring offsets. Where compaction has removed an event, the next offset does
         # not follow, and a missing position proves nothing (test_a_gap_that_compaction_has_not_made).
         follows, due = offset == due, offset + 1 if offset == due else BROKEN_OFF

@@ -16,7 +16,6 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
 from materializer.core.errors import StoreDamaged
-from materializer.partition.kafka_partition import as_event
 from materializer.partition.partition import PartitionId
 from materializer.standby.warm_copy import ReadEvent, WarmCopy
 from materializer.store.errors import DiskFull, NoDescriptors, StoreInUse
@@ -26,6 +25,7 @@ from sowline.config.topic_definition import TopicDefinition, by_changes
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster, ClusterAnswer
 from sowline.kafka.clients import REPORT_ENDS, plain_consumer
+from sowline.kafka.messages import event_of
 
 log = structlog.get_logger()
 
@@ -319,4 +319,4 @@ class Standby:
 
 
 def _written(message: Message) -> ReadEvent:
-    return ReadEvent(message.offset() or 0, as_event(message))
+    return ReadEvent(message.offset() or 0, event_of(message))

@@ -12,7 +12,7 @@ from materializer.partition.partition import PartitionId, Prepared
 from materializer.worker.counts import Counts
 from materializer.worker.owned import OwnedPartitions
 from materializer.worker.repair import LogEnd, Repair
-from sowline.kafka.clients import columns_of
+from sowline.kafka.messages import columns_of, headers_of
 from sowline.protocol.command import LogRecord
 
 
@@ -127,5 +127,5 @@ def now_ms() -> int:
 
 def as_log_record(message: Message) -> LogRecord:
     """Convert a Kafka message of a log to the core's type."""
-    key, headers = message.key(), message.headers()
+    key, headers = message.key(), headers_of(message)
     return LogRecord(message.offset(), message.timestamp()[1], key, message.value(), headers)  # type: ignore[arg-type]

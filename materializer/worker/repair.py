@@ -14,7 +14,6 @@ import structlog
 
 from materializer.core.fencing import check_base, check_owner
 from materializer.emitter import Emitter, NotWritten
-from materializer.partition.kafka_partition import as_event
 from materializer.partition.partition import Partition, PartitionId, stale_owner_keys
 from materializer.stale_write_monitor import KnownEnd, StaleWriteMonitor
 from materializer.worker.counts import Counts
@@ -22,6 +21,7 @@ from materializer.worker.owned import OwnedPartitions
 from sowline.config.kafka_options import KafkaConfig
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range
+from sowline.kafka.messages import event_of
 from sowline.model.position import Position
 from sowline.protocol.change import PROGRESS_KEY, Event
 
@@ -102,7 +102,7 @@ class Repair:
         start, end = emitted.start, emitted.end
         log.warning("stale-owner writes", topic=changes, partition=partition_id[1], start=start, end=end)
         batches = read_range(self._kafka, changes, partition_id[1], start, end)
-        found = [as_event(message) for messages in batches for message in messages]
+        found = [event_of(message) for messages in batches for message in messages]
         # First of all: an owner that has been replaced must not repair. It would write its old events over the new
         # owner's (test_somebody_else_is_further).
         check_owner(found, position)

@@ -23,13 +23,14 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.emodb.fold import FoldOutcome
 from sowline.errors import SowlineError
 from sowline.kafka.clients import read_at
+from sowline.kafka.messages import event_of
 from sowline.kafka.read_back import SECONDS_MAX as READ_BACK_SECONDS_MAX
 from sowline.kafka.read_back import read_newest
 from sowline.model.bookmark import EPOCH, NOW, Positions, format_position
 from sowline.model.bookmark_range import BookmarkRange, Moment, Point, parse_bookmark_range
 from sowline.model.key import partition_of
 from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, DELETE, Change, read_event
+from sowline.protocol.change import AGAIN, DELETE, Change
 from sowline.protocol.command import SOW_DELETE
 from sowline.protocol.request import TIMELINE_LIMIT_MAX, Request
 from sowline.protocol.server_message import iso_time
@@ -219,7 +220,7 @@ class TimelineReader:
         def wants(message: Message) -> bool:
             if message.key() != key:
                 return False
-            event = read_event(key, message.value(), message.headers())  # type: ignore[arg-type]
+            event = event_of(message)
             if not isinstance(event, Change) or not _is_wanted(wanted, event):
                 return False
             if before is not None and event.position >= before.position:
@@ -246,7 +247,7 @@ class TimelineReader:
         size = 0
         changes, number, key = wanted.topic.definition.changes, wanted.partition.number, wanted.sow_key
         for message in read_at(self._kafka, changes, number, offsets, READ_SECONDS_MAX):
-            event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
+            event = event_of(message)
             if isinstance(event, Change) and event.sow_key == key and event.writes is not None:
                 found[message.offset() or 0] = event
                 size += len(event.body or b"") + len(event.previous or b"") + len(event.text or b"")

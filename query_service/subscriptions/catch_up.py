@@ -18,9 +18,10 @@ from query_service.topics.state import TopicState
 from sowline.config.kafka_options import KafkaConfig
 from sowline.errors import SowlineError
 from sowline.kafka.clients import REMOVED, read_range
+from sowline.kafka.messages import event_of
 from sowline.model.bookmark import Positions, format_position
 from sowline.model.position import Position
-from sowline.protocol.change import Change, Event, read_event
+from sowline.protocol.change import Change, Event
 from sowline.protocol.changes_loader import Verdict, verdict
 from sowline.serving.cooperative import TURN_SECONDS, Turns
 
@@ -273,7 +274,7 @@ def _first_of(
 
 
 def _events(messages: list[Message]) -> list[Event]:
-    return [read_event(of.key() or b"", of.value(), of.headers()) for of in messages]  # type: ignore[arg-type]
+    return list(map(event_of, messages))
 
 
 async def _in_thread(batches: Iterator[T]) -> AsyncIterator[T]:

@@ -7,9 +7,8 @@ from confluent_kafka import Message
 
 from query_service.replica.plain_run import EventAtOffset, MessageColumns, PlainRun, Portion
 from sowline.config.topic_definition import TopicDefinition
-from sowline.kafka.clients import columns_of
+from sowline.kafka.messages import columns_of, event_of
 from sowline.native import note_panic, share
-from sowline.protocol.change import read_event
 
 ChangesPartition = tuple[str, int]
 """The name of a changes topic and the number of one of its partitions."""
@@ -88,6 +87,6 @@ def _events(messages: Sequence[Message]) -> Portions:
     portions: Portions = {}
     for message in messages:
         partition = (message.topic() or "", message.partition() or 0)
-        event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
+        event = event_of(message)
         portions.setdefault(partition, []).append(EventAtOffset(message.offset() or 0, event))
     return portions

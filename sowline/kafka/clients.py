@@ -10,6 +10,7 @@ from typing import Any, ParamSpec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from sowline.config.kafka_options import KafkaConfig
+from sowline.kafka.messages import columns_of
 from sowline.model.limits import MIB
 from sowline.runtime.library_logs import LIBRDKAFKA
 
@@ -125,13 +126,6 @@ def poll_batch(
         if error is not None:
             _judge(message, on_end)
     return [message for message, error in zip(messages, errors, strict=True) if error is None]
-
-
-def columns_of(messages: Sequence[Message], *fields: str) -> list[list[Any]]:
-    """Return what the methods of these names return for each message, in a list for each name; there is a message."""
-    # The methods of the class, because a call of a bound method takes twice as long.
-    kind = type(messages[0])
-    return [list(map(getattr(kind, field), messages)) for field in fields]
 
 
 def _judge(message: Message, on_end: Ends | None) -> None:

@@ -31,6 +31,10 @@ _TOPIC_ID = re.compile("[A-Za-z0-9+/_-]{1,100}")
 """Kafka's id of a topic as text: base64 in either alphabet, so it contains neither `:` nor `@`."""
 
 Headers = list[tuple[str, bytes | None]]
+
+UNREADABLE_HEADERS: Headers = [("sow.command", b"unreadable")]
+"""What stands for the headers of a record if a name among them is not UTF-8: no command, so it is refused."""
+
 Sequence2 = tuple[int, int]
 
 
@@ -145,6 +149,10 @@ def _text(name: str, raw: bytes | None) -> str:
 
 
 def _command(name: str, text: str) -> str:
+    if [(name, text.encode())] == UNREADABLE_HEADERS:
+        raise _bad(
+            "expected header names in UTF-8, got one that is not, so no header of this record can be read"
+        )
     if text not in COMMANDS:
         raise _bad(f"expected {name} to be one of {', '.join(sorted(COMMANDS))}, got {text[:60]!r}")
     return text

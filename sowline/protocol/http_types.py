@@ -432,6 +432,8 @@ class KafkaMessageReport(msgspec.Struct, forbid_unknown_fields=True, kw_only=Tru
     """Its value."""
     cut: bool | UnsetType = UNSET
     """Whether the value was cut."""
+    note: str | UnsetType = UNSET
+    """Why the message is not shown as it is: its headers can't be read."""
 
 
 class TailReport(msgspec.Struct, forbid_unknown_fields=True):

@@ -7,7 +7,9 @@ from typing import NamedTuple
 import orjson
 import pytest
 
+from sowline.serving.http.tails import UNREADABLE_NOTE
 from tests.integration.changes import outcomes_of
+from tests.integration.raw_headers import produce_raw
 from tests.integration.services import System, headers_of, http_text, system
 
 BYTES_MAX = 8000
@@ -23,6 +25,11 @@ class Bad(NamedTuple):
     value: bytes | None
     headers: Headers = ()
     key: bytes | None = None
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether its header names are UTF-8."""
+        return all(name.isascii() for name, _ in self.headers)
 
 
 DEEP = b'{"id": "deep", "a": ' + b'{"a": ' * 300 + b"1" + b"}" * 301
@@ -60,6 +67,10 @@ BAD = {
     "a selector and a body": Bad("bad header", b'{"id": 1}', [DELETE, ("sow.filter", b"1=1")]),
     "a selector on a publish": Bad("bad header", b'{"id": 1}', [("sow.filter", b"1=1")]),
     "no key of any kind": Bad("key missing", None, [DELETE]),
+    "a header name that is not text": Bad("bad header", b'{"id": "of no name"}', [("na\udcefve", b"x")]),
+    "a delta beside a name that is not text": Bad(
+        "bad header", b'{"id": "big"}', [("sow.command", b"delta_publish"), ("\udcff", None)], b"big"
+    ),
     "too large": Bad("too large", orjson.dumps({"id": 1, "text": "x" * BYTES_MAX})),
     "a merge that grows too large": Bad(
         "too large", orjson.dumps({"id": "big", "more": "x" * 5000}), [("sow.command", b"delta_publish")]
@@ -90,7 +101,12 @@ def write_all(made: System) -> dict[str, int]:
     made.produce(topic, DEEP)
     for number, (name, bad) in enumerate(BAD.items()):
         made.produce(topic, orjson.dumps({"id": f"good {number}"}))
-        offsets[name] = made.produce(topic, bad.value, bad.key, headers=[*bad.headers, MINE])
+        headers = [*bad.headers, MINE]
+        if bad.is_readable:
+            offsets[name] = made.produce(topic, bad.value, bad.key, headers=headers)
+        else:
+            raw = [(name.encode(errors="surrogateescape"), content) for name, content in headers]
+            offsets[name] = produce_raw(made.kafka, topic, bad.value, bad.key, raw)
     made.produce(topic, b'{"id": "last"}')
     return offsets
 
@@ -114,7 +130,8 @@ def test_bad_record(refused: Refused, name: str) -> None:
     assert headers.pop("sow.reason").decode() == bad.reason
     assert headers.pop("sow.message").decode()
     assert headers.pop("sow.original_key", None) == bad.key
-    assert headers == dict([*bad.headers, MINE])
+    kept = [*bad.headers, MINE] if bad.is_readable else [("sow.command", b"unreadable")]
+    assert headers == dict(kept)
     assert letter.value() == bad.value
     assert refused.outcomes[0, str(offset)] == f"dead:{bad.reason}"
 
@@ -143,6 +160,20 @@ def test_good_records_around_bad_ones(refused: Refused) -> None:
     found = {orjson.loads(line)["data"]["id"] for line in lines}
     assert found == {f"good {number}" for number in range(len(BAD))} | {"big", "deep", "last"}
     assert len(refused.dead) == len(BAD)
+
+
+def test_the_log_is_shown_with_a_note(refused: Refused) -> None:
+    """A record whose headers can't be read is shown with its key and value, and a note; others have none."""
+    answer = http_text(f"{refused.query.url}/v1/topics/{refused.topic}/log?limit=1000")
+    shown = {message["offset"]: message for message in orjson.loads(answer)["messages"]}
+    for name, offset in refused.offsets.items():
+        bad, message = BAD[name], shown[offset]
+        assert message.get("note") == (None if bad.is_readable else UNREADABLE_NOTE)
+        if not bad.is_readable:
+            assert (message["key"], message["value"]) == (
+                None if bad.key is None else bad.key.decode(),
+                (bad.value or b"").decode(),
+            )
 
 
 def test_dead_letters_are_counted(refused: Refused) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from materializer.core.checkpoint import Checkpoint
-from materializer.partition.kafka_partition import as_event
 from materializer.store.secondary import open_secondary
 from sowline.client.client import Client
+from sowline.kafka.messages import event_of
 from sowline.model.key import partition_of
 from sowline.model.position import Position
 from sowline.protocol.change import Change
@@ -56,7 +56,7 @@ class Killed:
         """Return the newest position in each changes partition."""
         newest: dict[int, Position] = {}
         for message in self.system.read(self.definition.changes):
-            number, position = message.partition() or 0, as_event(message).position
+            number, position = message.partition() or 0, event_of(message).position
             newest[number] = max(position, newest.get(number, position))
         return newest
 
@@ -109,7 +109,7 @@ def test_pending_commits_are_made_again(killed: Killed, tmp_path: Path) -> None:
         sow = [message.data for message in client.sow(killed.name) if message.command == "sow"]
         records = {record["id"]: record for record in sow}
     assert records == killed.expected
-    changes = [(message, as_event(message)) for message in killed.system.read(killed.definition.changes)]
+    changes = [(message, event_of(message)) for message in killed.system.read(killed.definition.changes)]
     positions = Counter(
         (message.partition(), event.position) for message, event in changes if isinstance(event, Change)
     )

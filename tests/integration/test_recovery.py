@@ -14,7 +14,6 @@ from materializer.core.applier import Applier
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record
 from materializer.partition.changes_loader import ChangesLoader
-from materializer.partition.kafka_partition import as_event
 from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition
 from materializer.store.integrity import survey
@@ -28,6 +27,7 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import parse_topics
 from sowline.kafka.admin import Cluster, ensure_topics
 from sowline.kafka.clients import exact_producer, read_range
+from sowline.kafka.messages import event_of
 from sowline.model.key import partition_of
 from sowline.model.position import Position
 from sowline.protocol.change import PROGRESS_KEY, Change, Event
@@ -87,7 +87,7 @@ class Rig:
 
     def changes(self, partition: int) -> list[Event]:
         """Return the events of a changes partition."""
-        return [as_event(message) for message in self._messages(self.topic.changes, partition)]
+        return [event_of(message) for message in self._messages(self.topic.changes, partition)]
 
     def _messages(self, topic: str, partition: int):  # type: ignore[no-untyped-def]
         start = self.cluster.starts(topic, [partition])[partition]

@@ -32,8 +32,9 @@ from sowline.config.topic_definition import by_changes
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.clients import REPORT_ENDS, consuming, poll_batch
+from sowline.kafka.messages import event_of, headers_of
 from sowline.model.position import Position
-from sowline.protocol.change import Change, Progress, read_event
+from sowline.protocol.change import Change, Progress
 
 ANSWER_SECONDS_MAX = 5.0
 
@@ -284,7 +285,7 @@ def _reflected(event: Change | Progress) -> Iterable[tuple[int, Position]]:
 def _event(message: Message) -> Change | Progress | None:
     """Return an event; None for a record that is none, or that has another format."""
     try:
-        return read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
+        return event_of(message)
     except (ValueError, KeyError, SowlineError):
         return None
 
@@ -296,9 +297,9 @@ def _dead(
     newest: dict[str, int] = {}
     for message in asking.tails(_spans(found, names, DEAD_READ_MAX)):
         name = message.topic() or ""
-        headers = dict(message.headers() or ())
+        headers = dict(headers_of(message) or ())
         reason = headers.get("sow.reason") or b"no reason"
-        reasons.setdefault(name, Counter())[bytes(reason).decode(errors="replace")] += 1  # type: ignore[arg-type]
+        reasons.setdefault(name, Counter())[bytes(reason).decode(errors="replace")] += 1
         newest[name] = max(newest.get(name, 0), message.timestamp()[1])
     waiting = {name: sum(p.end - p.start for p in found[name].partitions.values()) for name in reasons}
     return {

@@ -13,7 +13,9 @@ from confluent_kafka import Message
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
+from sowline.kafka.messages import headers_of
 from sowline.kafka.read_back import NewestMessages, read_newest
+from sowline.protocol.command import UNREADABLE_HEADERS
 from sowline.protocol.server_message import iso_time
 
 LIMIT = 100
@@ -24,6 +26,8 @@ READS_AT_ONCE = 2
 
 VALUE_BYTES_MAX = 64 * 1024
 """Bytes of a value that an answer contains; a longer one is cut."""
+
+UNREADABLE_NOTE = "a header name is not UTF-8, so no header of this message can be read"
 
 TAIL_PARAMETERS = ("limit", "partition", "before", "key", "reason")
 
@@ -52,7 +56,7 @@ class TailRequest:
         """Whether a message is one of those that are requested."""
         if self.key is not None and message.key() != self.key:
             return False
-        return self.reason is None or ("sow.reason", self.reason) in _headers(message)
+        return self.reason is None or ("sow.reason", self.reason) in (headers_of(message) or ())
 
 
 def tail_request_of(definition: TopicDefinition, kind: TailKind, given: Mapping[str, str]) -> TailRequest:
@@ -133,21 +137,21 @@ def _extent(number: int, found: NewestMessages) -> dict[str, Any]:
 
 
 def _described(message: Message) -> dict[str, Any]:
-    value = message.value()
+    value, headers = message.value(), headers_of(message) or []
     described = {
         "partition": message.partition(),
         "offset": message.offset(),
         "timestamp": iso_time(message.timestamp()[1]),
         "key": _text(message.key()),
-        "headers": {name: _text(content) for name, content in _headers(message)},
+        "headers": {name: _text(content) for name, content in headers},
         "bytes": 0 if value is None else len(value),
         "value": _text(value if value is None else value[:VALUE_BYTES_MAX]),
     }
-    return described | ({"cut": True} if value is not None and len(value) > VALUE_BYTES_MAX else {})
-
-
-def _headers(message: Message) -> list[tuple[str, bytes | None]]:
-    return message.headers() or []  # type: ignore[return-value]
+    if value is not None and len(value) > VALUE_BYTES_MAX:
+        described["cut"] = True
+    if headers == UNREADABLE_HEADERS:
+        described["note"] = UNREADABLE_NOTE
+    return described
 
 
 def _text(content: bytes | str | None) -> str | None:

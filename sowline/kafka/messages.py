@@ -1,0 +1,61 @@
+"""Reads Kafka messages: columns of many, headers, and the events of a changes topic.
+
+Only this module reads the headers of messages. Anyone may write to a log, also header names that are not UTF-8.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import Message
+
+from sowline.protocol.change import Event, read_event
+from sowline.protocol.command import UNREADABLE_HEADERS, Headers
+
+
+def headers_of(message: Message) -> Headers | None:
+    """Return the headers of a message; `UNREADABLE_HEADERS` if the name of one is not UTF-8."""
+    try:
+        return message.headers()  # type: ignore[return-value]
+    except _NOT_READ:
+        return _unreadable(message)
+
+
+def columns_of(messages: Sequence[Message], *fields: str) -> list[list[Any]]:
+    """Return what the methods of these names return for each message, in a list for each name; there is a message."""
+    # The methods of the class, because a call of a bound method takes twice as long.
+    kind = type(messages[0])
+    return [
+        _headers(messages) if field == "headers" else list(map(getattr(kind, field), messages))
+        for field in fields
+    ]
+
+
+def event_of(message: Message) -> Event:
+    """Return the event in a message of a changes topic.
+
+    Raise ValueError or KeyError if it is none, and `unknown format` if an unknown version of Sowline wrote it.
+    """
+    return read_event(message.key() or b"", message.value(), headers_of(message))
+
+
+def _headers(messages: Sequence[Message]) -> list[Headers | None]:
+    method, found = type(messages[0]).headers, list[Any]()
+    while True:
+        # What was read before an error stays in the list.
+        try:
+            found.extend(map(method, messages[len(found) :] if found else messages))
+        except _NOT_READ:
+            found.append(_unreadable(messages[len(found)]))
+        else:
+            return found
+
+
+_NOT_READ = (SystemError, UnicodeDecodeError)
+"""What the client raises: its C code passes the name on as text, and returns although that has failed."""
+
+
+def _unreadable(message: Message) -> Headers:
+    # Asked again, the message would return a list with a NULL in it, which ends the process
+    # (test_headers_that_can_not_be_read).
+    message.set_headers(UNREADABLE_HEADERS)  # type: ignore[arg-type]
+    return UNREADABLE_HEADERS
