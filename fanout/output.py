@@ -56,7 +56,7 @@ class FanoutOutput:
         Raise `bad message` if the fanout's message type can't express it.
         """
         payload = payload_of(
-            change.sow_key, delivery, self._form, Deltas(self._source.key_paths), change.time
+            change.sow_key, delivery, self._form, Deltas(self._source.key_fields), change.time
         )
         if payload is None:
             return

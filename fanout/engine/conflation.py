@@ -46,9 +46,8 @@ class _Pending:
 class Conflation:
     """The changes that one subscriber has not yet received."""
 
-    def __init__(self, form: Form, keys: Keys, key_of: KeyOf | None = None) -> None:
+    def __init__(self, form: Form, key_of: KeyOf | None = None) -> None:
         self._form = form
-        self._keys = keys
         self._key_of = key_of
         self._pending: dict[Hashable, _Pending] = {}
         self._slots: dict[bytes, Hashable] = {}
@@ -144,26 +143,26 @@ class Conflation:
             return True
         # A record that left focus and came back has no delta. Compare it with the body that the client holds, to
         # leave out a message that would be empty (test_no_empties).
-        return difference(held.held, held.delivery.body, self._keys, self._form.select).changed
+        return difference(held.held, held.delivery.body, (), self._form.select).changed
 
 
 def pending_of(options: Options, form: Form, keys: Keys, *, of_each: bool) -> Conflation:
-    """Return an empty `Conflation`; `keys` are the fields that identify a record or group.
+    """Return an empty `Conflation`; `keys` are the fields that identify a record or group, empty if none do.
 
     Raise `invalid options` if the subscriber needs messages `of_each` record but the conflation key would merge
     several.
     """
     asked = options.conflation_key
     if not asked or set(asked) == {Path(names) for names in keys}:
-        return Conflation(form, keys)
+        return Conflation(form)
     if of_each:
         named = ",".join(str(Path(names)) for names in keys)
+        expected = f"conflation_key=[{named}], or none," if keys else "no conflation_key"
         raise SowlineError(
             "invalid options",
-            f"expected conflation_key=[{named}], or none, with oof, deltas, pages and groups: these need a message"
-            " for each record",
+            f"expected {expected} with oof, deltas, pages and groups: these need a message for each record",
         )
-    return Conflation(form, keys, by_values_of(asked))
+    return Conflation(form, by_values_of(asked))
 
 
 def by_values_of(paths: tuple[Path, ...]) -> KeyOf:

@@ -11,6 +11,7 @@ from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
 from sowline.config.topic_definition import TopicDefinition
 from sowline.emodb.writes import DocumentMetadata
 from sowline.expressions.order import Order
+from sowline.expressions.projection import parse_projection
 from sowline.model.difference import Keys
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import DELETED
@@ -79,9 +80,18 @@ def as_they_were(held: ShownRecord, shown: ShownRecord) -> bool:
 
 
 def keys_shown(topic: TopicDefinition, options: Options) -> Keys:
-    """Return the fields that identify an entry of a view: the key fields, or the grouping fields."""
+    """Return the fields that every delta of an entry has: the key fields, or the grouping fields."""
     if not options.projection:
-        return topic.key_paths
+        return topic.key_fields
+    return parse_projection(options.projection).key_fields(options.grouping)
+
+
+def identifying_fields(topic: TopicDefinition, options: Options) -> Keys:
+    """Return the fields that tell an entry of a view from all others; empty if none do."""
+    # A view may show a part of its source's key. Records that are equal there are not one
+    # (test_a_part_of_the_key_is_no_conflation_key).
+    if not options.projection:
+        return topic.identified_by
     return tuple(tuple(map(str, path.steps)) for path in options.grouping)
 
 

@@ -146,7 +146,7 @@ class _Change:
         self.sow_key = received.sow_key.encode()
         self.after: Position = relayed.after
         self.time = relayed.time
-        self.deltas = Deltas(topic.key_paths)
+        self.deltas = Deltas(topic.key_fields)
         reason, body = received.reason or None, bytes(received.data)
         self.delivery: Delivery = relayed_delivery(
             received.command, body, reason, received.correlation_id, relayed
@@ -177,7 +177,7 @@ class ConflatingOutlet:
         of_each = options.oof or request.is_delta
         self._conflated: dict[str, Conflated] = {}
         for name, topic in topics.items():
-            form, keys = _form_of(request, topic), topic.key_paths
+            form, keys = _form_of(request, topic), topic.identified_by
             self._conflated[name] = Conflated(
                 outbox,
                 request.id_of_subscription,

@@ -22,6 +22,7 @@ from fanout.engine.shown import (
     ShownRecord,
     as_held,
     difference,
+    identifying_fields,
     in_order,
     keys_shown,
     no_longer_shown,
@@ -99,7 +100,7 @@ class ViewOverNodes:
         self.form = Form.of(options, delta=request.is_delta)
         self._keys = keys_shown(self._topic, options)
         if options.conflation is not None:
-            pending_of(options, self.form, self._keys, of_each=True)
+            pending_of(options, self.form, identifying_fields(self._topic, options), of_each=True)
         self._window = self._checked_window()
         self._query: ShardedQuery | None = None
         self._view: MergedView | None = None

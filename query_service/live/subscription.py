@@ -62,7 +62,7 @@ class LiveSubscription:
             self.conflated = Conflated.of(
                 self,
                 definition,
-                definition.key_paths,
+                definition.identified_by,
                 options,
                 lambda: self.current_positions,
                 of_each=of_each,
@@ -141,7 +141,7 @@ def deliver(
     whole record, all get it. Subscriptions of a gateway are those of many clients: there only equal messages are one.
     """
     change = seen.change
-    deltas = Deltas(topic.definition.key_paths)
+    deltas = Deltas(topic.definition.key_fields)
     due: list[_Due] = []
     relayed = 0
     for live_subscription, meant in found:

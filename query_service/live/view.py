@@ -13,7 +13,16 @@ import structlog
 
 from fanout.engine.delivery import Deltas, Form, payload_of
 from fanout.engine.page import Window
-from fanout.engine.shown import GUESSED, Due, ShownRecord, as_held, difference, is_redundant, keys_shown
+from fanout.engine.shown import (
+    GUESSED,
+    Due,
+    ShownRecord,
+    as_held,
+    difference,
+    identifying_fields,
+    is_redundant,
+    keys_shown,
+)
 from fanout.engine.subscription import ChangeView, Delivery, entitled
 from fanout.live.change_message import put_step
 from fanout.live.conflation import Conflated
@@ -56,7 +65,12 @@ class Viewer:
         self.was_sent = False
         """Whether it was sent a message since this was last set to False."""
         self.conflated = Conflated.of(
-            self, topic.definition, self.keys, options, lambda: topic.positions, of_each=True
+            self,
+            topic.definition,
+            identifying_fields(topic.definition, options),
+            options,
+            lambda: topic.positions,
+            of_each=True,
         )
 
     def take_from(self, replaced: "Viewer") -> None:

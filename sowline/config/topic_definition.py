@@ -1,7 +1,7 @@
 """The definition of one topic: its name, the keys of its records, and its Kafka topics."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from itertools import combinations, product
@@ -53,6 +53,7 @@ from sowline.expressions.enrichment import (
     parse_preprocessing,
 )
 from sowline.model.bookmark import EPOCH, read_time
+from sowline.model.difference import Keys
 from sowline.model.limits import (
     HEADROOM_BYTES,
     LIFETIME_MS_MAX,
@@ -174,6 +175,7 @@ class TopicDefinition(TopicsModel):
     )
     _view: ComputedTopic | None = PrivateAttr(default=None)
     _source: "TopicDefinition | None" = PrivateAttr(default=None)
+    _key_fields: Keys = PrivateAttr(default=())
 
     def computed_by(self, view: ComputedTopic) -> Self:
         """Return the same topic as a view, as a service describes it: it takes no commands."""
@@ -182,8 +184,8 @@ class TopicDefinition(TopicsModel):
         return topic
 
     @classmethod
-    def of_view(cls, view: ComputedTopic, source: "TopicDefinition") -> Self:
-        """Return the topic that a view or a conflated topic of a source is.
+    def of_view(cls, view: ComputedTopic, read: Mapping[str, "TopicDefinition"]) -> Self:
+        """Return the topic that a view or a conflated topic is; `read` has the topics that it reads, by name.
 
         Its log has partial states, its SOW keys are the key texts of its groups, or the SOW keys of its source.
         """
@@ -191,9 +193,11 @@ class TopicDefinition(TopicsModel):
         if "resume_window" in common:
             common["resume_window"] = f"{view.resume_window}ms"
         log = KafkaNames.of_view(view.name).log
+        source = read[view.source]
         partitions = view.partitions or source.partitions
         topic = cls(name=view.name, key=VIEW_KEY, log=log, partitions=partitions, **common)
         topic._view, topic._source = view, source
+        topic._key_fields = view.key_fields({name: read[name].key_fields for name in view.read_topics})
         return topic
 
     @model_validator(mode="before")
@@ -458,6 +462,11 @@ class TopicDefinition(TopicsModel):
         return _key_paths(self.key)
 
     @property
+    def key_fields(self) -> Keys:
+        """The fields of a record that make its key, which every delta has; in a view those that its records have."""
+        return self.key_paths if self.view is None else self._key_fields
+
+    @property
     def identity(self) -> "TopicDefinition":
         """The topic by whose rule the SOW keys are made: the source of a view that has its SOW keys, or the topic."""
         source = self._source
@@ -466,15 +475,16 @@ class TopicDefinition(TopicsModel):
         )
 
     @cached_property
-    def joined_by(self) -> tuple[tuple[str, ...], ...]:
-        """The fields by which a view can join the topic: its key fields, or those that a view groups by.
+    def identified_by(self) -> Keys:
+        """The fields that tell a record from all others: its key fields, or those that a view groups by.
 
-        A conflated topic or a view of single records has those of its source, if it keeps them.
+        A conflated topic or a view of single records has those of its source, if it keeps them all where they are.
+        Empty if no fields do.
         """
         if self.view is None:
             return self.key_paths
         if self._source is not None and self.view.has_keys_of_source:
-            return self._source.joined_by if all(map(self.view.keeps, self._source.joined_by)) else ()
+            return self._source.identified_by if all(map(self.view.keeps, self._source.identified_by)) else ()
         return tuple(tuple(map(str, path.steps)) for path in self.view.grouping_paths)
 
     @cached_property

@@ -42,7 +42,7 @@ class Topics(TopicsModel):
             if not ready:
                 break  # `_check_views` refuses them
             for view in ready:
-                found[view.name] = TopicDefinition.of_view(view, found[view.source])
+                found[view.name] = TopicDefinition.of_view(view, found)
                 waiting.remove(view)
         return tuple(found.values())
 
@@ -128,7 +128,7 @@ def _check_join(view: ComputedTopic, join: Join, topic: TopicDefinition) -> None
     """Raise ValueError unless a join multiplies, or names all fields of the joined topic's key."""
     if join.multiply:
         return
-    keys = {str(FieldSteps(path)) for path in topic.joined_by}
+    keys = {str(FieldSteps(path)) for path in topic.identified_by}
     named = {str(theirs) for _, theirs in join.equalities}
     if not keys:
         raise ValueError(
@@ -164,9 +164,9 @@ def _why_no_key(topic: TopicDefinition) -> str:
         return "whose SOW keys are not made of fields of its records"
     if not view.has_keys_of_source:
         return "whose records are pairs of joined records"
-    if not source.joined_by:
+    if not source.identified_by:
         return f"which has the records of {source.name!r}, {_why_no_key(source)}"
-    lost = [str(FieldSteps(path)) for path in source.joined_by if not view.keeps(path)]
+    lost = [str(FieldSteps(path)) for path in source.identified_by if not view.keeps(path)]
     return f"whose records do not have the key field {lost[0]} of {source.name!r}"
 
 

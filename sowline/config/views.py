@@ -1,6 +1,7 @@
 """Computed topics in `topics.yaml`: `views:`, and `conflated:` for topics whose records change less often."""
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, Any, Literal, Self
@@ -27,6 +28,7 @@ from sowline.expressions.projection import (
 )
 from sowline.filter import Filter, FilterError, compile_filter, require_deterministic
 from sowline.filter.tree import walk
+from sowline.model.difference import Keys, Names
 from sowline.model.limits import MIB
 from sowline.model.path import Path, PathError, parse_path
 
@@ -100,16 +102,30 @@ class ComputedTopic(TopicsModel):
         """Whether each record has the SOW key of the record of the source that it is computed from."""
         return not self.grouping_paths and not any(join.multiply for join in self.joins)
 
-    def keeps(self, path: tuple[str, ...]) -> bool:
+    def keeps(self, path: Names) -> bool:
         """Whether a field of a record is that of the source's record, in a view of single records."""
-        if any(join.name == path[0] for join in self.joins):
-            return False
-        if self.projected is None:
-            return True
-        return any(
-            path[: len(field.output)] == field.output and field.text == str(Path(field.output))
-            for field in self.projected.fields
-        )
+        return not self._is_replaced(path) and path in self._shown_at(path)
+
+    def key_fields(self, read: Mapping[str, Keys]) -> Keys:
+        """Return the fields of a record that make its key, given those of the topics that are read.
+
+        They are the fields of the grouping. In a view of single records they are the key fields of the source, and of
+        each joined topic with several matches, wherever the projection shows them.
+        """
+        if self.projected is not None and self.grouping_paths:
+            return self.projected.key_fields(self.grouping_paths)
+        fields = [path for path in read[self.source] if not self._is_replaced(path)]
+        for join in self.joins:
+            fields += [(join.name, *path) for path in read[join.topic] if join.multiply]
+        return tuple(shown for path in fields for shown in self._shown_at(path))
+
+    def _is_replaced(self, path: Names) -> bool:
+        """Whether a joined record replaces a field of the source's record."""
+        return any(join.name == path[0] for join in self.joins)
+
+    def _shown_at(self, path: Names) -> Keys:
+        """Return where a record has a field of the record that it is computed from."""
+        return (path,) if self.projected is None else self.projected.shown_at(path)
 
     @property
     def read_topics(self) -> list[str]:

@@ -18,6 +18,7 @@ from sowline.filter.functions import FUNCTIONS
 from sowline.filter.parse import Projected, parse_paths, parse_projected
 from sowline.filter.printer import text_of
 from sowline.filter.tree import Call, Field, Literal, Node, parts_of, rebuilt, walk
+from sowline.model.difference import Keys, Names
 from sowline.model.path import Path
 
 AGGREGATES = (
@@ -86,6 +87,20 @@ class Projection:
     def text(self) -> str:
         """The canonical text, which `parse_projection` reads back."""
         return ", ".join(field.text for field in self.fields)
+
+    def shown_at(self, names: Names) -> Keys:
+        """Return the paths at which a result has a field of the record as it is."""
+        shown = []
+        for field in self.fields:
+            read = field.expression.path.steps if isinstance(field.expression, Field) else None
+            if read is not None and names[: len(read)] == read:
+                shown.append((*field.output, *names[len(read) :]))
+        return tuple(shown)
+
+    def key_fields(self, grouping: Iterable[Path]) -> Keys:
+        """Return the paths at which a group's result has its grouping fields."""
+        paths = [tuple(map(str, path.steps)) for path in grouping]
+        return tuple(shown for names in paths for shown in self.shown_at(names) or (names,))
 
     @cached_property
     def nondeterministic(self) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ class Follower:
         self.form = Form(select, delta=True, no_empties=True)
         self.select = select
         self.held = self.selected(first)
-        self.conflation = Conflation(self.form, KEYS)
+        self.conflation = Conflation(self.form)
 
     def selected(self, body: bytes) -> bytes:
         """What it selects of a body."""

@@ -33,7 +33,10 @@ from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
+from sowline.model.difference import Keys
 from sowline.model.key import partition_of
+from sowline.model.merge import merge, take_out
+from sowline.model.path import Path as FieldPath
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import AGAIN, DELETED, RESET, Change, Event, Progress
 from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, verdict
@@ -241,8 +244,9 @@ class ExpectedView(NamedTuple):
 class ViewFollower:
     """A reader of one partition of the view, which compares it with the recomputation at each message boundary."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, key_fields: Keys) -> None:
         self.number = number
+        self.key_fields = key_fields
         self.position = before_the_log()
         self.records: dict[bytes, bytes] = {}
         self.reflected: Vector = {}
@@ -298,9 +302,20 @@ class ViewFollower:
         if change.body is None:
             self.records.pop(change.sow_key, None)
         else:
+            self._merge(change)
             self.records[change.sow_key] = change.body
         if change.reflects is not None:
             self._move({**self.reflected, change.reflects[0]: change.reflects[1]})
+
+    def _merge(self, change: Change) -> None:
+        """Check that the delta of an update has the key fields, and turns the record before into the new one."""
+        delta = change.delta(self.key_fields)
+        if delta is not None and change.previous is not None and change.body is not None:
+            merged = take_out(merge(change.previous, delta.body), delta.removed)
+            body, sent = orjson.loads(change.body), orjson.loads(delta.body)
+            assert orjson.loads(merged) == body
+            for names in map(FieldPath, self.key_fields):
+                assert names.find(sent) == names.find(body), "a delta has the key fields"
 
     def _move(self, reflected: Vector) -> None:
         for source, position in self.reflected.items():
@@ -335,7 +350,7 @@ class ViewWorld:
         self.owners: list[SourceOwner] = []
         self.saved: dict[int, SourceOwner] = {}
         self.stage2 = World(self.definition)
-        self.followers = [ViewFollower(number) for number in range(partitions)]
+        self.followers = [ViewFollower(number, self.definition.key_fields) for number in range(partitions)]
 
     def patched(self) -> list[AbstractContextManager[Any]]:
         """Return what must be entered before anything is done."""

@@ -96,6 +96,10 @@ class Server:
         """Apply one change: a record's new body, as it was written."""
         return self._put(sow_key(DOMAIN, str(json.loads(body)["id"])), body, 0, 1, None)
 
+    def put_at(self, sow: bytes, body: Json) -> Position:
+        """Apply one change: the new body of the record with this SOW key."""
+        return self._put(sow, json.dumps(body, separators=(",", ":")).encode(), 0, 1, None)
+
     def _put(
         self, sow: bytes, text: bytes | None, partition: int, step: int, correlation: str | None
     ) -> Position:

@@ -48,7 +48,7 @@ class Subscriber:
     ) -> None:
         looks_for_deltas = form.delta if delta is None else delta
         self.subscription = Subscription(compile_filter(filter), oof, looks_for_deltas)
-        self.conflation = Conflation(form, KEYS, by_values_of((parse_path(key),)) if key else None)
+        self.conflation = Conflation(form, by_values_of((parse_path(key),)) if key else None)
         self.time = 0
 
     def see(self, *bodies: Json | None) -> list[tuple[Any, ...]]:

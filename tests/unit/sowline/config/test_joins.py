@@ -71,7 +71,7 @@ def test_a_view_that_keeps_the_key_fields_is_joined_by_them(view: dict[str, Any]
     slow = {**SLOW, "from": "by.name"}
     for topic in ("by.name", "slow"):
         made = topics({"topic": topic, **ON_ID}, {**BY_NAME, **view}, conflated=(slow,))
-        assert made.named(topic).joined_by == (("id",),)
+        assert made.named(topic).identified_by == (("id",),)
         assert made.named(topic).identity.name == "customers"
 
 
@@ -80,7 +80,7 @@ def test_a_conflated_view_of_groups_is_joined_by_what_it_groups_by() -> None:
     conflated = ({**SLOW, "from": "desks"},)
     view = {"name": "by.name", "from": "slow", "filter": "/n > 1", "projection": ["/desk", "/n"]}
     made = topics({"topic": "by.name", "on": "/desk = /desk"}, view, conflated=conflated)
-    assert made.named("by.name").joined_by == (("desk",),)
+    assert made.named("by.name").identified_by == (("desk",),)
     assert made.named("by.name").identity.name == "desks"
 
 
