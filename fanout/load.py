@@ -43,7 +43,8 @@ class Load(NewestChanges):
     ) -> list[tuple[Change, Delivery]]:
         """Return the messages to write, in the order of their positions: `sow` for records that match, and `oof`.
 
-        `written` has the bodies that readers of the fanout hold, by SOW key. Those that no longer match get an `oof`.
+        `written` has the bodies that readers of the fanout hold, by SOW key. Those that no longer match get an `oof`,
+        whose delivery has what readers hold as the previous record.
         If compaction has removed a record's deletion, or its previous body, the `oof` has no position.
         """
         return sorted(self._messages(subscription, about, written), key=lambda pair: pair[0].position)
@@ -64,8 +65,8 @@ class Load(NewestChanges):
             if change.body is not None and ChangeView(change, about).matches_now(subscription.filter):
                 yield change, Delivery(SOW, change.body, known=change.known)
             elif key in written and change.body is not None:
-                yield change, Delivery(OOF, change.body, MATCH, known=change.known)
+                yield change, Delivery(OOF, change.body, MATCH, written[key], change.known)
             elif key in written and change.previous is not None:
-                yield change, Delivery(OOF, change.previous, DELETED, known=change.known)
+                yield change, Delivery(OOF, change.previous, DELETED, written[key], change.known)
             elif key in written:
                 yield replace(change, position=nowhere), Delivery(OOF, written[key], DELETED)

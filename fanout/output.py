@@ -5,6 +5,7 @@ from collections.abc import Callable
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from fanout.engine.delivery import Deltas, Form, Payload, intrinsics_of, payload_of, selected
+from fanout.engine.shown import as_sent
 from fanout.engine.subscription import Delivery
 from fanout.message import fanout_headers
 from fanout.typed_values import TypedValues
@@ -55,6 +56,7 @@ class FanoutOutput:
 
         Raise `bad message` if the fanout's message type can't express it.
         """
+        delivery = as_sent(delivery, None, is_conflated=self._source.is_conflated)
         payload = payload_of(
             change.sow_key, delivery, self._form, Deltas(self._source.key_fields), change.time
         )

@@ -7,11 +7,12 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
-from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
+from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery, entitled
 from sowline.config.topic_definition import TopicDefinition
 from sowline.emodb.writes import DocumentMetadata
 from sowline.expressions.order import Order
 from sowline.expressions.projection import parse_projection
+from sowline.filter import Filter
 from sowline.model.difference import Keys
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import DELETED
@@ -44,6 +45,17 @@ _read_relayed = msgspec.json.Decoder(ShownRecord).decode
 
 GUESSED = before_the_log()
 """The position of a record whose exact body at the client is unknown, or has another form."""
+
+
+def as_sent(delivery: Delivery, entitlement: Filter | None, *, is_conflated: bool) -> Delivery:
+    """Return the message for a user who may see only the records that match `entitlement`; None is all.
+
+    With `is_conflated` the topic is a conflated one.
+    """
+    sent = delivery if entitlement is None else entitled(delivery, entitlement)
+    # An interval may hold changes between the record that a subscriber received and the one that no longer matches
+    # (test_an_oof_has_what_the_subscriber_received).
+    return as_held(sent) if is_conflated else sent
 
 
 def as_held(delivery: Delivery) -> Delivery:

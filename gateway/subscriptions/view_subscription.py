@@ -658,7 +658,10 @@ class ViewOverNodes:
     def _left(self, key: bytes, body: bytes) -> Delivery:
         """Return the `oof` for what the client holds with this body, and is not shown."""
         found = self._opened_view.left(key, body)
-        return no_longer_shown(body, None) if found is None else msgspec.structs.replace(found, previous=body)
+        if found is None:
+            return no_longer_shown(body, None)
+        found = msgspec.structs.replace(found, previous=body)
+        return as_held(found) if self._topic.is_conflated else found
 
     async def _look_up_left(self, view: MergedView, positions: PositionsByLog) -> None:
         """Find out why records that the client holds are not shown, where no node has sent that."""

@@ -5,7 +5,8 @@ import time
 from typing import NamedTuple
 
 from fanout.engine.delivery import Deltas, Form, selected
-from fanout.engine.subscription import ChangeView, Delivery, Subscription, entitled
+from fanout.engine.shown import as_sent
+from fanout.engine.subscription import ChangeView, Delivery, Subscription
 from fanout.live.change_message import change_message
 from fanout.live.conflation import Conflated
 from fanout.live.relayed_change import relayed_message
@@ -41,6 +42,7 @@ class LiveSubscription:
         self.topic = topic
         self.engine = engine
         self._entitled = selection.entitled.get(topic.definition.name)
+        self._is_of_conflated = topic.definition.is_conflated
         self.form = Form.of(options, delta=engine.delta)
         if not topic.definition.has_sow:
             self.form = self.form._replace(sow_key=False)
@@ -69,9 +71,9 @@ class LiveSubscription:
             )
         self._behind = asyncio.Event()
 
-    def entitled(self, delivery: Delivery) -> Delivery:
-        """Return the message for a user who may see only some of the topic's records."""
-        return delivery if self._entitled is None else entitled(delivery, self._entitled)
+    def as_sent(self, delivery: Delivery) -> Delivery:
+        """Return the message as this user may see it."""
+        return as_sent(delivery, self._entitled, is_conflated=self._is_of_conflated)
 
     def put_relayed(self, partition: int, seen: ChangeView, delivery: Delivery) -> None:
         """Send a change to a gateway that makes the client's messages itself."""
@@ -145,7 +147,7 @@ def deliver(
     due: list[_Due] = []
     relayed = 0
     for live_subscription, meant in found:
-        delivery = live_subscription.entitled(meant)
+        delivery = live_subscription.as_sent(meant)
         if live_subscription.conflated is not None:
             each = [(change.sow_key, delivery, deltas)]
             live_subscription.conflated.take(partition, seen.after, change.time, each)

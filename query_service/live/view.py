@@ -18,12 +18,13 @@ from fanout.engine.shown import (
     Due,
     ShownRecord,
     as_held,
+    as_sent,
     difference,
     identifying_fields,
     is_redundant,
     keys_shown,
 )
-from fanout.engine.subscription import ChangeView, Delivery, entitled
+from fanout.engine.subscription import ChangeView, Delivery
 from fanout.live.change_message import put_step
 from fanout.live.conflation import Conflated
 from query_service.query.query import Query
@@ -52,6 +53,7 @@ class Viewer:
         self.no_redundant = options.no_redundant
         self.merges = selection.merges
         self._entitled = selection.entitled.get(topic.definition.name)
+        self._is_of_conflated = topic.definition.is_conflated
         self.form = Form.of(options, delta=delta)
         self.keys = keys_shown(topic.definition, options)
         self.window = Window(selection.skip_n, selection.top_n or 0)
@@ -83,9 +85,9 @@ class Viewer:
         # out of the difference, and the client would never get their /b. With this mark they are sent whole.
         self.held = {key: shown._replace(position=GUESSED) for key, shown in self.held.items()}
 
-    def entitled(self, delivery: Delivery) -> Delivery:
-        """Return the message for a user who may see only some of the topic's records."""
-        return delivery if self._entitled is None else entitled(delivery, self._entitled)
+    def as_sent(self, delivery: Delivery) -> Delivery:
+        """Return the message as this user may see it."""
+        return as_sent(delivery, self._entitled, is_conflated=self._is_of_conflated)
 
     @property
     def is_too_slow(self) -> bool:
@@ -157,7 +159,7 @@ class LiveView(ABC):
             return 0
         live: list[tuple[Viewer, Due]] = []
         for viewer, meant in self._without_redundant(due, seen.change):
-            messages = [(key, viewer.entitled(delivery)) for key, delivery in meant]
+            messages = [(key, viewer.as_sent(delivery)) for key, delivery in meant]
             viewer.was_sent = viewer.was_sent or bool(messages)
             if viewer.conflated is None:
                 live.append((viewer, messages))
@@ -249,7 +251,7 @@ class LiveView(ABC):
         """Return the messages that turn a viewer's view into the current one; `oof` only if requested."""
 
         def left(key: bytes, body: bytes) -> Delivery:
-            return viewer.entitled(self._left(key, body))
+            return viewer.as_sent(self._left(key, body))
 
         now = self.shown_to(viewer)
         return difference(viewer.held, now, left, oof=viewer.oof, no_redundant=viewer.no_redundant)

@@ -8,7 +8,8 @@ import numpy as np
 from msgspec import structs
 
 from fanout.engine.delivery import whole_payload
-from fanout.engine.subscription import MATCH, OOF, ChangeView, Delivery, entitled, is_sent_before, left
+from fanout.engine.shown import as_sent
+from fanout.engine.subscription import MATCH, OOF, ChangeView, Delivery, is_sent_before, left
 from fanout.live.change_message import Recipient, put_payload
 from query_service.context import ServiceContext
 from query_service.index.access_path import NO_ROWS
@@ -164,8 +165,8 @@ class ReplacementQuery(Query):
                 continue
             if now is None or not ChangeView(last, topic.metadata).matches_now(now):
                 delivery = left(structs.replace(last, previous=first.previous, correlation=None))
-                if (entitlement := self._held.selection.entitled.get(topic.definition.name)) is not None:
-                    delivery = entitled(delivery, entitlement)
+                entitlement = self._held.selection.entitled.get(topic.definition.name)
+                delivery = as_sent(delivery, entitlement, is_conflated=topic.definition.is_conflated)
                 self.leaving.append(Leaving(topic.definition.name, key, delivery))
 
     async def send_leaving(self, to: Recipient, *, has_group: bool) -> None:

@@ -265,7 +265,7 @@ class ViewSubscription:
             # Another view knows only its own groups. A group of the replaced view that it lacks was not deleted: it
             # is no longer part of the client's view.
             left = delivery if view is self._replaced_view else self._left(key, viewer.held[key].body)
-            left = viewer.entitled(left)
+            left = viewer.as_sent(left)
             # These messages and the group are one step. They have the bookmark before it, so a client that loses its
             # connection within the step resumes before it (test_a_page_instead_of_a_page).
             payload = whole_payload(key, left, viewer.form, None)

@@ -357,6 +357,11 @@ class TopicDefinition(TopicsModel):
         return self._source
 
     @property
+    def is_conflated(self) -> bool:
+        """Whether it merges the changes of an interval."""
+        return self._view is not None and self._view.interval_ms > 0
+
+    @property
     def has_sow(self) -> bool:
         """Whether the topic keeps records. If not, messages are only passed on to subscribers."""
         return self.sow

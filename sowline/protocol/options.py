@@ -78,7 +78,8 @@ class Options:
 
     oof: bool = False
     """Notify when a record stops matching. The reason is `match` with the new body; `deleted`, `expired` or
-    `entitlement` (the user [may not see it](entitlements.md#records) any more) with the previous one."""
+    `entitlement` (the user [may not see it](entitlements.md#records) any more) with the previous one. A
+    [conflated topic](views.md#conflated-topics) sends the body that the subscriber received."""
     no_empties: bool = False
     """A [delta subscription](#deltas) sends nothing for a change that changes no field."""
     no_sowkey: bool = False

@@ -186,7 +186,7 @@ class JoinFollower(ViewFollower):
     """A reader of one partition of the view, which also checks that nothing that it sees is older than before."""
 
     def __init__(self, number: int, world: "JoinWorld") -> None:
-        super().__init__(number)
+        super().__init__(number, world.definition.key_fields)
         self._world = world
 
     def _move(self, reflected: Vector) -> None:

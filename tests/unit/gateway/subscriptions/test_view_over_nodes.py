@@ -381,3 +381,20 @@ async def test_the_current_records_instead_of_those_of_a_time(kind: str) -> None
             await settled(mine, made, KINDS[kind])
             begins = [message for message in mine.messages if message["command"] == "group_begin"]
             assert [begin.get("reset") for begin in begins] == [None]
+
+
+async def test_an_oof_of_a_conflated_topic_has_what_the_client_holds() -> None:
+    """Of records, and of a page."""
+    slow = "{name: work, key: /id, partitions: 4}]\nconflated: [{name: orders, from: work, interval: 1s}"
+    asked: Json = {"command": "sow_and_subscribe", "filter": "/v = 1", "options": "oof"}
+    async with rig(["0/2", "1/2"], definition=slow) as made:
+        held = {"id": 1, "v": 1}
+        made.put(held)
+        for request in (asked, {**asked, "skip_n": 0, "top_n": 5}):
+            async with subscriber(made, **request) as mine:
+                await mine.until(lambda: list(mine.held.values()) == [held], "to hold the record")
+                made.put({"id": 1, "v": 2})
+                await mine.until(lambda: not mine.held, "to lose the record")
+                found = [one for one in mine.messages if one["command"] == "oof"]
+                assert [(one["reason"], one["data"]) for one in found] == [("match", held)]
+            made.put(held)

@@ -41,7 +41,7 @@ async def deltas(server: Server, **fields: Any) -> list[Json]:
     ("fields", "expected"),
     [
         ({}, {"who": "ann", "hours": 5}),
-        ({"top_n": 5, "order_by": "/who"}, {"who": "ann", "hours": 5}),
+        ({"skip_n": 0, "top_n": 5, "order_by": "/who"}, {"who": "ann", "hours": 5}),
         ({"options": "select=[-/,+/hours]"}, {"hours": 5}),
         ({"options": "grouping=[/note],projection=[/note,SUM(/hours) AS /all]"}, {"note": "x", "all": 5}),
         ({"options": "grouping=[/note],projection=[/note AS /n,SUM(/hours) AS /all]"}, {"n": "x", "all": 5}),

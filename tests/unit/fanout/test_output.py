@@ -1,0 +1,76 @@
+"""The messages of fanouts of views and conflated topics."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery, Subscription
+from fanout.load import Load
+from fanout.message import OutputMessage
+from fanout.output import FanoutOutput
+from sowline.config.fanouts import FanoutDefinition
+from sowline.config.topics import parse_topics
+from sowline.filter import UNKNOWN, compile_filter
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from sowline.protocol.changes_loader import LoadProgress
+
+TOPICS = parse_topics(
+    """
+topics: [{name: orders, key: /id}]
+views: [{name: view, from: orders, grouping: [/who], projection: [SUM(/hours) AS /hours]}]
+conflated: [{name: slow, from: orders, interval: 1s}]
+"""
+)
+BODY = b'{"id":1,"who":"ann","hours":4}'
+CHANGED = b'{"id":1,"who":"ann","hours":5}'
+CHANGE = Change(b"1", CHANGED, BODY, Position(0, 5), Position(0, 3), "publish", 1_700_000_000_000)
+
+
+class FakeProducer:
+    """Keeps what is produced."""
+
+    def __init__(self) -> None:
+        self.produced: list[OutputMessage] = []
+
+    def produce(self, topic: str, value: bytes, *about: Any, headers: Any) -> None:
+        """Take a message."""
+        self.produced.append(OutputMessage.read(value, headers))
+
+
+def written(source: str, *messages: tuple[Change, Delivery], **fanout: Any) -> list[tuple[str, Any]]:
+    """Return the commands and the values that a fanout of a topic writes."""
+    definition = FanoutDefinition.model_validate({"name": "f", "topic": source, **fanout})
+    output = FanoutOutput({"bootstrap.servers": "127.0.0.1:1"}, definition, TOPICS.named(source))
+    output._producer = producer = FakeProducer()  # type: ignore[assignment]
+    for change, delivery in messages:
+        output.send(0, change, delivery)
+    return [(one.command, orjson.loads(one.value)) for one in producer.produced]
+
+
+@pytest.mark.parametrize(
+    ("source", "key"), [("orders", {"id": 1}), ("view", {"who": "ann"}), ("slow", {"id": 1})]
+)
+def test_a_delta_has_the_key_fields(source: str, key: dict[str, Any]) -> None:
+    """Those of the grouping in a view, those of the source in a conflated topic."""
+    sent = CHANGE, Delivery(PUBLISH, CHANGED, previous=BODY)
+    assert written(source, sent, delta=True) == [("publish", {**key, "hours": 5})]
+
+
+def test_an_oof_of_a_conflated_topic_has_what_readers_hold() -> None:
+    """Another topic's has the record that no longer matches."""
+    sent = CHANGE, Delivery(OOF, CHANGED, MATCH, BODY)
+    assert written("slow", sent, options="oof") == [("oof", orjson.loads(BODY))]
+    assert written("orders", sent, options="oof") == [("oof", orjson.loads(CHANGED))]
+
+
+def test_an_oof_of_a_load_has_what_readers_hold() -> None:
+    """A conflated topic has changed since the fanout wrote it, or has ended."""
+    gone = Change(b"2", None, CHANGED, Position(0, 6), Position(0, 5), "sow_delete", 0)
+    load = Load("id", LoadProgress("id", 10), newest={b"1": CHANGE, b"2": gone})
+    subscription = Subscription(compile_filter("/hours = 4"), oof=True)
+    messages = load.messages(subscription, UNKNOWN, {b"1": BODY, b"2": BODY, b"3": BODY})
+    held, now = orjson.loads(BODY), orjson.loads(CHANGED)
+    assert written("slow", *messages, options="oof") == [("oof", held)] * 3
+    assert written("orders", *messages, options="oof") == [("oof", held), ("oof", now), ("oof", now)]
