@@ -117,7 +117,7 @@ class Emitter:
         if isinstance(event, Progress):
             self._produce(topic, event.value(), event.key, partition, report)
             return
-        delta = event.delta(definition.key_fields) if definition.delta else None
+        delta = event.delta(definition.key_fields) if definition.delta and definition.has_deltas else None
         self._produce(topic, event.value, event.sow_key, partition, report, event.headers(delta))
 
     def forwards(self, topic: str, forwards: Iterable[Forward]) -> None:

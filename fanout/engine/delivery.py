@@ -6,6 +6,7 @@ from typing import NamedTuple
 import orjson
 
 from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
+from sowline.config.topic_definition import TopicDefinition
 from sowline.emodb.writes import DocumentMetadata, intrinsics_json
 from sowline.errors import SowlineError
 from sowline.model.difference import ChangeDelta, Keys, difference
@@ -38,6 +39,13 @@ class Form(NamedTuple):
             options.timestamp,
             options.intrinsics,
         )
+
+    @classmethod
+    def live(cls, options: Options, topic: TopicDefinition, *, delta: bool) -> "Form":
+        """Return the form of live messages about the records of a topic, or about groups of them."""
+        has_deltas = topic.has_deltas or bool(options.projection)
+        form = cls.of(options, delta=delta and has_deltas)
+        return form if topic.has_sow else form._replace(sow_key=False)
 
     def __or__(self, other: "Form") -> "Form":
         """Return the form of a message that serves both."""

@@ -154,8 +154,7 @@ class _Change:
 
 
 def _form_of(request: Request, topic: TopicDefinition) -> Form:
-    form = Form.of(request.parsed_options, delta=request.is_delta)
-    return form if topic.has_sow else form._replace(sow_key=False)
+    return Form.live(request.parsed_options, topic, delta=request.is_delta)
 
 
 class ConflatingOutlet:

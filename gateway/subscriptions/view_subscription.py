@@ -97,7 +97,7 @@ class ViewOverNodes:
         self._rights = rights
         self._seen = seen
         self._options = options
-        self.form = Form.of(options, delta=request.is_delta)
+        self.form = Form.live(options, self._topic, delta=request.is_delta)
         self._keys = keys_shown(self._topic, options)
         if options.conflation is not None:
             pending_of(options, self.form, identifying_fields(self._topic, options), of_each=True)

@@ -43,9 +43,7 @@ class LiveSubscription:
         self.engine = engine
         self._entitled = selection.entitled.get(topic.definition.name)
         self._is_of_conflated = topic.definition.is_conflated
-        self.form = Form.of(options, delta=engine.delta)
-        if not topic.definition.has_sow:
-            self.form = self.form._replace(sow_key=False)
+        self.form = Form.live(options, topic.definition, delta=engine.delta)
         self.as_deltas = Addressee((sub_id,), self.form, frozenset({options.select}))
         self.whole = self.as_deltas._replace(form=self.form._replace(delta=False))
         self.relays = selection.relays

@@ -54,7 +54,7 @@ class Viewer:
         self.merges = selection.merges
         self._entitled = selection.entitled.get(topic.definition.name)
         self._is_of_conflated = topic.definition.is_conflated
-        self.form = Form.of(options, delta=delta)
+        self.form = Form.live(options, topic.definition, delta=delta)
         self.keys = keys_shown(topic.definition, options)
         self.window = Window(selection.skip_n, selection.top_n or 0)
         self.held: dict[bytes, ShownRecord] = {}

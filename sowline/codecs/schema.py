@@ -31,6 +31,9 @@ FormatType = Literal[
 CodecType = Literal[SchemaType, FormatType]
 """The message types whose messages are not JSON that is stored as it comes."""
 
+WITHOUT_DELTAS: Final = frozenset({BINARY, COMPOSITE_GLOBAL})
+"""The message types in which a delta replaces the record, so that whole records are sent in place of deltas."""
+
 _FORMAT_TYPES: Final = frozenset(get_args(FormatType))
 
 

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from sowline.codecs.framing import Framing
-from sowline.codecs.schema import BINARY, COMPOSITE_GLOBAL, Schema, is_format
+from sowline.codecs.schema import WITHOUT_DELTAS, Schema, is_format
 from sowline.config.message_formats import NO_OPTIONS, MessageFormat
 from sowline.config.schema_fields import PinnedSchema, ReaderSchema
 from sowline.config.topic_definition import JSON, MessageType, TopicDefinition
@@ -94,7 +94,7 @@ class FanoutDefinition(TopicsModel):
                     f"expected as: with a message type without schemas and message_format, got {self.message_type}"
                 )
             self.own_format.check(self.message_type)
-        if self.delta and self.message_type in (BINARY, COMPOSITE_GLOBAL):
+        if self.delta and self.message_type in WITHOUT_DELTAS:
             raise ValueError(f"expected no delta: true with as: {self.message_type}, which has no deltas")
         if self.subject and self.own_schema is not None and self.own_schema.subject:
             raise ValueError("expected one subject, got one of the fanout and one of its schema")

@@ -21,7 +21,7 @@ from pydantic_core import PydanticCustomError
 
 from sowline.codecs.codec import Codec, codec_of
 from sowline.codecs.framing import Framing
-from sowline.codecs.schema import BINARY, CodecType, Schema, is_format
+from sowline.codecs.schema import BINARY, WITHOUT_DELTAS, CodecType, Schema, is_format
 from sowline.config.kafka_names import KafkaNames, default_log
 from sowline.config.message_formats import NO_OPTIONS, MessageFormat
 from sowline.config.schema_fields import KnownSchema, ReaderSchema, SchemaId
@@ -360,6 +360,12 @@ class TopicDefinition(TopicsModel):
     def is_conflated(self) -> bool:
         """Whether it merges the changes of an interval."""
         return self._view is not None and self._view.interval_ms > 0
+
+    @property
+    def has_deltas(self) -> bool:
+        """Whether changes of its records are sent as deltas; if not, whole records are sent."""
+        source = self._source if self.is_conflated else None
+        return self.message_type not in WITHOUT_DELTAS if source is None else source.has_deltas
 
     @property
     def has_sow(self) -> bool:

@@ -18,7 +18,7 @@ from sowline.protocol.changes_loader import LoadProgress
 
 TOPICS = parse_topics(
     """
-topics: [{name: orders, key: /id}]
+topics: [{name: orders, key: /id}, {name: images, key: {from: kafka_key}, message_type: binary}]
 views: [{name: view, from: orders, grouping: [/who], projection: [SUM(/hours) AS /hours]}]
 conflated: [{name: slow, from: orders, interval: 1s}]
 """
@@ -56,6 +56,13 @@ def test_a_delta_has_the_key_fields(source: str, key: dict[str, Any]) -> None:
     """Those of the grouping in a view, those of the source in a conflated topic."""
     sent = CHANGE, Delivery(PUBLISH, CHANGED, previous=BODY)
     assert written(source, sent, delta=True) == [("publish", {**key, "hours": 5})]
+
+
+def test_a_message_type_without_deltas() -> None:
+    """A fanout writes whole records, although it is to write deltas."""
+    body = b'{"data":"AAA="}'
+    sent = CHANGE, Delivery(PUBLISH, body, previous=body)
+    assert written("images", sent, delta=True) == [("publish", {"data": "AAA="})]
 
 
 def test_an_oof_of_a_conflated_topic_has_what_readers_hold() -> None:

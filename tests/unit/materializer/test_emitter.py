@@ -180,6 +180,16 @@ def test_a_topic_with_deltas_tells_what_updates_changed(emitter: Emitter, produc
     assert [message[1:4] for message in with_deltas] == [message[1:4] for message in plain]
 
 
+def test_a_message_type_without_deltas(emitter: Emitter, producer: FakeProducer) -> None:
+    """No header lists what an update changed: readers take the whole record."""
+    (definition,) = parse_topics(
+        "topics: [{name: images, key: {from: kafka_key}, message_type: binary, delta: true}]"
+    ).topics
+    update = replace(CHANGE, body=b'{"data":"AAA="}', previous=b'{"data":"AAE="}')
+    emitter.events(definition, 0, [update])
+    assert [message[4] for message in producer.produced] == [update.headers()]
+
+
 @pytest.mark.parametrize(
     "failure",
     [

@@ -576,3 +576,28 @@ async def test_pause_and_resume_while_the_snapshot_is_sent(options: str) -> None
         await mine.until(lambda: any(one["command"] == "publish" for one in mine.messages))
         reading.cancel()
         await asyncio.wait([reading])
+
+
+@pytest.mark.parametrize(
+    ("definition", "expected"),
+    [
+        ("{name: work, key: /v, partitions: 4}]\nviews: [{name: orders, from: work}", {"v": 1, "n": 2}),
+        ("{name: work, key: /id, partitions: 4}]\nviews: [{name: orders, from: work}", {"id": 1, "n": 2}),
+        (
+            "{name: orders, key: {from: kafka_key}, message_type: binary, partitions: 4}",
+            {"id": 1, "v": 1, "n": 2},
+        ),
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"options": "conflation=10ms"}, {"skip_n": 0, "top_n": 5}])
+async def test_deltas(definition: str, expected: Json, more: Json) -> None:
+    """They have the key fields of a view; a message type without deltas has whole records."""
+    async with rig(["0/2", "1/2"], definition=definition) as made:
+        made.put({"id": 1, "v": 1, "n": 1})
+        request: Json = {"command": "sow_and_delta_subscribe", **more}
+        async with subscriber(made, **request) as mine:
+            await mine.until(lambda: bool(mine.held), "to hold the record")
+            made.put({"id": 1, "v": 1, "n": 2})
+            await mine.until(lambda: mine.messages[-1]["command"] == "publish", "to get the change")
+            sent = mine.messages[-1]
+            assert (sent["data"], sent.get("delta", False)) == (expected, "binary" not in definition)
