@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -18,6 +17,7 @@ from gateway.server.native_reads import read_in_json
 from gateway.server.topics import described_topic
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
+from sowline.model.body import write_body
 from sowline.protocol.media_types import NATIVE
 from sowline.protocol.request import Request, read_request
 from sowline.protocol.server_message import one_line
@@ -170,9 +170,7 @@ class GatewayHttpApi:
         return await sow_fields_in(request, self._settings.frame_bytes_max)
 
     def _request(self, request: HttpRequest, command: str, fields: dict[str, Any]) -> Request:
-        asked = read_request(
-            orjson.dumps({"command": command, "topic": request.path_params["topic"]} | fields)
-        )
+        asked = read_request(write_body({"command": command, "topic": request.path_params["topic"]} | fields))
         _ = asked.parsed_options
         return asked
 

@@ -18,6 +18,7 @@ from sowline.config.views import ComputedTopic, Join
 from sowline.errors import SowlineError
 from sowline.groups import Groups
 from sowline.groups.layout import ResultFields, grouped_value
+from sowline.model.body import write_body
 from sowline.model.key import SUPPLIED_BYTES_MAX, key_text, partition_of
 from sowline.model.path import Document, reader
 
@@ -147,4 +148,4 @@ def _single_records(view: ComputedTopic, counted: Iterable[ViewRow]) -> Iterator
             yield key, fields.of(document)
         else:
             assert source.record.body is not None, "it makes a row"
-            yield key, orjson.dumps(document) if view.joins else source.record.body
+            yield key, write_body(document) if view.joins else source.record.body

@@ -22,6 +22,7 @@ from materializer.store.rocksdb import RocksStore
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.views import Join
 from sowline.errors import SowlineError
+from sowline.model.body import write_body
 from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.model.position import Position
 from sowline.protocol.command import LogRecord
@@ -254,7 +255,7 @@ def _is_same(one: bytes | None, other: bytes | None) -> bool:
     """Return whether two bodies are equal as JSON: the text of a number and the order of fields may differ."""
     if one is None or other is None or one == other:
         return one == other
-    texts = [orjson.dumps(orjson.loads(body), option=orjson.OPT_SORT_KEYS) for body in (one, other)]
+    texts = [write_body(orjson.loads(body), option=orjson.OPT_SORT_KEYS) for body in (one, other)]
     return texts[0] == texts[1]
 
 

@@ -11,6 +11,7 @@ import orjson
 from query_service.topics.state import TopicState
 from sowline.filter import ALL
 from sowline.filter.functions import FUNCTIONS
+from sowline.model.body import write_body
 from sowline.model.path import Document, Path
 from sowline.serving.authorization.entitlements import Entitlement
 
@@ -50,7 +51,7 @@ def described_fields(topic: TopicState, entitlement: Entitlement) -> dict[str, A
     for sampled in _sample(topic, SAMPLE_RECORDS):
         if entitlement.filter != ALL and not entitlement.filter.matches(sampled):
             continue
-        body = sampled if select is None else orjson.loads(select.apply(orjson.dumps(sampled)))
+        body = sampled if select is None else orjson.loads(select.apply(write_body(sampled)))
         records += 1
         for path, value in _leaves(body):
             if path not in fields and len(fields) >= FIELDS_MAX:

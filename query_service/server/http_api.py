@@ -25,6 +25,7 @@ from query_service.subscriptions.query_at_bookmark import query_at
 from query_service.topics.state import TopicState
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
+from sowline.model.body import write_body
 from sowline.protocol.media_types import NATIVE
 from sowline.protocol.request import Request, read_request
 from sowline.protocol.server_message import one_line
@@ -200,7 +201,7 @@ class HttpApi:
         return await sow_fields_in(request, self._settings.frame_bytes_max)
 
     async def _query(self, request: HttpRequest, fields: dict[str, Any]) -> Query | GroupedQuery:
-        sow = read_request(orjson.dumps({"command": "sow", "topic": request.path_params["topic"]} | fields))
+        sow = read_request(write_body({"command": "sow", "topic": request.path_params["topic"]} | fields))
         rights = rights_in(request)
         if sow.demands_fresh:
             await wait_until_fresh(self._state, topics_of(self._state, sow.topic, rights.read), sow)

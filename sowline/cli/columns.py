@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import orjson
+from sowline.model.body import write_body
 
 GAP = "  "
 
@@ -64,6 +64,6 @@ def _is_number(value: object) -> bool:
 
 
 def _cell(value: object) -> str:
-    text = value if isinstance(value, str) else "-" if value is None else orjson.dumps(value).decode()
+    text = value if isinstance(value, str) else "-" if value is None else write_body(value).decode()
     text = "".join(character if character.isprintable() else "·" for character in text)
     return text if len(text) <= CELL_MAX else text[: CELL_MAX - 1] + "…"

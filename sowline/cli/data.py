@@ -21,6 +21,7 @@ from sowline.cli.progress import ProgressLine
 from sowline.client.client import Client
 from sowline.config.kafka_options import read_options
 from sowline.errors import SowlineError
+from sowline.model.body import write_body
 from sowline.protocol.client_message import Message
 from sowline.protocol.options import parse_options
 
@@ -512,5 +513,5 @@ def print_all(answers: Iterable[Any]) -> None:
         return
     output = Output(sys.stdout.fileno())
     for answer in answers:
-        output.put(orjson.dumps(answer))
+        output.put(write_body(answer))
     output.write()

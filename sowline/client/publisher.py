@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypedDict, Unpack
 
-import orjson
 from confluent_kafka import KafkaError, Message
 
 from sowline.config.kafka_options import KafkaConfig
@@ -24,6 +23,7 @@ from sowline.config.topics import Topics
 from sowline.emodb.writable import check_delta, check_deltas
 from sowline.errors import SowlineError
 from sowline.kafka.clients import exact_producer
+from sowline.model.body import write_body
 from sowline.model.key import partition_of
 from sowline.protocol.command import (
     DELTA,
@@ -350,7 +350,7 @@ def encode(data: Body) -> bytes:
     """Return a body as bytes."""
     if isinstance(data, bytes):
         return data
-    return data.encode() if isinstance(data, str) else orjson.dumps(data)
+    return data.encode() if isinstance(data, str) else write_body(data)
 
 
 def read_stream(stream: str, writing: WriteOptions) -> list[bytes]:

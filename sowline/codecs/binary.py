@@ -8,7 +8,7 @@ from sowline.codecs.schemaless import (
     JSON_OBJECT,
     SchemalessCodec,
     bad_message,
-    json_document,
+    checked_json,
 )
 from sowline.codecs.value_objects import bytes_of, shown
 
@@ -25,7 +25,7 @@ class BinaryCodec(SchemalessCodec):
 
     def write(self, body: bytes) -> bytes:
         """Return the bytes of a message."""
-        document = json_document(body)
+        document = checked_json(body)
         try:
             if document.keys() == {BINARY_FIELD}:
                 return bytes_of(document[BINARY_FIELD])

@@ -16,8 +16,8 @@ from sowline.codecs.schema import MessagePayload, Schema
 from sowline.codecs.schemaless import (
     SchemalessCodec,
     bad_message,
+    checked_json,
     json_bytes,
-    json_document,
     too_deep,
 )
 from sowline.codecs.value_objects import (
@@ -72,7 +72,7 @@ class MsgpackCodec(SchemalessCodec):
 
     def write(self, body: bytes) -> bytes:
         """Return the bytes of a map; numbers and texts take as few bytes as they can."""
-        document = json_document(body)
+        document = checked_json(body)
         if may_have_names(body):
             replace_value_objects(document, _RESERVED, _native)
         try:

@@ -9,11 +9,9 @@ import orjson
 from sowline.codecs.codec import NO_MESSAGE_TYPE
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
-from sowline.model.body import read_object
+from sowline.model.body import read_object, write_body
 from sowline.model.merge import merge
-
-LEVELS_MAX: Final = 254
-"""As many levels of objects and arrays as orjson writes: a record has at most so many."""
+from sowline.model.nesting import NESTING_MAX, check_nesting
 
 EXCERPT_CHARS_MAX: Final = 40
 """As much as errors show of a text."""
@@ -108,27 +106,21 @@ def checked_json(body: bytes) -> dict[str, Any]:
         raise error if error.reason == "too deep" else bad_message(error.message) from None
 
 
-def json_document(body: bytes) -> dict[str, Any]:
-    """Return the same, for a message that has at most `LEVELS_MAX` levels."""
-    document = checked_json(body)
-    if body.count(b"{") + body.count(b"[") > LEVELS_MAX:
-        json_bytes(document)
-    return document
-
-
 def json_bytes(document: Any, default: Any = None, option: int = 0) -> bytes:
     """Return a document as JSON; `default` must not raise. Raise `too deep`."""
     try:
-        return orjson.dumps(document, default, option)
-    except orjson.JSONEncodeError:
+        body = write_body(document, default, option)
+        check_nesting(body)
+    except (orjson.JSONEncodeError, SowlineError):
         raise too_deep() from None
+    return body
 
 
 def too_deep() -> SowlineError:
     """Return the error for a message that nests too deep."""
     return SowlineError(
         "too deep",
-        f"expected at most {LEVELS_MAX} levels of objects and arrays, got more: send a flatter message",
+        f"expected at most {NESTING_MAX} levels of objects and arrays, got more: send a flatter message",
     )
 
 

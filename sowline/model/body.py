@@ -1,10 +1,19 @@
 """The body of a record or of a message: one JSON object."""
 
+from collections.abc import Callable
+from typing import Any, Final
+
 import msgspec
 import orjson
 
 from sowline.errors import SowlineError
 from sowline.model.nesting import NESTING_MAX, check_nesting
+
+_PIECE_LEVELS: Final = 200
+"""Below the 254 levels that orjson writes."""
+
+_TOO_DEEP: Final = "Recursion limit reached"
+"""What orjson says of a document that nests deeper than it writes."""
 
 
 def read_object(body: bytes) -> dict[str, object]:
@@ -45,6 +54,62 @@ def why_not_json(text: bytes, error: Exception, expected: str = "a JSON object")
     if "infinity" in error.msg:
         return f"expected {expected}, got a number too large for a double at {where}: write it as a string"
     return f"expected {expected}: {error}"
+
+
+def write_body(document: Any, default: Callable[[Any], Any] | None = None, option: int = 0) -> bytes:
+    """Return a parsed body as JSON, at any nesting depth; `default` and `option` are those of orjson.
+
+    A record nests up to `NESTING_MAX` levels, and orjson writes fewer. So whatever writes the bodies of records again
+    uses this function (tests/unit/sowline/model/test_body.py::test_bodies_are_written_by_one_function).
+    """
+    try:
+        return orjson.dumps(document, default, option)
+    except orjson.JSONEncodeError as error:
+        if str(error) != _TOO_DEEP:
+            raise
+    return _written_in_pieces(document, default, option)
+
+
+def _written_in_pieces(document: Any, default: Callable[[Any], Any] | None, option: int) -> bytes:
+    # From the deepest piece of 200 levels up, each piece becomes text for the one above. A document may be shared,
+    # so that happens in a copy.
+    document = _copied(document)
+    tops: list[Any] = [document]
+    slots: list[tuple[Any, Any, Any]] = []
+    for top in tops:
+        for container, key, below in _containers_at(top):
+            slots.append((container, key, below))
+            tops.append(below)
+    for container, key, below in reversed(slots):
+        container[key] = orjson.Fragment(orjson.dumps(below, default, option))
+    return orjson.dumps(document, default, option)
+
+
+def _copied(document: Any) -> Any:
+    copies = [document.copy()]
+    for copy in copies:
+        for key, part in _pairs(copy):
+            if type(part) in (dict, list):
+                copy[key] = part.copy()
+                copies.append(copy[key])
+    return copies[0]
+
+
+def _pairs(container: Any) -> list[tuple[Any, Any]]:
+    return list(container.items() if isinstance(container, dict) else enumerate(container))
+
+
+def _containers_at(top: Any) -> list[tuple[Any, Any, Any]]:
+    """Return the objects and arrays `_PIECE_LEVELS` below one, each with the container and the key that it is at."""
+    level: list[tuple[Any, Any, Any]] = [(None, None, top)]
+    for _ in range(_PIECE_LEVELS):
+        level = [
+            (container, key, part)
+            for _, _, container in level
+            for key, part in _pairs(container)
+            if type(part) in (dict, list)
+        ]
+    return level
 
 
 def _kind(value: object) -> str:

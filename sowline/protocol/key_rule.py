@@ -12,7 +12,7 @@ from typing import Any, Literal
 import orjson
 
 from sowline.errors import SowlineError
-from sowline.model.body import read_object
+from sowline.model.body import read_object, write_body
 from sowline.model.key import (
     check_header_key,
     check_key_text,
@@ -236,7 +236,7 @@ class GeneratedKeys(_OwnKeys):
     def _made(self, document: Document, appended: Appended | None) -> str:
         # A generator that changes its argument must not change the document that is applied afterwards
         # (test_a_generator_makes_keys).
-        record = orjson.loads(orjson.dumps(document))
+        record = orjson.loads(write_body(document))
         try:
             text = self.generator.key(record, appended)
         except Exception as error:

@@ -5,9 +5,7 @@ A field that may be null but has no default must be there. The schemas that Spar
 
 from typing import Any, Final
 
-import orjson
-
-from sowline.model.body import read_object
+from sowline.model.body import read_object, write_body
 
 _NULL: Final = {"type": "null"}
 
@@ -28,7 +26,7 @@ class MissingNulls:
             return body
         document = read_object(body)
         self._fill(document, self._whole)
-        return orjson.dumps(document)
+        return write_body(document)
 
     def _fill(self, value: Any, schema: Any) -> None:
         schema = self._itself(schema)

@@ -9,6 +9,7 @@ import orjson
 from sowline.config.views import ComputedTopic
 from sowline.groups import GroupStates
 from sowline.groups.layout import ExportedGroup, ResultFields
+from sowline.model.body import write_body
 from sowline.model.key import SUPPLIED_BYTES_MAX
 from sowline.model.path import Document
 from sowline.protocol.change import Change
@@ -171,7 +172,7 @@ class RecordStates(_States):
             return StateChange(key, None)
         if self._fields is not None:
             return StateChange(key, self._fields.of(document))
-        return StateChange(key, orjson.dumps(document) if body is None else body)
+        return StateChange(key, write_body(document) if body is None else body)
 
 
 def _read(body: bytes | None) -> Document | None:

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final, NoReturn
 
-from sowline.codecs.avro.deep_json import json_bytes
 from sowline.codecs.avro.defaults import Defaults
 from sowline.codecs.avro.delta import delta_type, fields_at, kept, paths_of
 from sowline.codecs.avro.description import described
@@ -19,7 +18,7 @@ from sowline.codecs.avro.wire import WireReader, records_below
 from sowline.codecs.codec import NO_MESSAGE_TYPE
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
-from sowline.model.body import read_object
+from sowline.model.body import read_object, write_body
 from sowline.model.merge import merge
 from sowline.model.nesting import check_nesting
 
@@ -154,7 +153,7 @@ def _read(wire: WireReader, convert: Convert, data: bytes) -> _Json:
 
 
 def _json_of(document: _Json) -> bytes:
-    body = json_bytes(document)
+    body = write_body(document)
     try:
         check_nesting(body)
     except SowlineError as error:

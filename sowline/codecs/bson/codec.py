@@ -15,8 +15,8 @@ from sowline.codecs.schema import MessagePayload, Schema
 from sowline.codecs.schemaless import (
     SchemalessCodec,
     bad_message,
+    checked_json,
     json_bytes,
-    json_document,
     too_deep,
 )
 from sowline.codecs.value_objects import (
@@ -58,7 +58,7 @@ class BsonCodec(SchemalessCodec):
 
     def write(self, body: bytes) -> bytes:
         """Return the bytes of a document; an integer has 32 bits if it fits."""
-        document = json_document(body)
+        document = checked_json(body)
         if may_have_names(body):
             replace_value_objects(document, RESERVED, native)
         return _encoded(document)

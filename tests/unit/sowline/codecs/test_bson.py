@@ -22,8 +22,8 @@ from bson.timestamp import Timestamp
 from sowline.codecs.bson import BsonCodec
 from sowline.codecs.codec import codec_of
 from sowline.codecs.schema import BSON, MessagePayload, Schema
-from sowline.codecs.schemaless import LEVELS_MAX
 from sowline.errors import SowlineError
+from sowline.model.nesting import NESTING_MAX
 
 READER = Schema(BSON, "{}")
 CODEC = BsonCodec(READER)
@@ -281,15 +281,15 @@ def test_hostile_bytes_are_refused(data: bytes) -> None:
     assert caught.value.reason == "bad message"
 
 
-@pytest.mark.parametrize("kind", [3, 4, 15])
-def test_the_depth_is_limited(kind: int) -> None:
-    """Records have as many levels as orjson writes; more are `too deep` on every way."""
-    for depth in (LEVELS_MAX // 2 - 1, 1000, 20_000):
+@pytest.mark.parametrize(("kind", "levels"), [(3, NESTING_MAX), (4, NESTING_MAX), (15, 254)])
+def test_the_depth_is_limited(kind: int, levels: int) -> None:
+    """Records have as many levels as those of JSON, and fewer in the scopes of code; more are `too deep`."""
+    for depth in (levels // 2 - 1, 1000, 20_000):
         data = document()
         for _ in range(depth):
             inside = struct.pack("<i", 4 + len(text(b"x") + data)) + text(b"x") + data if kind == 15 else data
             data = document(member(kind, inside, b"0"))
-        if depth < LEVELS_MAX:
+        if depth < NESTING_MAX:
             assert CODEC.write(read(data)) == data
             continue
         with pytest.raises(SowlineError) as caught:
@@ -299,7 +299,7 @@ def test_the_depth_is_limited(kind: int) -> None:
 
 def test_the_depth_of_json_is_limited() -> None:
     """The limit is exact, and the same for reading and for writing."""
-    deepest = b'{"a":' * (LEVELS_MAX - 1) + b"{}" + b"}" * (LEVELS_MAX - 1)
+    deepest = b'{"a":' * (NESTING_MAX - 1) + b"{}" + b"}" * (NESTING_MAX - 1)
     assert CODEC.completed(deepest) == deepest
     for body in (b'{"a":' + deepest + b"}", b'{"a":' * 900 + b"5" + b"}" * 900):
         for write in (CODEC.write, CODEC.completed):

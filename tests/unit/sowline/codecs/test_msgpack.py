@@ -11,9 +11,9 @@ from msgspec.msgpack import Ext
 from sowline.codecs.codec import codec_of
 from sowline.codecs.msgpack import MsgpackCodec
 from sowline.codecs.schema import BSON, MSGPACK, MessagePayload, Schema
-from sowline.codecs.schemaless import LEVELS_MAX
 from sowline.errors import SowlineError
 from sowline.model.merge import DEPTH_MAX
+from sowline.model.nesting import NESTING_MAX
 
 READER = Schema(MSGPACK, "{}")
 CODEC = MsgpackCodec(READER)
@@ -187,9 +187,9 @@ def test_hostile_bytes_are_refused(data: bytes) -> None:
 
 
 def test_the_depth_is_limited() -> None:
-    """Records have as many levels as orjson writes, whatever the values; more are `too deep` on every way."""
+    """Records have as many levels as those of JSON, whatever the values; more are `too deep` on every way."""
     for value in (b"", b"\xc0"):
-        levels = LEVELS_MAX - (1 if value else 2)
+        levels = NESTING_MAX - (1 if value else 2)
         message = of(b"\x91" * levels + (value or b"\xc4\0"))
         body = read(message)
         assert CODEC.write(body) == message
@@ -198,7 +198,7 @@ def test_the_depth_is_limited() -> None:
             with pytest.raises(SowlineError) as caught:
                 read(of(b"\x91" * deeper + (value or b"\xc4\0")))
             assert caught.value.reason == "too deep"
-    for levels in (LEVELS_MAX + 1, 450, 900):
+    for levels in (NESTING_MAX + 1, 700, 900):
         with pytest.raises(SowlineError) as caught:
             CODEC.write(b'{"a":' * levels + b"5" + b"}" * levels)
         assert caught.value.reason == "too deep"

@@ -1,11 +1,23 @@
 """Bodies that are refused: the sentence says what was expected, what came, and what to do."""
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sowline.errors import SowlineError
-from sowline.model.body import read_object, why_not_json
+from sowline.model.body import read_object, why_not_json, write_body
+from sowline.model.nesting import NESTING_MAX
 from sowline.protocol.request import read_request
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(),
+    lambda below: st.lists(below) | st.dictionaries(st.text(), below),
+)
 
 
 @pytest.mark.parametrize(
@@ -41,3 +53,48 @@ def test_what_msgspec_says_well_stays() -> None:
 def test_an_integer_beyond_64_bits_is_a_value_like_any_other() -> None:
     """Only a key may not be one: the body is stored byte for byte."""
     assert read_object(b'{"id":1,"n":1%s}' % (b"0" * 30))["n"] == 1e30
+
+
+def in_objects(below: Any) -> Any:
+    """Return a value one level deeper, between others."""
+    return {"b": [1.0, None], "a": below, "": "\u00e9"}
+
+
+def in_arrays(below: Any) -> Any:
+    """Return a value one level deeper, between others."""
+    return [below, {"z": 1, "y": True}]
+
+
+@pytest.mark.parametrize("levels", [1, 200, 201, 254, 255, 256, 400, 401, NESTING_MAX, NESTING_MAX + 1, 1000])
+@pytest.mark.parametrize("deeper", [in_objects, in_arrays])
+def test_bodies_are_written_by_one_function(levels: int, deeper: Callable[[Any], Any]) -> None:
+    """At any depth, in the form in which orjson writes, sorted too; what was given stays as it is."""
+    document: Any = {"n": 1}
+    for _ in range(levels - 1):
+        document = deeper(document)
+    before, _, after = orjson.dumps(deeper("below")).partition(b'"below"')
+    written = before * (levels - 1) + b'{"n":1}' + after * (levels - 1)
+    assert write_body(document) == written
+    assert write_body(document) == written
+    before, _, after = orjson.dumps(deeper("below"), option=orjson.OPT_SORT_KEYS).partition(b'"below"')
+    sorted_bytes = before * (levels - 1) + b'{"n":1}' + after * (levels - 1)
+    assert write_body(document, option=orjson.OPT_SORT_KEYS) == sorted_bytes
+
+
+@given(VALUES, st.integers(0, 300))
+def test_a_deep_body_is_written_as_a_flat_one(value: Any, levels: int) -> None:
+    """Whatever is at the bottom."""
+    document = value
+    for _ in range(levels):
+        document = {"a": document}
+    assert write_body(document) == b'{"a":' * levels + orjson.dumps(value) + b"}" * levels
+
+
+@pytest.mark.parametrize("levels", [0, 300])
+def test_what_is_no_json_is_refused_at_any_depth(levels: int) -> None:
+    """With the error that says what it is."""
+    document: Any = 2**64
+    for _ in range(levels):
+        document = [document]
+    with pytest.raises(orjson.JSONEncodeError, match="64-bit"):
+        write_body(document)

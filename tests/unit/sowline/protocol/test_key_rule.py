@@ -14,6 +14,7 @@ from hypothesis import given
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
+from sowline.model.nesting import NESTING_MAX
 from sowline.protocol.command import (
     Command,
     CopyOf,
@@ -157,6 +158,15 @@ def test_a_generator_makes_keys() -> None:
     assert body == {"desk": "NY", "id": 5}
     assert rule.sow_key(text) == b"NY/5"
     assert refusal(rule.given, body, "NY/5") == "bad request"
+
+
+@pytest.mark.usefixtures("generators")
+def test_a_generator_gets_the_deepest_body() -> None:
+    """It has a copy, which is written and read again."""
+    deep: Any = 5
+    for _ in range(NESTING_MAX - 1):
+        deep = [deep]
+    assert published(defined(separator="/").key_rule, desk="NY", id=5, deep=deep) == "NY/5"
 
 
 @pytest.mark.usefixtures("generators")

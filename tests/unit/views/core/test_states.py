@@ -6,6 +6,7 @@ import msgspec
 import orjson
 import pytest
 
+from sowline.model.nesting import NESTING_MAX
 from sowline.model.position import Position
 from sowline.protocol.change import Change
 from sowline.protocol.partials import NO_STATE, Partials, PartialState, read_partials
@@ -45,6 +46,16 @@ def test_a_change_of_a_record_changes_the_state_of_its_group() -> None:
     second = made(of, source, b"2", {"region": "north", "qty": 2})
     assert (records_in(first['["north"]']), records_in(second['["north"]'])) == (1, 2)
     assert second['["north"]'][0] == '["north"]'
+
+
+def test_the_state_of_a_joined_record_may_be_deep() -> None:
+    """A joined record is one level further down, and has no bytes of its own that could be copied."""
+    deep: Any = 5
+    for _ in range(NESTING_MAX):
+        deep = {"a": deep}
+    [made] = states().replace(b"1", None, {"id": 1, "joined": deep}, (0, 0, Position(0, 0)))
+    assert made.state is not None
+    assert orjson.loads(made.state) == {"id": 1, "joined": deep}
 
 
 def test_a_record_that_moves_changes_both_groups() -> None:
