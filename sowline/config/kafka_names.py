@@ -6,8 +6,8 @@ from typing import NamedTuple
 class KafkaNames(NamedTuple):
     """The Kafka topics of a topic. The `stem` begins the names of those that are not the log.
 
-    No name tells whose it is: `x.partials` is the log of the view `x`, or that of a topic with this name. Whoever has
-    a Kafka topic and wants its topic compares it with the names of all (`by_changes` of `TopicDefinition`s).
+    No name tells whose it is: `x.partials` is the log of the view `x`, or that of a topic with this name. A reader
+    of changes finds their topic among the names of all (`by_changes` of the definitions).
     """
 
     log: str
