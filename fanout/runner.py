@@ -29,7 +29,7 @@ from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import Behind, member_consumer, poll_batch, raising, read_range
 from sowline.kafka.messages import event_of, headers_of
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import Change, Event
+from sowline.protocol.change import Change, ChangesId, Event
 from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, incomplete, is_of, verdict
 from sowline.runtime.tracing import TraceSpan, begin
 
@@ -320,12 +320,13 @@ class Runner:
 
     def _opened(self, committed: TopicPartition, topic_id: str) -> Following:
         """Return where to start: after the committed position, or with a load of the changes topic with this id."""
+        start = self._cluster.starts(committed.topic, [committed.partition])[committed.partition]
         if committed.offset >= 0 and committed.metadata:
             position, digest, committed_id = (*committed.metadata.split(" "), "", "")[:3]
             self._require_same(digest)
             # A committed offset is valid only in the topic that it was committed for. In a new one it would skip
-            # events that the fanout never saw.
-            if committed_id in ("", topic_id):
+            # events that the fanout never saw. Where the head of a topic was deleted, Kafka refuses it.
+            if committed_id in ("", topic_id) and committed.offset >= start:
                 return Following(topic_id, committed.offset, Position.parse(position))
             log.warning(
                 "the changes topic was deleted and created again: loading it",
@@ -335,9 +336,9 @@ class Runner:
         else:
             log.info("new fanout started", fanout=self._fanout.name, partition=committed.partition)
         lag_seconds = compaction_lag_ms(self._source) / 1000
-        load = Load(topic_id, LoadProgress(topic_id, lag_seconds, self._source.has_sow))
+        changes_id = str(ChangesId(topic_id, start))
+        load = Load(topic_id, LoadProgress(changes_id, lag_seconds, self._source.has_sow))
         self._aim(committed.partition, load)
-        start = self._cluster.starts(committed.topic, [committed.partition])[committed.partition]
         return Following(topic_id, start, load=load, phase=Phase.READING)
 
     def _require_same(self, digest: str) -> None:

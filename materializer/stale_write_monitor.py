@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from materializer.emitter import NotWritten
 from materializer.partition.partition import PartitionId
 from sowline.kafka.admin import Cluster, ClusterAnswer
+from sowline.protocol.change import ChangesId
 
 log = structlog.get_logger()
 
@@ -21,10 +22,11 @@ LOOK_SECONDS = 5.0
 
 
 class KnownEnd(NamedTuple):
-    """The topic id and end offset of a changes partition, as its owner knows them."""
+    """The end offset of a changes partition and which changes it has (`ChangesId`), as its owner knows them."""
 
-    topic_id: str
+    changes_id: str
     end: int
+    has_sow: bool = True
 
 
 class StaleWriteMonitor:
@@ -40,13 +42,13 @@ class StaleWriteMonitor:
         """Return the ends of partitions from a look that is over; most calls return nothing.
 
         `known` is called when a look begins; `now` is in seconds of a monotonic clock. Raise `NotWritten` if a topic
-        is gone or is another one: what was written to it is lost, and must be written again.
+        is gone, is another one or has lost its head: what was written to it is lost, and must be written again.
         """
         if self._asked is None:
             if now >= self._next:
                 self._next = now + LOOK_SECONDS
                 self._known = dict(known())
-                self._asked = self._cluster.ask(self._known) if self._known else None
+                self._asked = self._cluster.ask(self._known, starts=True) if self._known else None
             return {}
         if not self._asked.is_answered:
             return {}
@@ -55,13 +57,16 @@ class StaleWriteMonitor:
 
     def _found(self, asked: ClusterAnswer) -> dict[PartitionId, int]:
         try:
-            ids, ends = asked.topic_ids(), asked.ends()
+            ids, starts, ends = asked.topic_ids(), asked.starts(), asked.ends()
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise NotWritten(f"a changes topic is gone: {error}") from error
             log.warning("Kafka reported an error", why=str(error))
             return {}
         for partition_id, known in self._known.items():
-            if known.topic_id not in ("", ids[partition_id[0]]) or ends[partition_id] < known.end:
+            start = starts[partition_id] if known.has_sow else 0
+            if known.changes_id not in ("", str(ChangesId(ids[partition_id[0]], start))):
+                raise NotWritten(f"{partition_id[0]} was deleted and made again, or has lost its head")
+            if ends[partition_id] < known.end:
                 raise NotWritten(f"{partition_id[0]} was deleted and made again, or has lost its end")
         return ends

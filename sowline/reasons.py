@@ -166,9 +166,9 @@ REASONS = (
     ),
     Reason(
         "changes incomplete",
-        "orders.changes [0] holds no position of its changes, and there is no local state. Delete that topic: the"
-        " materializer makes it again from the log",
-        "The changes topic holds no position of its changes, or ends within a batch.",
+        "orders.changes [0] holds no position of its changes, or has lost the first of them, and there is no local"
+        " state. Delete that topic: the materializer makes it again from the log",
+        "The changes topic holds no position of its changes, has lost the first of them, or ends within a batch.",
         "Start a materializer, and try again. If a materializer reports it, delete the changes topic: it is made"
         " again from the log.",
     ),

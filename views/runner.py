@@ -16,6 +16,7 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import Behind, member_consumer, poll_batch, raising
 from sowline.kafka.messages import event_of
+from sowline.protocol.change import ChangesId
 from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete
 from views.core.joins import JoinedTable
 from views.core.outgoing import Outgoing
@@ -230,7 +231,8 @@ class ViewRunner:
         """Return a partition that begins to load."""
         joined = self._joined
         tables, generation = (NO_TABLES, 0) if joined is None else (joined.tables, self._generation(number))
-        progress = LoadProgress(topic_id, compaction_lag_ms(self._source) / 1000)
+        start = self._cluster.starts(self._source.changes, [number])[number]
+        progress = LoadProgress(str(ChangesId(topic_id, start)), compaction_lag_ms(self._source) / 1000)
         self._aim(number, progress)
         partition = SourcePartition(
             self._topic,
@@ -242,7 +244,7 @@ class ViewRunner:
             generation,
             self._source.log,
         )
-        partition.next_offset = self._cluster.starts(self._source.changes, [number])[number]
+        partition.next_offset = start
         log.info("view loads its source", view=self._topic.name, source=self._source.name, partition=number)
         return partition
 

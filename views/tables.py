@@ -11,7 +11,7 @@ from sowline.config.topic_definition import by_changes
 from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import REPORT_ENDS, plain_consumer, poll_batch
 from sowline.kafka.messages import event_of
-from sowline.protocol.change import Change
+from sowline.protocol.change import Change, ChangesId
 from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete
 from views.core.followed_partition import FollowedPartition
 from views.core.joins import JoinedEvent, JoinedTable, JoinedTables
@@ -40,7 +40,8 @@ class JoinedTopics:
             topic_id = cluster.topic_id(changes)
             first = cluster.starts(changes, numbers)
             for number in numbers:
-                progress = LoadProgress(topic_id, compaction_lag_ms(topic) / 1000)
+                changes_id = str(ChangesId(topic_id, first[number]))
+                progress = LoadProgress(changes_id, compaction_lag_ms(topic) / 1000)
                 self._aim((changes, number), progress)
                 name = f"{changes} [{number}]"
                 self._partitions[changes, number] = FollowedPartition(

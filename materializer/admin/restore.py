@@ -10,6 +10,7 @@ from itertools import islice
 from materializer.admin.backup import Backup, BackupPart, read_entries
 from materializer.admin.offline_copy import OfflineCopies, fill
 from materializer.emitter import Emitter, NotWritten
+from materializer.partition.kafka_partition import changes_id
 from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition, progress_of
 from materializer.store.rocksdb import RocksStore
@@ -58,11 +59,18 @@ def restore(
     require_no_workers(cluster, group, definition)
     cluster.ensure_topic(definition)
     _require_empty(cluster, definition)
-    changes_id = cluster.topic_id(definition.changes)
+    topic_id = cluster.topic_id(definition.changes)
+    starts = cluster.starts(definition.changes, range(definition.partitions))
     emitter = Emitter(kafka, [definition], lambda: False)
     try:
         stand: list[Event] = [
-            _restore_part(emitter, offline, backup, part, changes_id)
+            _restore_part(
+                emitter,
+                offline,
+                backup,
+                part,
+                changes_id(definition, topic_id, starts[offline.partition]),
+            )
             for offline, part in zip(asides, backup.parts, strict=True)
         ]
         for number, event in enumerate(stand):
@@ -92,7 +100,7 @@ def _require_empty(cluster: Cluster, definition: TopicDefinition) -> None:
 
 
 def _restore_part(
-    emitter: Emitter, offline: OfflineCopies, backup: Backup, part: BackupPart, changes_id: str
+    emitter: Emitter, offline: OfflineCopies, backup: Backup, part: BackupPart, id: str
 ) -> Event:
     """Write one partition's records, and return the event with their position."""
     store = RocksStore(offline.new_path(), create=True)
@@ -109,5 +117,5 @@ def _restore_part(
         done += len(batch)
         offline.report(f"restoring {offline.name}", done, part.entries)
     store.close()
-    checkpoint = replace(part.checkpoint, changes_id=changes_id, stale_keys=frozenset())
+    checkpoint = replace(part.checkpoint, changes_id=id, stale_keys=frozenset())
     return progress_of(checkpoint, checkpoint.next_offset, {})

@@ -18,6 +18,7 @@ from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range
 from sowline.kafka.messages import headers_of
 from sowline.model.limits import Limits, read_define
+from sowline.protocol.change import ChangesId
 from sowline.protocol.command import DEFINE
 
 log = structlog.get_logger()
@@ -36,6 +37,7 @@ class KafkaExtent:
     changes_start: int
     changes_end: int
     changes_id: str
+    """As a `ChangesId`; without the start if the topic has no SOW, whose changes are deleted by age."""
 
 
 def kafka_extent(cluster: Cluster, definition: TopicDefinition, partition: int) -> KafkaExtent:
@@ -45,16 +47,22 @@ def kafka_extent(cluster: Cluster, definition: TopicDefinition, partition: int) 
     to come from beyond the log's end.
     """
     one = [partition]
-    changes_id = cluster.topic_id(definition.changes)
+    topic_id = cluster.topic_id(definition.changes)
     changes_end = cluster.ends(definition.changes, one)[partition]
+    changes_start = cluster.starts(definition.changes, one)[partition]
     return KafkaExtent(
         log_id=cluster.topic_id(definition.log),
         log_start=cluster.starts(definition.log, one)[partition],
         log_end=cluster.ends(definition.log, one)[partition],
-        changes_start=cluster.starts(definition.changes, one)[partition],
+        changes_start=changes_start,
         changes_end=changes_end,
-        changes_id=changes_id,
+        changes_id=changes_id(definition, topic_id, changes_start),
     )
+
+
+def changes_id(definition: TopicDefinition, topic_id: str, start: int) -> str:
+    """Return which changes a partition has that begin at this offset."""
+    return str(ChangesId(topic_id, start if definition.has_sow else 0))
 
 
 class PartitionReader:

@@ -28,7 +28,7 @@ from sowline.errors import SowlineError
 from sowline.model.limits import Limits
 from sowline.model.position import Position
 from sowline.native import note_panic
-from sowline.protocol.change import PROGRESS_KEY, Begin
+from sowline.protocol.change import PROGRESS_KEY, Begin, ChangesId
 from sowline.protocol.changes_loader import (
     Phase,
 )
@@ -173,10 +173,12 @@ class Recovery:
         return OpenedPartition(store, checkpoint, floor, untaken=start, tombstones=found.tombstones)
 
     def _is_replaced(self, checkpoint: Checkpoint) -> bool:
-        """Return whether the changes topic is another one than that of the checkpoint, or has lost its end."""
+        """Return whether the changes topic is another one than that of the checkpoint, or has lost an end of it."""
         # A topic that was deleted and made again usually has another id. Where ids are not known, an end before the
         # known one shows it.
-        is_another = checkpoint.changes_id not in ("", self._extent.changes_id)
+        # Where the head of the topic was deleted, it begins behind the first offset, and the ids differ as well.
+        known, present = ChangesId.parse(checkpoint.changes_id), ChangesId.parse(self._extent.changes_id)
+        is_another = known.topic not in ("", present.topic) or known.start != present.start
         return is_another or self._extent.changes_end < checkpoint.changes_end
 
     # from the changes
@@ -202,8 +204,9 @@ class Recovery:
         elif phase is not Phase.COMPLETE:
             raise SowlineError(
                 "changes incomplete",
-                f"{self._definition.changes} [{self._partition}] holds no position of its changes, and there is no "
-                "local state. Delete that topic: the materializer makes it again from the log",
+                f"{self._definition.changes} [{self._partition}] holds no position of its changes, or has lost the "
+                "first of them, and there is no local state. Delete that topic: the materializer makes it again from "
+                "the log",
             )
         checkpoint = replace(loader.checkpoint(self._extent.changes_end), changes_id=self._extent.changes_id)
         loader.finish()

@@ -16,6 +16,7 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
 from materializer.core.errors import StoreDamaged
+from materializer.partition.kafka_partition import changes_id
 from materializer.partition.partition import PartitionId
 from materializer.standby.warm_copy import ReadEvent, WarmCopy
 from materializer.store.errors import DiskFull, NoDescriptors, StoreInUse
@@ -40,6 +41,9 @@ RETRY_SECONDS = 10.0
 
 QUEUE_KBYTES = 16 * 1024
 """How much may be fetched ahead, for all copies together."""
+
+Offsets = Mapping[tuple[str, int], int]
+"""An offset of each partition of a Kafka topic."""
 
 _FAILURES = (
     StoreDamaged,
@@ -160,25 +164,27 @@ class Standby:
         return self._take_in() or checked or begun
 
     def _look(self) -> None:
-        """Check where the changes end, and whether a topic was deleted and created again, which its offsets may not
-        show.
+        """Check where the changes begin and end, and whether a topic was deleted and created again, which its offsets
+        may not show.
         """
         now = time.monotonic()
         if self._asked is None and self._copies and now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
-            self._asked = self._cluster.ask([self._changes(partition_id) for partition_id in self._copies])
+            changes = [self._changes(partition_id) for partition_id in self._copies]
+            self._asked = self._cluster.ask(changes, starts=True)
         elif self._asked is not None and self._asked.is_answered:
             asked, self._asked = self._asked, None
             try:
-                self._found(asked.topic_ids(), asked.ends())
+                self._found(asked.topic_ids(), asked.starts(), asked.ends())
             except KafkaException as error:
                 log.warning("Kafka reported an error", why=str(error))
 
-    def _found(self, ids: Mapping[str, str], ends: Mapping[tuple[str, int], int]) -> None:
+    def _found(self, ids: Mapping[str, str], starts: Offsets, ends: Offsets) -> None:
         for partition_id, copy in list(self._copies.items()):
             topic, _ = changes = self._changes(partition_id)
             self._ends[partition_id] = max(ends.get(changes, 0), self._ends.get(partition_id, 0))
-            if topic in ids and not copy.is_of(ids[topic]):
+            definition = self._definitions[partition_id[0]]
+            if changes in starts and not copy.is_of(changes_id(definition, ids[topic], starts[changes])):
                 self._ends.pop(partition_id)
                 self._tried(partition_id, partial(copy.reload, "the changes topic was replaced"))
                 self._moved(partition_id)
@@ -196,12 +202,20 @@ class Standby:
 
     def _begin(self, partition_id: PartitionId, store: RocksStore | None) -> None:
         definition = self._definitions[partition_id[0]]
-        path, topic_id = self._path(partition_id), self._cluster.topic_id
+        path, topic_id = self._path(partition_id), partial(self._topic_id, partition_id)
         copy = WarmCopy(definition, partition_id[1], path, topic_id, store, self._native)
         self._copies[partition_id] = copy
         self._tried(partition_id, lambda: copy.begin(partition_id in self._damaged))
         if partition_id in self._copies:
             self._go_on(partition_id)
+
+    def _topic_id(self, partition_id: PartitionId, topic: str) -> str:
+        """Return Kafka's id of a topic, or which changes a partition has."""
+        found, definition = self._cluster.topic_id(topic), self._definitions[partition_id[0]]
+        if topic != definition.changes:
+            return found
+        number = partition_id[1]
+        return changes_id(definition, found, self._cluster.starts(topic, [number])[number])
 
     def _go_on(self, partition_id: PartitionId) -> None:
         """Check the copy, or read the changes that it needs next."""

@@ -43,7 +43,7 @@ class ReadEvent(NamedTuple):
 
 
 class WarmCopy:
-    """The copy of one partition; `topic_id` returns Kafka's id of a topic.
+    """The copy of one partition; `topic_id` returns Kafka's id of a topic, of the changes with their start.
 
     Its `Standby` passes it the changes from `reads_from` on, in order. A `store` that is given is open, and was
     checked when it was opened. `native` is the module of the native core. After an error (`StoreDamaged`,
@@ -221,9 +221,14 @@ class WarmCopy:
         return True
 
     def _finish(self) -> bool:
-        """Replace the existing store by the loaded one, and check it."""
+        """Replace the existing store by the loaded one, and check it; load again if the topic's head is gone."""
         assert self._loader is not None, "it was loaded"
         assert self._loading is not None, "it was loaded"
+        # The load began at the first offset that Kafka had then, perhaps behind the one that was asked for. A copy
+        # without the deleted events would be taken for complete (test_a_head_that_is_deleted_during_a_load).
+        if self._topic_id(self._definition.changes) != self._changes_id:
+            self._load("the changes topic was replaced, or a part of it was deleted")
+            return False
         checkpoint = replace(self._loader.checkpoint(self.next_offset), changes_id=self._changes_id)
         self._loader.finish()
         store = self._loading

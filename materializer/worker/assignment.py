@@ -31,7 +31,7 @@ from materializer.worker.schemas import Schemas
 from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
-from sowline.protocol.change import PROGRESS_KEY
+from sowline.protocol.change import PROGRESS_KEY, ChangesId
 from sowline.runtime.store_memory import MEMORY
 
 log = structlog.get_logger()
@@ -193,6 +193,9 @@ class Assignment:
             self._cluster.ensure_topic(definition)
         ask = partial(kafka_extent, self._cluster, definition, number)
         extent = ask()
+        if ChangesId.parse(extent.changes_id).start:
+            # The head of the changes was deleted: by a retention that the topic may have been given since the start.
+            self._cluster.ensure_topic(definition)
         start = None
         if before is not None:
             start = before.start

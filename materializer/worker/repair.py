@@ -157,8 +157,10 @@ class Repair:
     def _known_ends(self) -> dict[PartitionId, KnownEnd]:
         """Return the ends of the changes partitions, as their checkpoints have them."""
         partitions = self._owned.partitions.values()
-        checkpoints = {(p.definition.changes, p.number): p.checkpoint for p in partitions}
+        checkpoints = ((p.definition, p.number, p.checkpoint) for p in partitions)
         return {
-            partition_id: KnownEnd(checkpoint.changes_id, checkpoint.changes_end)
-            for partition_id, checkpoint in checkpoints.items()
+            (definition.changes, number): KnownEnd(
+                checkpoint.changes_id, checkpoint.changes_end, definition.has_sow
+            )
+            for definition, number, checkpoint in checkpoints
         }

@@ -26,6 +26,7 @@ from sowline.config.topic_definition import TopicDefinition, by_changes
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster, await_answer, compaction_lag_ms
 from sowline.kafka.clients import REPORT_ENDS, Behind, plain_consumer, poll_batch
+from sowline.protocol.change import ChangesId
 from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete, is_of
 from sowline.serving.cooperative import StepSize
 
@@ -213,7 +214,9 @@ class TopicFollower:
         lag, topic_id = compaction_lag_ms(topic) / 1000, self._topic_ids[topic.changes]
         for number, offset in starts.items():
             self._starts[topic.changes, number] = offset
-            self._loading[topic.changes, number] = LoadProgress(topic_id, lag, topic.has_sow)
+            self._loading[topic.changes, number] = LoadProgress(
+                str(ChangesId(topic_id, offset)), lag, topic.has_sow
+            )
 
     def _find_unopened(self, topic: TopicDefinition) -> None:
         """Note the end of each partition that no worker owns; a worker that opens it writes after that."""

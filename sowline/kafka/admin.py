@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -54,12 +54,19 @@ def compaction_lag_ms(definition: TopicDefinition) -> int:
 
 
 class ClusterAnswer:
-    """A pending request to the cluster for the end offsets of partitions and the ids of their topics."""
+    """A pending request to the cluster for the offsets at which partitions end, and the ids of their topics.
 
-    def __init__(self, admin: AdminClient, partitions: Iterable[tuple[str, int]]) -> None:
+    With `starts`, also for the offsets at which they begin.
+    """
+
+    def __init__(
+        self, admin: AdminClient, partitions: Iterable[tuple[str, int]], starts: bool = False
+    ) -> None:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(*topic_partition): latest for topic_partition in partitions}
         self._ends = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
+        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+        self._starts = admin.list_offsets(dict.fromkeys(asked, earliest)) if starts else {}
         self._topics = admin.describe_topics(
             TopicCollection(sorted({topic_partition.topic for topic_partition in asked}))
         )
@@ -67,14 +74,17 @@ class ClusterAnswer:
     @property
     def is_answered(self) -> bool:
         """Whether all answers are there, or will not come."""
-        return all(future.done() for future in (*self._ends.values(), *self._topics.values()))
+        return all(
+            future.done() for future in (*self._ends.values(), *self._starts.values(), *self._topics.values())
+        )
 
     def ends(self) -> dict[tuple[str, int], int]:
         """Return the offset behind the last committed record of each partition; raises what Kafka refused."""
-        return {
-            (topic_partition.topic, topic_partition.partition): _known_offset(topic_partition, one.result(0))
-            for topic_partition, one in self._ends.items()
-        }
+        return _known_offsets(self._ends)
+
+    def starts(self) -> dict[tuple[str, int], int]:
+        """Return the offset of the first record of each partition; raises what Kafka refused."""
+        return _known_offsets(self._starts)
 
     def topic_ids(self) -> dict[str, str]:
         """Return Kafka's id of each topic; raises what Kafka refused."""
@@ -213,9 +223,12 @@ class Cluster:
         """Return the offset of the first record that each partition still holds."""
         return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
-    def ask(self, partitions: Iterable[tuple[str, int]]) -> ClusterAnswer:
-        """Ask where partitions end, given as (topic, partition), and for their topics' ids; wait for nothing."""
-        return ClusterAnswer(self._admin, partitions)
+    def ask(self, partitions: Iterable[tuple[str, int]], *, starts: bool = False) -> ClusterAnswer:
+        """Ask where partitions end, given as (topic, partition), and for their topics' ids; wait for nothing.
+
+        With `starts`, ask where they begin, too.
+        """
+        return ClusterAnswer(self._admin, partitions, starts)
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return the offset of a partition's first record of that time (ms) or later; its end if there is none."""
@@ -315,6 +328,13 @@ def _answer(future: "Future[T]") -> T:
     except TimeoutError:
         late = KafkaError(KafkaError._TIMED_OUT, f"no answer within {ADMIN_SECONDS} s")
         raise KafkaException(late) from None
+
+
+def _known_offsets(answers: Mapping[TopicPartition, "Future[Any]"]) -> dict[tuple[str, int], int]:
+    return {
+        (topic_partition.topic, topic_partition.partition): _known_offset(topic_partition, one.result(0))
+        for topic_partition, one in answers.items()
+    }
 
 
 def _known_offset(topic_partition: TopicPartition, answer: Any) -> int:

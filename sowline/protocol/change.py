@@ -51,6 +51,27 @@ REMOVED_BYTES_MAX: Final = 32 * 1024
 UNFILLED: Final = "?"
 """The topic id in progress events while the owner has not finished refilling the changes topic."""
 
+
+class ChangesId(NamedTuple):
+    """Which changes a progress event describes: Kafka's id of their topic, and the offset that they begin at.
+
+    Compaction keeps the first offset of a topic. So a `start` above 0 shows that events were deleted from its head,
+    and that only a later refill has the records of these. As text it is the id alone, or `<id>@<start>`.
+    """
+
+    topic: str
+    start: int
+
+    @classmethod
+    def parse(cls, text: str) -> "ChangesId":
+        """Read what a progress event has."""
+        topic, _, start = text.partition("@")
+        return cls(topic, int(start) if start.isdecimal() else 0)
+
+    def __str__(self) -> str:
+        return f"{self.topic}@{self.start}" if self.start else self.topic
+
+
 Numbers = Mapping[str, tuple[int, int, int]]
 """The highest sequence of each publisher that wrote a record, as (n, m, log time in ms)."""
 
@@ -264,7 +285,7 @@ class Progress(NamedTuple):
     - `numbers_since`: publishers' numbers from before this log time do not count.
     - `begin`: the log offset and time from which the log alone determines the state; None if the era started with
       records.
-    - `changes_id`: Kafka's id of the changes topic that the event was written for. It is empty if the id was not
+    - `changes_id`: which changes the event was written for, as a `ChangesId`. It is empty if the topic's id was not
       known, and `UNFILLED` while a refill is unfinished.
     """
 

@@ -16,7 +16,7 @@ from itertools import repeat
 from typing import Protocol
 
 from sowline.model.position import Position, before_the_log, position_of
-from sowline.protocol.change import AGAIN, UNFILLED, Change, Event, Rank
+from sowline.protocol.change import AGAIN, UNFILLED, Change, ChangesId, Event, Rank
 
 UNKNOWN_OFFSET = -1
 
@@ -51,11 +51,16 @@ def verdict(event: Event, held: Position) -> Verdict:
 def is_of(event: Event, topic_id: str) -> bool:
     """Return whether an event may describe the changes topic with this id; False only if it names another one.
 
+    The id may be a `ChangesId` too. Positions are right also if they were written before a part of the topic was
+    deleted.
+
     Suppose that the changes topic is deleted and created again, and its owner has not noticed. The owner's progress
     events then describe what it wrote to the old topic. They must not complete a load of the new one
     (`test_the_word_of_an_owner_that_knows_another_topic`).
     """
-    return isinstance(event, Change) or not topic_id or event.changes_id in ("", UNFILLED, topic_id)
+    if isinstance(event, Change) or not topic_id or event.changes_id in ("", UNFILLED, topic_id):
+        return True
+    return ChangesId.parse(event.changes_id).topic == ChangesId.parse(topic_id).topic
 
 
 class RelativeAge(Enum):
@@ -146,12 +151,17 @@ class Wholeness:
     stalled owner may also continue in the new topic at its old position. That leaves a gap in the positions that
     compaction cannot have made. The records in the gap have yet to be written again.
 
+    Retention, or an operator, may delete the head of the topic. A reader then begins at a `start` above 0, which
+    `changes_id` has as well. The owner notices it and refills the topic as a lost one. Until then it writes progress
+    events of an earlier start, which do not count.
+
     Without this check, a reader that starts during a refill shows only some of the records
     (`test_readers_that_start_during_a_refill`).
     """
 
-    def __init__(self, topic_id: str = "") -> None:
-        self.topic_id = topic_id
+    def __init__(self, changes_id: str = "") -> None:
+        self.changes_id = changes_id
+        self._start = ChangesId.parse(changes_id).start
         self._newest = before_the_log(-1)
         self._due = 0
         self._has_progress = False
@@ -174,12 +184,14 @@ class Wholeness:
                     if event.op == AGAIN or (follows and event.after > newest):
                         self._is_refilling = True
                     newest = position
-            elif position >= newest and is_of(event, self.topic_id):
+            elif position >= newest and is_of(event, self.changes_id):
                 # Only a progress event that reaches the newest change proves that nothing is missing. An owner that
                 # catches up writes progress events older than changes that the topic already has; those prove
                 # nothing (test_example, seed 1601).
                 newest = position
-                if event.changes_id != UNFILLED:
+                # The head of the topic is deleted, and with it the only event of record K. The owner has not noticed
+                # yet, and reports that it has written everything (test_a_topic_that_lost_its_head_is_not_whole).
+                if event.changes_id != UNFILLED and ChangesId.parse(event.changes_id).start >= self._start:
                     self._has_progress, self._is_refilling = True, False
         self._newest, self._due = newest, due
 
@@ -235,12 +247,13 @@ class LoadProgress:
     load that takes longer than half of the lag needs a new target (half, because clocks differ). A reader at the
     current end of the partition needs none.
 
-    `lag_seconds` is the topic's `min.compaction.lag.ms`. A topic without a SOW (`has_sow=False`) is not compacted,
-    so its load is never incomplete. Times are seconds of a monotonic clock.
+    `changes_id` is a `ChangesId` as text, with the offset at which the load starts. `lag_seconds` is the topic's
+    `min.compaction.lag.ms`. A topic without a SOW (`has_sow=False`) is not compacted, so its load is never
+    incomplete. Times are seconds of a monotonic clock.
     """
 
-    def __init__(self, topic_id: str, lag_seconds: float, has_sow: bool = True) -> None:
-        self.wholeness = Wholeness(topic_id) if has_sow else None
+    def __init__(self, changes_id: str, lag_seconds: float, has_sow: bool = True) -> None:
+        self.wholeness = Wholeness(changes_id) if has_sow else None
         self.next_offset = 0
         self._lag_seconds = lag_seconds
         self._target = 0

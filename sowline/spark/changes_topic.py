@@ -94,7 +94,7 @@ class ChangesTopic:
 
     def load_facts(self) -> dict[int, Facts]:
         """Read the whole topic once, and return what its events show about a load, by partition."""
-        found = load_facts(self.events(self.starts, self.ends), self._topic_id)
+        found = load_facts(self.events(self.starts, self.ends), self._topic_id, self.starts)
         return {number: found.get(number, NOTHING_READ) for number in range(self.partitions)}
 
     def events(self, starts: Offsets, ends: Offsets | None) -> DataFrame:

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sowline.protocol.change import UNFILLED
+from sowline.spark.broker import Offsets
 from sowline.spark.events import PROGRESS, is_again, is_change
 
 
@@ -29,9 +30,10 @@ NOTHING_READ = Facts(is_whole=False, eras=())
 """Nothing is known about an empty partition."""
 
 
-def load_facts(events: DataFrame, topic_id: str) -> dict[int, Facts]:
+def load_facts(events: DataFrame, topic_id: str, starts: Offsets) -> dict[int, Facts]:
     """Read the events of a changes topic with this id once; return the facts of each partition that has events.
 
+    `starts` are the offsets at which its partitions begin: above 0, the head of one was deleted.
     One task sorts the events of a partition: without bodies they are a few bytes each.
     """
     order = Window.partitionBy("partition").orderBy("kafka_offset")
@@ -49,7 +51,7 @@ def load_facts(events: DataFrame, topic_id: str) -> dict[int, Facts]:
     )
     found = noted.groupBy("partition").agg(
         F.max(F.when(_is_in_group(), F.col("kafka_offset"))).alias("in_group"),
-        F.max(F.when(_is_word(topic_id), F.col("kafka_offset"))).alias("word"),
+        F.max(F.when(_is_word(topic_id, starts), F.col("kafka_offset"))).alias("word"),
         F.collect_list(
             F.when(counts & (F.col("rank_era") > F.col("era")), F.struct("rank_era", "kafka_offset"))
         ).alias("eras"),
@@ -65,7 +67,12 @@ def load_facts(events: DataFrame, topic_id: str) -> dict[int, Facts]:
 
 def _is_of(topic_id: str) -> Column:
     """Whether an event may describe the topic with this id."""
-    return F.coalesce(F.col("changes_id"), F.lit("")).isin("", UNFILLED, topic_id)
+    return F.substring_index(_changes_id(), "@", 1).isin("", UNFILLED, topic_id)
+
+
+def _changes_id() -> Column:
+    """Return which changes a progress event describes, as a `ChangesId`."""
+    return F.coalesce(F.col("changes_id"), F.lit(""))
 
 
 def _is_in_group() -> Column:
@@ -75,10 +82,15 @@ def _is_in_group() -> Column:
     return is_change() & is_newer & (is_again() | has_gap)
 
 
-def _is_word(topic_id: str) -> Column:
+def _is_word(topic_id: str, starts: Offsets) -> Column:
     """Whether an event shows that everything before it is present."""
+    start = F.lit(0)
+    for number, offset in starts.items():
+        start = F.when(F.col("partition") == number, F.lit(offset)).otherwise(start) if offset else start
+    known = F.regexp_extract(_changes_id(), "@([0-9]+)$", 1)
+    reaches = F.when(known == "", start == 0).otherwise(known.try_cast("bigint") >= start)
     is_newest = F.col("newest").isNull() | (F.col("position") >= F.col("newest"))
-    is_filled = F.coalesce(F.col("changes_id"), F.lit("")) != UNFILLED
+    is_filled = (_changes_id() != UNFILLED) & reaches
     return (F.col("kind") == PROGRESS) & is_newest & _is_of(topic_id) & is_filled
 
 

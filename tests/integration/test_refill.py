@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from msgspec.structs import replace
 
+from sowline.config.kafka_options import kafka_config
 from sowline.protocol.change import AGAIN, Change, read_event
 from tests.integration.services import Service, http_refusal, http_text, system, wait_for
 from tests.integration.test_fanout_runner import PARTITIONS, Fanout, copy_of
@@ -129,3 +132,45 @@ def operate(fanout: Fanout, command: str, directory: str) -> None:
     settings = {f"SOWLINE_{name.upper()}": str(value) for name, value in given.items()}
     line = [sys.executable, "-m", "sowline", command, fanout.topic, directory]
     subprocess.run(line, env=os.environ | settings, check=True, capture_output=True)
+
+
+def cut_head(fanout: Fanout) -> None:
+    """Let Kafka delete the older half of the changes, as a retention does that was added to the topic."""
+    changes = f"{fanout.topic}.changes"
+    admin = AdminClient({**kafka_config(fanout.system.kafka)})
+    policy = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, changes, incremental_configs=[policy])
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result()
+    ends = fanout.system.cluster.ends(changes, range(PARTITIONS))
+    heads = [TopicPartition(changes, number, end // 2) for number, end in ends.items()]
+    for deleted in admin.delete_records(heads).values():
+        deleted.result()
+
+
+def test_a_changes_topic_that_lost_its_head(lost: Fanout) -> None:
+    """Readers that start wait until its owner has written everything again; those that run notice nothing."""
+    lost.system.write(lost.topic, *({"id": n, "n": n} for n in range(RECORDS)))
+    lost.system.wait_settled(lost.query.url, lost.topic)
+    lost.fanout.start().wait_ready()
+    wait_for(lambda: lost.count() == RECORDS, "the fanout to write the SOW")
+    lost.materializer.stop()
+    cut_head(lost)
+    other = lost.system.service("query_service").start()
+    wait_for(lambda: WAITS in http_refusal(f"{other.url}/readyz"), "a reader to wait")
+
+    lost.materializer.start().wait_ready()
+    other.wait_ready()
+    assert held(other, lost.topic) == RECORDS
+    assert lost.system.cluster.settings(f"{lost.topic}.changes")["cleanup.policy"] == "compact"
+
+    cut_head(lost)
+    other.stop()
+    other.start().wait_ready()
+    assert held(other, lost.topic) == RECORDS
+    lost.system.write(lost.topic, {"id": 1, "n": -1}, {"id": RECORDS, "n": RECORDS})
+    wait_for_view(lost, [{"id": n, "n": n} for n in range(RECORDS + 1) if n != 1])
+    for reader in (lost.query, other):
+        lost.system.wait_settled(reader.url, lost.topic)
+        assert held(reader, lost.topic) == RECORDS + 1
+        assert reader.running

@@ -25,7 +25,9 @@ def random_event(chance: random.Random, held: Position) -> Event:
         position = Position(held.era, held.offset + chance.randint(0, 2), chance.choice((0, 1)))
     after = held if chance.random() < 0.6 else random_position(chance)
     if chance.random() < 0.3:
-        changes_id = chance.choice(("", UNFILLED, TOPIC_ID, TOPIC_ID, "another"))
+        changes_id = chance.choice(
+            ("", UNFILLED, TOPIC_ID, TOPIC_ID, f"{TOPIC_ID}@4", "another", "another@4")
+        )
         is_catching_up = chance.random() < 0.2
         return Progress(
             position,

@@ -169,9 +169,15 @@ class Cluster:
         """Return the id of the changes topic, which is another one for each partition here; or that of the log."""
         return "log" if name == self._log else f"changes {self._changes.since}"
 
-    def ask(self, partitions: Iterable[PartitionId]) -> SimpleNamespace:
+    def starts(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """Return where partitions begin."""
+        return dict.fromkeys(partitions, 0)
+
+    def ask(self, partitions: Iterable[PartitionId], *, starts: bool) -> SimpleNamespace:
         """Answer at once."""
         asked = list(partitions)
         ids = {name: self.topic_id(name) for name, _ in asked}
-        ends = dict.fromkeys(asked, self._changes.end)
-        return SimpleNamespace(is_answered=True, topic_ids=lambda: ids, ends=lambda: ends)
+        begin, ends = dict.fromkeys(asked, 0), dict.fromkeys(asked, self._changes.end)
+        return SimpleNamespace(
+            is_answered=True, topic_ids=lambda: ids, starts=lambda: begin, ends=lambda: ends
+        )

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sowline.errors import SowlineError
 from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, Change, Progress
+from sowline.protocol.change import AGAIN, Change, ChangesId, Progress
 from sowline.protocol.changes_loader import NewestEvents, RelativeAge, Wholeness, is_of
 from sowline.spark import read_changes, read_sow
 from sowline.spark.events import events
@@ -32,9 +32,9 @@ Held = dict[str, tuple[Position, str]]
 """Records by SOW key: position and body."""
 
 
-def loaded(history: History) -> tuple[bool, Held]:
+def loaded(history: History, start: int) -> tuple[bool, Held]:
     """Load a history by the rule itself: whether it is whole, and what there is."""
-    wholeness, newest = Wholeness(TOPIC_ID), NewestEvents()
+    wholeness, newest = Wholeness(str(ChangesId(TOPIC_ID, start))), NewestEvents()
     positions, bodies = dict[bytes, Position](), dict[bytes, bytes | None]()
     for offset, event in history:
         wholeness.saw([event], [offset])
@@ -77,14 +77,15 @@ def test_the_same_rule(spark: SparkSession, first: int) -> None:
     """Of histories with eras, stalled owners, refills and compaction, both find the same records."""
     histories = [random_history(seed) for seed in range(first, first + HISTORIES)]
     frame = frame_of(spark, histories).cache()
-    facts = load_facts(frame, TOPIC_ID)
+    starts = {number: (first + number) % 3 * 2 for number in range(len(histories))}
+    facts = load_facts(frame, TOPIC_ID, starts)
     found: list[Held] = [{} for _ in histories]
     for row in _newest(frame, facts).where("body IS NOT NULL").collect():
         position = Position(row["position"]["era"], row["position"]["offset"], row["position"]["index"])
         found[row["partition"]][row["sow_key"]] = position, row["body"]
     whole = 0
     for number, history in enumerate(histories):
-        is_whole, there = loaded(history)
+        is_whole, there = loaded(history, starts[number])
         whole += is_whole
         seed = first + number
         assert (number in facts and facts[number].is_whole) == is_whole, f"seed {seed}: {history}"

@@ -19,19 +19,16 @@ class Cluster:
     def __init__(self) -> None:
         self.asked: list[Any] = []
 
-    def ask(self, partitions: Any) -> Any:
+    def ask(self, partitions: Any, *, starts: bool) -> Any:
         """Take a question."""
         self.asked.append(SimpleNamespace(partitions=list(partitions), is_answered=False))
         return self.asked[-1]
 
-    def answer(self, id: str, end: int) -> None:
+    def answer(self, id: str, end: int, start: int = 0) -> None:
         """Answer the last one."""
         asked = self.asked[-1]
-        asked.is_answered, asked.topic_ids, asked.ends = (
-            True,
-            lambda: {PARTITION[0]: id},
-            lambda: {PARTITION: end},
-        )
+        asked.is_answered, asked.topic_ids = True, lambda: {PARTITION[0]: id}
+        asked.starts, asked.ends = lambda: {PARTITION: start}, lambda: {PARTITION: end}
 
     def refuse(self, code: int) -> None:
         """Answer that it can't be."""
@@ -69,13 +66,23 @@ def test_nothing_is_asked_about_nothing() -> None:
     assert cluster.asked == []
 
 
-@pytest.mark.parametrize(("id", "end"), [("other", 9), ("id", 6)])
-def test_a_topic_that_was_made_again(id: str, end: int) -> None:
-    """Its id is another, or it has lost its end: all is to be written again."""
+@pytest.mark.parametrize(("id", "end", "start"), [("other", 9, 0), ("id", 6, 0), ("id", 9, 1)])
+def test_a_topic_that_was_made_again(id: str, end: int, start: int) -> None:
+    """Its id is another, or it has lost its end or its head: all is to be written again."""
     cluster, monitor = asked()
-    cluster.answer(id, end)
+    cluster.answer(id, end, start)
     with pytest.raises(NotWritten):
         monitor.look(lambda: KNOWN, 101)
+
+
+@pytest.mark.parametrize("known", [KnownEnd("id@5", 7), KnownEnd("id", 7, has_sow=False)])
+def test_a_head_that_is_known_to_be_gone(known: KnownEnd) -> None:
+    """It was written again already, or the topic has no SOW: its changes are deleted by age."""
+    cluster = Cluster()
+    monitor = StaleWriteMonitor(cluster)  # type: ignore[arg-type]
+    monitor.look(lambda: {PARTITION: known}, 100)
+    cluster.answer("id", 9, 5)
+    assert monitor.look(dict, 101) == {PARTITION: 9}
 
 
 def test_a_topic_that_is_gone() -> None:

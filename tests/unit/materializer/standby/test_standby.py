@@ -297,6 +297,22 @@ def test_the_old_state_stays_until_the_new_is_whole(copies: Copies, why: str) ->
         store.close()
 
 
+def test_a_head_that_is_deleted_during_a_load(copies: Copies) -> None:
+    """What was loaded lacks the deleted events: it is not taken, and loaded again."""
+    copy = copies.loaded(*THREE)
+    copy.reload("the changes topic does not reach so far")
+    copies.changes_id = "a@1"
+    assert not copy.take(written(*THREE), 3)
+    assert (copy.is_warm, copy.reads_from) == (False, 0)
+    assert not copy.take(written(*THREE[:2], progress(1, changes_id="a@1")), 3)
+    while copy.reads_from is None:
+        copy.check()
+    store = copy.hand_over()
+    assert store is not None
+    assert [key for key, _ in store.scan()] == [b"1"]
+    store.close()
+
+
 def test_damage_is_found_and_a_strange_form_is_let_alone(copies: Copies) -> None:
     """A copy is checked like every store that is opened; what another version wrote is not touched."""
     store = copies.loaded(*THREE).hand_over()

@@ -15,6 +15,7 @@ from sowline.protocol.changes_loader import (
     Verdict,
     Wholeness,
     incomplete,
+    is_of,
     verdict,
 )
 
@@ -111,6 +112,27 @@ def test_the_word_of_an_owner_that_knows_another_topic() -> None:
     assert not wholeness.is_whole
     wholeness.saw([again(8), progress(at(9), at(8))._replace(changes_id="new")])
     assert wholeness.is_whole
+
+
+def test_a_topic_that_lost_its_head_is_not_whole() -> None:
+    """What its owner has reported before it noticed proves nothing; once it has written all again, it says so."""
+    wholeness = Wholeness("id@5")
+    unaware = progress(at(9), at(8))._replace(changes_id="id")
+    for known in (unaware, unaware._replace(changes_id=""), unaware._replace(changes_id="id@4")):
+        wholeness.saw([change(at(8), at(7)), known], (5, 6))
+        assert not wholeness.is_whole
+    wholeness.saw([again(8), progress(at(9), at(8))._replace(changes_id="id@5")], (7, 8))
+    assert wholeness.is_whole
+    longer = Wholeness("id@3")
+    longer.saw([progress(at(9), at(8))._replace(changes_id="id@5")], (7,))
+    assert longer.is_whole
+
+
+def test_what_an_owner_has_written_before_counts_of_the_same_topic() -> None:
+    """Followers take its positions, though a part of the topic was deleted since."""
+    events = [progress(at(9), at(8))._replace(changes_id=id) for id in ("id", "id@5", "other", "other@5")]
+    for reader in ("id", "id@5"):
+        assert [is_of(event, reader) for event in events] == [True, True, False, False]
 
 
 def held_after(events: list[Event]) -> dict[bytes, Position]:

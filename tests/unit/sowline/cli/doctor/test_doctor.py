@@ -104,6 +104,7 @@ def test_a_sound_kafka_has_nothing_wrong() -> None:
         ("orders", {"cleanup_policy": "compact,delete"}, "log_compacted", "error"),
         ("orders", {"min_insync_replicas": "3"}, "replicas_too_few", "error"),
         ("orders.changes", {"cleanup_policy": "delete"}, "changes_policy", "error"),
+        ("orders.changes", {"cleanup_policy": "compact,delete"}, "changes_policy", "error"),
         ("orders.changes", {"max_message_bytes": "1048588"}, "message_bytes", "error"),
         ("orders.changes", {"min_compaction_lag_ms": "0"}, "compaction_lag", "warning"),
         ("orders.changes", {"delete_retention_ms": "1000"}, "tombstones", "warning"),
