@@ -193,8 +193,9 @@ REASONS = (
     ),
     Reason(
         "definition changed",
-        "the state of topic orders was made under another definition. Restore key, key_domain, partitions,"
-        " preprocessing and enrichment in topics.yaml, or stop the materializers and run sowline rebuild",
+        "the state of topic orders was made under another definition. Restore key, key_domain, message_type,"
+        " partitions, preprocessing, enrichment, documents, template, sow and framing in topics.yaml, or stop the"
+        " materializers and run sowline rebuild",
         "The stored state, the backup or the fanout's output was made under another definition of the topic.",
         "Restore the definition in `topics.yaml`, or rebuild the state: [operating](operate.md).",
     ),

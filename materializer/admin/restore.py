@@ -53,7 +53,7 @@ def restore(
         raise SowlineError(
             "definition changed",
             f"expected a backup of a topic that is defined as {definition.name} in topics.yaml, got one of "
-            f"{backup.topic} that is defined otherwise (key, key_domain, partitions, preprocessing, enrichment)",
+            f"{backup.topic} that is defined otherwise: in {definition.deciding}",
         )
     cluster = Cluster(kafka)
     require_no_workers(cluster, group, definition)

@@ -234,12 +234,15 @@ class BatchState:
 
     def checked_size(self, body: bytes) -> bytes:
         """Return a body that is no larger than the topic allows; raises `too large`."""
-        if len(body) > self.limits.record_bytes_max:
-            raise SowlineError(
-                "too large",
-                f"expected a record of at most {self.limits.record_bytes_max} bytes, got {len(body)}",
-            )
+        self.check_size(len(body))
         return body
+
+    def check_size(self, size: int) -> None:
+        """Raise `too large` if the topic allows no record of this size."""
+        if size > self.limits.record_bytes_max:
+            raise SowlineError(
+                "too large", f"expected a record of at most {self.limits.record_bytes_max} bytes, got {size}"
+            )
 
     def require_capacity(self) -> None:
         """Raise `too many records` if the partition takes no new record."""

@@ -23,9 +23,11 @@ class DocumentWriter:
 
     def write(self, target: Target, given: KeyedBody) -> None:
         """Write a whole document, or the result of a delta publish."""
-        previous, document = target.previous, given.document
-        if target.command.command == DELTA_PUBLISH and previous is not None:
-            document = read_object(merge(previous, given.body))
+        document = given.document
+        if target.command.command == DELTA_PUBLISH:
+            content = self._documents.content_text(target.current)
+            if content is not None:
+                document = read_object(merge(content, given.body))
         self.fold(target, literal(document))
 
     def remove(self, target: Target, removal: Removal) -> None:
@@ -42,7 +44,7 @@ class DocumentWriter:
         if made.body is not None:
             if previous is None:
                 state.require_capacity()
-            state.checked_size(made.body)
+            state.check_size(made.size)
         op, reason, last, outcome = removal or (command.command, DELETED, True, None)
         change = Change(
             sow_key=target.sow_key,

@@ -6,7 +6,7 @@ import orjson
 
 from materializer.core.record import Record
 from sowline.config.topic_definition import TopicDefinition
-from sowline.emodb import UNDEFINED, Delta, parse_delta
+from sowline.emodb import UNDEFINED, Delta, Undefined, parse_delta
 from sowline.emodb.fold import (
     DocumentDelta,
     FoldOutcome,
@@ -14,6 +14,7 @@ from sowline.emodb.fold import (
     change_id_of_writer,
     fold,
 )
+from sowline.emodb.template import own_content, read_with
 from sowline.emodb.tree import LiteralDelta
 from sowline.emodb.writes import Writes, document_of
 from sowline.errors import SowlineError
@@ -29,37 +30,56 @@ DELETION = parse_delta("~")
 class DocumentWrite(NamedTuple):
     """A document after a write: its body, None if it is deleted, its metadata, and the outcome of the write.
 
-    `outcome` is None if the content changed.
+    `outcome` is None if the content changed. `size` is that of the body and of the fields that the template hides.
     """
 
     body: bytes | None
     writes: Writes
     outcome: str | None
+    size: int = 0
 
 
 class Documents:
-    """Applies the writes to the documents of one topic. The template's fields override those that are written."""
+    """Applies the writes to the documents of one topic. Bodies have the template's fields, which no write sees."""
 
     def __init__(self, definition: TopicDefinition) -> None:
         self._table = definition.name
         self._key_paths = definition.key_paths
         self._template: dict[str, Any] = definition.template
 
+    def content(self, current: Record | None) -> dict[str, Any] | Undefined:
+        """Return the content of a document, without the template; UNDEFINED if it was deleted or never written."""
+        if current is None or current.body is None:
+            return UNDEFINED
+        read: dict[str, Any] = orjson.loads(current.body)
+        # A state of an earlier version has no hidden fields: the template had replaced them
+        # (test_a_state_of_an_earlier_version_is_read_without_the_template).
+        hidden = {} if current.writes is None else current.writes.hidden
+        return own_content(read, hidden, self._template) if self._template else read
+
+    def content_text(self, current: Record | None) -> bytes | None:
+        """Return the content of a document as JSON; None if it was deleted or never written."""
+        if not self._template or current is None or current.body is None:
+            return None if current is None else current.body
+        return orjson.dumps(self.content(current))
+
     def written(self, text: str, current: Record | None, write: DocumentDelta) -> DocumentWrite:
         """Apply a write to the document with this key text; raise SowlineError if the write is not allowed."""
-        content = UNDEFINED if current is None or current.body is None else orjson.loads(current.body)
-        before = document_of(self._table, text, content, None if current is None else current.writes)
-        folded = fold(before, write, self._template)
+        writes = None if current is None else current.writes
+        folded = fold(document_of(self._table, text, self.content(current), writes), write)
         after = folded.document.content
         outcome = None if folded.outcome is FoldOutcome.APPLIED else folded.outcome.value
-        writes = Writes.of(folded, write.change_id)
+        now = Writes.of(folded, write.change_id, self._template)
         if after is UNDEFINED:
-            return DocumentWrite(None, writes, outcome)
+            return DocumentWrite(None, now, outcome)
+        hidden = len(_body_of(now.hidden)) if now.hidden else 0
         if outcome is not None:
             assert current is not None, "what has not changed was there"
-            return DocumentWrite(current.body, writes, outcome)
+            assert current.body is not None, "what has not changed was there"
+            return DocumentWrite(current.body, now, outcome, len(current.body) + hidden)
         require_same_key(after, self._key_paths, text)
-        return DocumentWrite(_body_of(after), writes, outcome)
+        body = _body_of(read_with(after, self._template) if self._template else after)
+        return DocumentWrite(body, now, outcome, len(body) + hidden)
 
 
 def _body_of(content: Any) -> bytes:

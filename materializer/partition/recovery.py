@@ -87,9 +87,8 @@ class Recovery:
         if checkpoint.definition != self._definition.digest:
             raise SowlineError(
                 "definition changed",
-                f"the state of topic {self._definition.name} was made under another definition. Restore key, "
-                "key_domain, partitions, preprocessing and enrichment in topics.yaml, or stop the materializers "
-                "and run sowline rebuild",
+                f"the state of topic {self._definition.name} was made under another definition. Restore"
+                f" {self._definition.deciding} in topics.yaml, or stop the materializers and run sowline rebuild",
             )
 
     def reset_to(self, opened: OpenedPartition, offset: int) -> OpenedPartition:

@@ -91,6 +91,23 @@ NEEDS_SOW = (
 """The fields that concern records. A topic without a SOW can't have them."""
 
 
+DECIDING: Final = (
+    "key",
+    "key_domain",
+    "message_type",
+    "partitions",
+    "preprocessing",
+    "enrichment",
+    "documents",
+    "template",
+    "sow",
+    "framing",
+)
+"""The fields that determine the effect of log records: with other ones, a state is one of another topic."""
+
+VIEW_DECIDING: Final = ("from", "join", "filter", "grouping", "projection", "having", "partitions")
+"""Those of a view."""
+
 VIEW_OPTIONS: Final = (
     "replication",
     "delta",
@@ -538,6 +555,12 @@ class TopicDefinition(TopicsModel):
         """The expiration, limits and reader schema, which may change while the topic has state."""
         schema = None if self.reader is None else self.reader.digest
         return Limits(self.expiration, self.record_bytes_max, self.repeat_window, self.records_max, schema)
+
+    @property
+    def deciding(self) -> str:
+        """The names of the fields that the digest is made of, for messages."""
+        *names, last = DECIDING if self.view is None else VIEW_DECIDING
+        return f"{', '.join(names)} and {last}"
 
     @cached_property
     def digest(self) -> str:

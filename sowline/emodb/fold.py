@@ -18,6 +18,7 @@ from sowline.emodb.compiled import Delta
 from sowline.emodb.evaluate import apply, holds
 from sowline.emodb.intrinsics import UNKNOWN, Intrinsics
 from sowline.emodb.sanitize import sanitized
+from sowline.emodb.template import read_with
 from sowline.emodb.tree import Conditional, Noop
 from sowline.emodb.values import UNDEFINED, Json, Undefined, same
 
@@ -75,7 +76,7 @@ class Document:
 
     def read(self, template: Mapping[str, Json] | None = None) -> dict[str, Json]:
         """Return the document as readers see it: the content, overridden by the template, then by the intrinsics."""
-        content = {} if self.content is UNDEFINED else self.content
+        content = read_with({} if self.content is UNDEFINED else self.content, template or {})
         times = {
             "~firstUpdateAt": instant(self.first_update_ms),
             "~lastUpdateAt": instant(self.last_update_ms),
@@ -83,7 +84,6 @@ class Document:
         }
         return {
             **content,
-            **(template or {}),
             "~id": self.id,
             "~table": self.table,
             "~version": self.version,
@@ -125,18 +125,16 @@ class Folded(NamedTuple):
     redundant: bool
 
 
-def fold(document: Document, write: DocumentDelta, template: Mapping[str, Json] | None = None) -> Folded:
-    """Apply a write to a document. The delta sees the intrinsics before the write.
+def fold(document: Document, write: DocumentDelta) -> Folded:
+    """Apply a write to a document. The delta sees the intrinsics before the write, and no template.
 
-    If the result has content, the fields of `template` override it. Raise SowlineError if `sanitized` refuses the
+    Raise SowlineError if `sanitized` refuses the
     delta: the document is then unchanged. Every other write counts in the version, the signature and the time of the
     last update, even if it changes nothing.
     """
     delta = sanitized(write.delta)
     about = document.intrinsics() if delta.needs_about else UNKNOWN
     content = apply(delta.tree, document.content, about)
-    if template and content is not UNDEFINED:
-        content = {**content, **template}
     changed = not same(content, document.content)
     outcome = FoldOutcome.APPLIED if changed else _outcome_of_unchanged(delta, document.content, about)
     is_first_mutation = changed or document.last_mutate_ms is None

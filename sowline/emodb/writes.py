@@ -1,12 +1,14 @@
 """The metadata of a document's writes, which a partition stores with the document and puts into every change."""
 
-from typing import NamedTuple, Self
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import orjson
 
 from sowline.emodb.fold import Document, Folded, instant
 from sowline.emodb.intrinsics import Intrinsics
+from sowline.emodb.template import hidden_by
 from sowline.emodb.values import UNDEFINED, Json, Undefined
 
 
@@ -15,7 +17,7 @@ class Writes(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     Times are log times in ms since 1970. `mutated` is the time of the last write that changed the content, or of the
     first write. The last write has `tags`, sorted, the `change_id` in hex, and `redundant`: whether it changed
-    neither content nor tags.
+    neither content nor tags. `hidden` are the fields of the content that the topic's template hides from readers.
     """
 
     version: int
@@ -26,9 +28,10 @@ class Writes(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     tags: tuple[str, ...] = ()
     change_id: str = ""
     redundant: bool = False
+    hidden: dict[str, Any] = {}
 
     @classmethod
-    def of(cls, folded: Folded, change_id: bytes) -> Self:
+    def of(cls, folded: Folded, change_id: bytes, template: Mapping[str, Json]) -> Self:
         """Return the metadata after a write that was folded."""
         document = folded.document
         first, last, mutated = document.first_update_ms, document.last_update_ms, document.last_mutate_ms
@@ -44,6 +47,7 @@ class Writes(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             tuple(sorted(document.tags)),
             change_id.hex(),
             folded.redundant,
+            {} if document.content is UNDEFINED else hidden_by(template, document.content),
         )
 
 

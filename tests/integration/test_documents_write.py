@@ -33,8 +33,8 @@ TURNS = 20
 TEMPLATE = {"type": "review"}
 NEW = {"status": "new"}
 APPLIED = '{..,"status":"new"}'
-NOOP = '{..,"type":"review"}'
-FALSE = 'if {..,"status":"gone"} then ~ end'
+NOOP = '{..,"type":~}'
+FALSE = 'if {..,"type":"review"} then ~ end'
 OUTCOMES = {APPLIED: "applied", NOOP: "noop", FALSE: "condition_false"}
 
 
@@ -258,7 +258,7 @@ def folded(served: Served, topic: str) -> dict[str, Document]:
         latest[partition] = max(latest.get(partition, 0), message.timestamp()[1])
         before = documents.get(key, Document(topic, key))
         write = DocumentDelta(parse_delta(text), change_id_of_position(partition, offset), latest[partition])
-        documents[key] = fold(before, write, TEMPLATE).document
+        documents[key] = fold(before, write).document
     return documents
 
 

@@ -75,6 +75,8 @@ DELTAS: dict[str, Meaning] = {
     **dict(
         (
             _if('{..,"q":2}', "~"),
+            _if('{..,"type":"review"}', '{..,"q":5}'),
+            _if('{..,"type":"mine"}', '{..,"type":~}'),
             _if('{..,"q":5}', '{..,"q":5}'),
             _if('intrinsic("~deleted":true)', '{"q":3}'),
             _if('intrinsic("~signature":lt("8"))', '{..,"r":"m"}'),
@@ -109,6 +111,10 @@ class DocumentModel(PartitionModel):
     table: str = ""
     template: Body = field(default_factory=dict)
     accounts: dict[str, Account] = field(default_factory=dict)
+    own: dict[str, Body | None] = field(default_factory=dict)
+    """The content of each document, as its writers made it."""
+    changed: bool = False
+    """Whether the last write changed the content."""
     known: dict[int, dict[str, Account]] = field(default_factory=dict)
     """What is known after each log record, by key text."""
 
@@ -128,8 +134,9 @@ class DocumentModel(PartitionModel):
         kept = self.kept.get(key, Kept(None, {}))
         if self._is_repeat(kept, number):
             return
-        if command == "delta_publish" and kept.body is not None:
-            body = merged(kept.body, body)
+        own = self._own(key, kept)
+        if command == "delta_publish" and own is not None:
+            body = merged(own, body)
         body = {name: value for name, value in body.items() if name not in NOBODYS}
         self._write(record, key, kept, body, number)
 
@@ -149,12 +156,16 @@ class DocumentModel(PartitionModel):
             return
         if meaning.refused:
             raise Refused(meaning.refused)
-        content, about = UNDEFINED if kept.body is None else kept.body, self._about(key, kept)
+        own, about = self._own(key, kept), self._about(key, kept)
+        content = UNDEFINED if own is None else own
         holds = meaning.only_if is None or compile_condition(meaning.only_if).matches_about(content, about)
         made = parse_delta(meaning.delta).apply(content, about)
         self._write(record, key, kept, None if made is UNDEFINED else made, number)
         if not holds:
             self.effects[-1].outcome = "condition_false"
+
+    def _own(self, key: str, kept: Kept) -> Body | None:
+        return None if kept.body is None else self.own[key]
 
     def _about(self, key: str, kept: Kept) -> Intrinsics:
         account = self.accounts.get(key)
@@ -177,18 +188,29 @@ class DocumentModel(PartitionModel):
         body: Body | None,
         number: tuple[str, RecordPosition] | None,
     ) -> None:
-        """Keep a document, None if it is gone, unless it may not be so."""
+        """Keep a document with this content, None if it is gone, unless it may not be so."""
+        own = self._own(key, kept)
         if body is not None:
-            body = body | self.template
             self._check_key(key, body)
             self._check_room(kept)
-            if len(json.dumps(body, separators=(",", ":"))) > self.bytes_max:
+            hidden = self._hidden(body)
+            sizes = [len(json.dumps(one, separators=(",", ":"))) for one in (body | self.template, hidden)]
+            if sizes[0] + (sizes[1] if hidden else 0) > self.bytes_max:
                 raise Refused("too large")
-        self._set(record, 0, key, kept, body, number)
+        self.own[key], self.changed = body, not _are_same(own, body)
+        self._set(record, 0, key, kept, None if body is None else body | self.template, number)
+
+    def _hidden(self, own: Body | None) -> Body:
+        return {name: (own or {})[name] for name in self.template if name in (own or {})}
 
     def _note(self, record: LogRecord, effect: Effect) -> None:
-        changed, before = not _are_same(effect.before, effect.now), self.accounts.get(effect.key)
-        effect.account_before, effect.account = before, self._account(record, before, changed)
+        before = self.accounts.get(effect.key)
+        if effect.now is None:
+            self.own[effect.key], self.changed = None, effect.before is not None
+        changed = self.changed
+        account = self._account(record, before, changed)
+        hidden = self._hidden(self.own[effect.key])
+        effect.account_before, effect.account = before, account._replace(hidden=hidden)
         self.accounts[effect.key] = effect.account
         effect.outcome = None if changed else "noop"
 
@@ -199,12 +221,12 @@ class DocumentModel(PartitionModel):
         if before is None:
             signature = md5(bytes(16) + id).hexdigest()
             redundant = not changed and not tags
-            return Account(1, signature, self.time, self.time, self.time, tags, id.hex(), redundant)
+            return Account(1, signature, self.time, self.time, self.time, tags, id.hex(), redundant, {})
         signature = md5(bytes.fromhex(before.signature) + id).hexdigest()
         mutated = self.time if changed else before.mutated
         redundant = not changed and tags == before.tags
         return Account(
-            before.version + 1, signature, before.first, self.time, mutated, tags, id.hex(), redundant
+            before.version + 1, signature, before.first, self.time, mutated, tags, id.hex(), redundant, {}
         )
 
     def _change_id(self, record: LogRecord, headers: dict[str, str]) -> bytes:

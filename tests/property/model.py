@@ -45,7 +45,7 @@ class Kept:
 
 
 class Account(NamedTuple):
-    """What is known of a document's writes up to one of them; the last three are of that one."""
+    """What is known of a document's writes up to one of them; the last four are of that one."""
 
     version: int
     signature: str
@@ -55,6 +55,8 @@ class Account(NamedTuple):
     tags: tuple[str, ...]
     change_id: str
     redundant: bool
+    hidden: Any
+    """The fields of its own that a document does not read with."""
 
 
 @dataclass

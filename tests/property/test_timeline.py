@@ -1,5 +1,7 @@
 """A document's timeline is its story: folded from its first write, it leads to the document."""
 
+from typing import Any
+
 import orjson
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from query_service.replica.plain_run import EventAtOffset
 from query_service.replica.timeline import Timeline
 from sowline.emodb import UNDEFINED, Delta, parse_delta
 from sowline.emodb.fold import Document, DocumentDelta, fold
+from sowline.emodb.template import own_content
 from sowline.emodb.writes import Writes, document_of
 from sowline.model.key import sow_key
 from sowline.protocol.change import Change, Event
@@ -39,14 +42,20 @@ def story(replica: PartitionReplica, key: bytes, events: dict[int, Event]) -> li
 
 def document(key: str, body: bytes | None, writes: Writes | None) -> Document:
     """Return the document with this body and this account."""
-    return document_of("reviews", key, UNDEFINED if body is None else orjson.loads(body), writes)
+    return document_of("reviews", key, UNDEFINED if body is None else own(body, writes), writes)
+
+
+def own(body: bytes, writes: Writes | None) -> Any:
+    """Return the content of a document that reads like this."""
+    hidden = {} if writes is None else writes.hidden
+    return own_content(orjson.loads(body), hidden, DEFINITION.template)
 
 
 def delta_of(change: Change) -> Delta:
     """Return what a write does."""
     if change.text is not None:
         return parse_delta(change.text.decode())
-    return parse_delta("~") if change.body is None else literal(orjson.loads(change.body))
+    return parse_delta("~") if change.body is None else literal(own(change.body, change.writes))
 
 
 @given(st.lists(st.one_of(write, delete), max_size=20), st.integers(0, 20), st.booleans())
@@ -79,7 +88,7 @@ def test_folded_from_its_first_write_it_leads_to_the_document(
                 change_id = bytes.fromhex(change.writes.change_id)
                 tags = frozenset(change.writes.tags)
                 step = DocumentDelta(delta_of(change), change_id, change.time, tags)
-                folded = fold(folded, step, DEFINITION.template).document
+                folded = fold(folded, step).document
                 assert folded == document(text, change.body, change.writes)
         row = replica._rows.numbers.get(key)
         known = replica._rows.deleted[key] if row is None else replica._rows.rare[row].known

@@ -240,8 +240,8 @@ def _account_not_written_again() -> list[Any]:
 
 
 def _redundant_write_counts_as_a_change() -> list[Any]:
-    def fold(document: Any, write: Any, template: Any) -> Any:
-        folded = _fold(document, write, template)
+    def fold(document: Any, write: Any) -> Any:
+        folded = _fold(document, write)
         return folded._replace(document=replace(folded.document, last_mutate_ms=write.at_ms))
 
     return [patch("materializer.core.documents.fold", fold)]

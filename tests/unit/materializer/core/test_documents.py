@@ -7,12 +7,15 @@ import pytest
 
 from materializer.core.applier import Applier
 from materializer.core.checkpoint import Checkpoint
+from materializer.core.documents import Documents
 from materializer.core.record import Record, decode_record, encode_record
 from materializer.core.step import Step
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
 from sowline.config.topic_definition import TopicDefinition
-from sowline.emodb.fold import NEVER_WRITTEN
+from sowline.emodb import parse_delta
+from sowline.emodb.fold import NEVER_WRITTEN, DocumentDelta
+from sowline.emodb.writes import Writes
 from sowline.model.position import Position
 from sowline.protocol.change import Change, read_event
 from sowline.protocol.command import Headers, LogRecord
@@ -140,13 +143,52 @@ def test_a_delete_selects_by_what_is_known_of_documents(log: Log) -> None:
 
 
 def test_the_fields_of_a_template_are_in_every_document() -> None:
-    """Conditions see them, and nobody's delta changes them."""
+    """Deltas and their conditions do not see them, but only what writers wrote under these names."""
     log = Log(template={"type": "review", "rank": {"of": 1}})
     made = log.delta('{"n":1,"type":"mine"}')
     assert orjson.loads(made.body or b"") == {"n": 1, "type": "review", "rank": {"of": 1}}
-    assert log.delta('{..,"type":~}').outcome == "noop"
-    assert log.delta('if {..,"type":"review"} then {..,"n":2} end').outcome is None
-    assert log.delta("~").body is None
+    assert log.delta('if {..,"type":"review"} then {..,"n":2} end').outcome == "condition_false"
+    assert log.delta('if {..,"type":"mine"} then {..,"n":2} end').outcome is None
+    assert log.delta('{..,"rank":~}').outcome == "noop"
+    hidden = log.delta('{..,"type":~}')
+    assert (hidden.outcome, hidden.body, hidden.previous) == (None, hidden.previous, hidden.body)
+    assert hidden.writes is not None
+    assert (hidden.writes.redundant, hidden.writes.hidden) == (False, {})
+    assert log.delta('{..,"n":~}?').body is None
+
+
+def test_a_delta_publish_leaves_the_template_out() -> None:
+    """It is merged into what writers wrote."""
+    log = Log(template={"type": "review"})
+    log.delta('{"n":1}')
+    made = log.change(b'{"id":"a","q":2}', command="delta_publish")
+    assert made.writes is not None
+    assert (orjson.loads(made.body or b""), made.writes.hidden) == (
+        {"n": 1, "id": "a", "q": 2, "type": "review"},
+        {},
+    )
+
+
+def test_hidden_fields_count_in_the_size() -> None:
+    """The changes topic has them, too."""
+    log = Log(template={"type": "review"}, record_bytes_max=100)
+    assert log.delta(f'{{"type":"{"x" * 50}"}}').body == b'{"type":"review"}'
+    assert log.refused(f'{{"type":"{"x" * 90}"}}'.encode(), command="delta") == "too large"
+
+
+def test_a_state_of_an_earlier_version_is_read_without_the_template() -> None:
+    """It has what documents read with, and nothing of what the template had replaced."""
+    log = Log(template={"type": "review"})
+    earlier = b'{"a":1,"type":"review"}'
+    documents = Documents(log.definition)
+    writes = Writes(1, NEVER_WRITTEN, 0, 0, 0)
+    held = decode_record(encode_record(Record(earlier, "a", Position(0, 0), 0, writes=writes)))
+    write = DocumentDelta(parse_delta('{..,"a":~}?'), bytes(16), 1)
+    assert documents.content(held) == {"a": 1}
+    assert documents.written("a", held, write).body is None
+    assert documents.written("a", held, write._replace(delta=parse_delta('{..,"b":2}'))).body == (
+        b'{"a":1,"b":2,"type":"review"}'
+    )
 
 
 def test_intrinsics_are_those_from_before_the_write(log: Log) -> None:

@@ -305,7 +305,7 @@ def test_another_definition_is_refused(worked: World) -> None:
     with pytest.raises(SowlineError) as error:
         recover(worked)
     assert error.value.reason == "definition changed"
-    assert "Restore key, key_domain, partitions, preprocessing and enrichment" in error.value.message
+    assert "enrichment, documents, template, sow and framing in topics.yaml" in error.value.message
 
 
 # eras

@@ -463,11 +463,23 @@ def test_an_unknown_topic_is_answered_with_those_there_are() -> None:
         {"preprocessing": ["1 AS /a"]},
         {"enrichment": ["1 AS /a"]},
         {"enrichment": ["1.0 AS /a"]},
+        {"documents": True},
+        {"documents": True, "template": {"type": "review"}},
+        {"message_type": "msgpack"},
     ],
 )
 def test_the_digest_tells_definitions_apart_that_decide_otherwise(change: dict[str, Any]) -> None:
-    """What decides what a log record does is part of the digest."""
+    """What decides what a log record does is part of the digest, and is named where another digest is refused."""
     assert define(**change).digest != define().digest
+    assert change.keys() <= set(define().deciding.replace(" and ", ", ").split(", "))
+
+
+def test_the_digest_of_documents_is_what_it_was() -> None:
+    """State of documents with a template stays good: it has what they read with."""
+    documents = TopicDefinition.model_validate(
+        {"name": "orders", "key": "/id", "documents": True, "template": {"type": "review"}}
+    )
+    assert documents.digest == "924ee13f4d2cfae4"
 
 
 def test_the_digest_compares_what_computed_fields_mean() -> None:
