@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import structlog
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from fanout.engine.subscription import ChangeView, Subscription, require_sent_before
 from fanout.load import Load
@@ -28,6 +28,7 @@ from sowline.filter import Metadata, compile_filter, require_deterministic
 from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import Behind, member_consumer, poll_batch, raising, read_range
 from sowline.kafka.messages import event_of, headers_of
+from sowline.kafka.retriable import commit, committed
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import Change, ChangesId, Event
 from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, incomplete, is_of, verdict
@@ -77,7 +78,7 @@ class Runner:
         self._values = values
         self._stop = stop
         self._kafka = settings.kafka_client
-        self._cluster = Cluster(self._kafka)
+        self._cluster = Cluster(self._kafka, stop)
         self._subscription = _subscription(fanout)
         self._about = Metadata(topic=source.name, instance=socket.gethostname(), group=settings.group)
         self._output = FanoutOutput(settings.kafka_client, fanout, source, values)
@@ -298,22 +299,17 @@ class Runner:
             if following.load is None and following.position is not None
         ]
         if done:
-            self._consumer.commit(offsets=done, asynchronous=False)
+            commit(self._consumer, done)
 
     # partitions come and go
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        committed = consumer.committed(partitions, timeout=30) if partitions else []
-        # An error is not "no offset": taken for that, an existing fanout would load again as a new one
-        # (test_an_unknown_position_makes_it_begin_again).
-        for one in committed:
-            if one.error is not None:
-                raise KafkaException(one.error)
+        found = committed(consumer, partitions)
         topic_id = self._cluster.topic_id(self._source.changes)
-        self._partitions |= {one.partition: self._opened(one, topic_id) for one in committed}
+        self._partitions |= {one.partition: self._opened(one, topic_id) for one in found}
         starts = [
             TopicPartition(one.topic, one.partition, self._partitions[one.partition].next_offset)
-            for one in committed
+            for one in found
         ]
         consumer.incremental_assign(starts)
         self.assigned = True

@@ -14,7 +14,8 @@ from materializer.partition.owner_commands import Append
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import SCHEMA_ENTRY_BYTES_MAX
-from sowline.kafka.clients import AWAY, exact_producer
+from sowline.kafka.clients import exact_producer
+from sowline.kafka.retriable import AWAY
 from sowline.native import note_panic
 from sowline.protocol.change import Event, Progress
 from sowline.protocol.command import Headers

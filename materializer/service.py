@@ -60,7 +60,7 @@ class Materializer:
         while not self._stop.is_set():
             gc.collect()  # the previous worker: it is in cycles, and holds clients of Kafka
             try:
-                ensure_topics(self._settings.kafka_client, self._topics)
+                ensure_topics(self._settings.kafka_client, self._topics, self._stop)
                 self._worker = Worker(self._settings, self._topics, self._stop.is_set, self._start())
                 self._worker.run()
             except DiskFull as error:
@@ -119,7 +119,7 @@ class Materializer:
     def _start(self) -> StartPhase:
         """Return whether the service starts with this process; it is determined only once."""
         if self._starting is None:
-            cluster = Cluster(self._settings.kafka_client)
+            cluster = Cluster(self._settings.kafka_client, self._stop)
             self._starting = StartPhase(cluster, group_of(self._settings), self._topics.topics)
         return self._starting
 

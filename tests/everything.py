@@ -39,6 +39,7 @@ STEPS = (
     ("make", "test", "SOWLINE_CORE=python", "ARGS=-n 2 tests/integration tests/spark"),
     ("make", "test", "SHARDS=3", f"ARGS=-n 2 {' '.join(OVER_SHARDS)}"),
     ("make", "test", "STEPS=10000", "ARGS=tests/clients/test_typescript_views.py"),
+    ("make", "test", "STARTS=20", "ARGS=tests/integration/test_fresh_starts.py"),
     ("make", "fuzz", "SECONDS=60"),
     ("make", "rust"),
     ("make", "coverage"),

@@ -9,13 +9,14 @@ import time
 from collections.abc import Sequence
 
 import structlog
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from sowline.config.settings import VIEWS, Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import Behind, member_consumer, poll_batch, raising
 from sowline.kafka.messages import event_of
+from sowline.kafka.retriable import commit, committed
 from sowline.protocol.change import ChangesId
 from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete
 from views.core.joins import JoinedTable
@@ -53,7 +54,7 @@ class ViewRunner:
         self._topic = topic
         self._source = source
         self._stop = stop
-        self._cluster = Cluster(settings.kafka_client)
+        self._cluster = Cluster(settings.kafka_client, stop)
         self._output = PartialsOutput(settings.kafka_client, topic)
         self._consumer = member_consumer(
             settings.kafka_client, f"{settings.group}{VIEWS}{topic.name}", settings.session_timeout_ms
@@ -163,14 +164,12 @@ class ViewRunner:
         is the time in seconds, which is higher than all before.
         """
         assert self._joined is not None
-        [committed] = self._consumer.committed([TopicPartition(self._source.changes, number)], timeout=30)
-        if committed.error is not None:
-            raise KafkaException(committed.error)
+        [claimed] = committed(self._consumer, [TopicPartition(self._source.changes, number)])
         # From 1 on, all messages would count as repeats of what the view reflects
         # (test_joins_continue_after_their_consumer_group_is_gone).
-        generation = max(int(committed.metadata or 0) + 1, int(time.time()))
+        generation = max(int(claimed.metadata or 0) + 1, int(time.time()))
         claim = TopicPartition(self._source.changes, number, 0, str(generation))
-        self._consumer.commit(offsets=[claim], asynchronous=False)
+        commit(self._consumer, [claim])
         # What an earlier owner has written reflects nothing behind these ends. The new one must not show less.
         self._joined_ends[number] = self._joined.ends()
         return generation

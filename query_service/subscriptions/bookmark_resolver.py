@@ -7,8 +7,6 @@ import asyncio
 import time
 from typing import NamedTuple
 
-from confluent_kafka import TopicPartition
-
 from query_service.context import ServiceContext
 from query_service.query.read_request import past_of, topics_of
 from query_service.subscriptions.catch_up import BookmarkExpired, ChangesAfter, events_between
@@ -16,7 +14,7 @@ from query_service.topics.state import ServedTopics, TopicState
 from sowline.config.kafka_options import KafkaConfig
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
-from sowline.kafka.clients import consuming, read_range
+from sowline.kafka.clients import read_range
 from sowline.model.bookmark import EPOCH, NOW, Positions, PositionsByLog
 from sowline.model.bookmark_range import BookmarkRange, Moment, Point
 from sowline.model.position import Position, before_the_log
@@ -30,7 +28,6 @@ BEHIND_SECONDS_MAX = 10.0
 SOON_SECONDS = 1.0
 """Seconds of that wait after which holes in the log are looked for."""
 
-ASK_SECONDS_MAX = 30.0
 """Seconds that Kafka may take for an answer."""
 
 BACK_RECORDS = 100
@@ -227,16 +224,8 @@ def log_offsets_at(kafka: KafkaConfig, topic: TopicState, first_ms: int) -> dict
     if not numbers:
         return {}
     cluster = Cluster(kafka)
-    with consuming(kafka) as consumer:
-        asked = [TopicPartition(log, number, first_ms) for number in numbers]
-        found = consumer.offsets_for_times(asked, timeout=ASK_SECONDS_MAX)
-    ends, starts = cluster.ends(log, numbers), cluster.starts(log, numbers)
-    return {
-        position.partition: LogOffsets(
-            position.offset if position.offset >= 0 else ends[position.partition], starts[position.partition]
-        )
-        for position in found
-    }
+    found, starts = cluster.offsets_at(log, numbers, first_ms), cluster.starts(log, numbers)
+    return {number: LogOffsets(offset, starts[number]) for number, offset in found.items()}
 
 
 async def wait_applied(context: ServiceContext, topic: TopicState, positions: dict[int, LogOffsets]) -> None:

@@ -128,7 +128,7 @@ class TopicFollower:
             self._in_loop(self._failed, error)
 
     def _follow(self) -> None:
-        self._cluster = Cluster(self._kafka)
+        self._cluster = Cluster(self._kafka, self._stop)
         for topic in self._topics:
             await_answer(partial(self._look_up, topic), self._stop)
         for topic in self._topics:

@@ -16,8 +16,9 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.config.shard import WHOLE, Shard
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.kafka.admin import Cluster, ClusterAnswer, is_away
+from sowline.kafka.admin import Cluster, ClusterAnswer
 from sowline.kafka.clients import holds_records
+from sowline.kafka.retriable import is_away
 from sowline.model.position import Position
 
 log = structlog.get_logger()
@@ -96,7 +97,7 @@ class LogEnds:
         self._wake.set()
 
     def _run(self) -> None:
-        cluster = Cluster(self._kafka)
+        cluster = Cluster(self._kafka, self._stop)
         while not self._stop.is_set():
             self._wake.clear()
             try:

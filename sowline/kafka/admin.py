@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import structlog
@@ -26,19 +27,22 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from sowline.config.fanouts import FanoutDefinition
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
-from sowline.kafka.clients import AWAY, silent
+from sowline.kafka.clients import silent
+from sowline.kafka.retriable import ADMIN_SECONDS, LOOK_AGAIN, answer, is_away, is_retriable, patiently
 
 log = structlog.get_logger()
 
-ADMIN_SECONDS = 30
+K = TypeVar("K")
+T = TypeVar("T")
+
 AGAIN_SECONDS = 1.0
+LOOK_AGAIN_SECONDS = 0.1
 COMPACTION_LAG_MS_MIN = 10 * 60_000
 
 TOMBSTONE_MS_MIN = 24 * 60 * 60_000
@@ -94,8 +98,13 @@ class ClusterAnswer:
 class Cluster:
     """The topics of a Kafka cluster: what there is, what there should be, where partitions begin and end."""
 
-    def __init__(self, kafka: KafkaConfig) -> None:
+    def __init__(self, kafka: KafkaConfig, stop: threading.Event | None = None) -> None:
+        """Prepare to ask a Kafka. Once `stop` is set, nothing is asked again."""
         self._admin = AdminClient(silent(kafka))
+        self._stop = stop
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        return patiently(ask, stop=self._stop)
 
     def ensure_topic(self, definition: TopicDefinition) -> None:
         """Create those of a SOW topic's Kafka topics that are missing, and check the others.
@@ -106,10 +115,10 @@ class Cluster:
         self._create([NewTopic(name, n, definition.replication, config=c) for name, (n, c) in wanted.items()])
         found = self._describe(wanted)
         in_log = len(found[definition.log].partitions)
-        if in_log > len(found[definition.changes].partitions):
-            log.warning("partitions beyond the definition's", topic=definition.log, partitions=in_log)
-            for name in wanted.keys() & {definition.changes, definition.schema_log}:
-                _answer(self._admin.create_partitions([NewPartitions(name, in_log)])[name])
+        for name in (definition.changes, definition.schema_log):
+            if name in wanted and len(found[name].partitions) < in_log:
+                log.warning("partitions beyond the definition's", topic=definition.log, partitions=in_log)
+                self._grow(name, in_log)
         if not definition.has_sow:
             self._check_uncompacted(definition.changes)
         for name, (partitions, config) in wanted.items():
@@ -132,26 +141,73 @@ class Cluster:
             self._settle(name, every_message)
 
     def _create(self, topics: list[NewTopic]) -> None:
-        for name, future in self._admin.create_topics(topics, operation_timeout=ADMIN_SECONDS).items():
-            try:
-                _answer(future)
-            except KafkaException as error:
-                if is_away(error):
-                    raise
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise SowlineError(
-                        "bad topic", f"Kafka topic {name} can't be created: {error}"
-                    ) from error
+        self._change(
+            lambda: self._admin.create_topics(topics, operation_timeout=ADMIN_SECONDS),
+            {KafkaError.TOPIC_ALREADY_EXISTS},
+            "can't be created",
+        )
+
+    def _grow(self, name: str, partitions: int) -> None:
+        """Give a topic so many partitions, and wait until the cluster knows them."""
+        self._change(
+            lambda: self._admin.create_partitions([NewPartitions(name, partitions)]),
+            {KafkaError.INVALID_PARTITIONS},
+            f"can't get {partitions} partitions",
+        )
+        # `INVALID_PARTITIONS` is also the answer to a number that does not fit for another reason.
+        self._wait_for(
+            lambda: self.partitions(name) >= partitions, f"{name} did not get {partitions} partitions"
+        )
+
+    def _change(
+        self, change: Callable[[], Mapping[Any, "Future[Any]"]], done: set[int], refused: str
+    ) -> None:
+        """Change topics; an error of `done` says that it is done already. Raise `bad topic` for what is refused.
+
+        Services start at the same time and make the same topics: another one may be first. The same answer comes if
+        Kafka made a change whose first answer was lost.
+        """
+
+        def attempt() -> None:
+            for topic, future in change().items():
+                try:
+                    answer(future)
+                except KafkaException as error:
+                    if error.args[0].code() in done:
+                        continue
+                    if is_retriable(error):
+                        raise
+                    name = topic.name if isinstance(topic, ConfigResource) else topic
+                    raise SowlineError("bad topic", f"Kafka topic {name} {refused}: {error}") from error
+
+        self._patiently(attempt)
+
+    @staticmethod
+    def _wait_for(is_done: Callable[[], bool], late: str) -> None:
+        """Wait until the cluster knows of a change that was made; raise `bad topic` if that takes too long."""
+        deadline = time.monotonic() + ADMIN_SECONDS
+        while not is_done():
+            if time.monotonic() > deadline:
+                raise SowlineError("bad topic", f"Kafka topic {late} in {ADMIN_SECONDS:g} s")
+            time.sleep(LOOK_AGAIN_SECONDS)
+
+    def _ask(
+        self, ask: Callable[[], Mapping[K, "Future[Any]"]], instead: Mapping[int, Any] | None = None
+    ) -> dict[K, Any]:
+        """Return the answers; `instead` has those that stand for errors. Raise what Kafka refuses permanently.
+
+        A new topic, or a group of a broker that has just started, takes a moment to be known everywhere.
+        """
+
+        def answers() -> dict[K, Any]:
+            return {about: _answered(future, instead or {}) for about, future in ask().items()}
+
+        return self._patiently(answers)
 
     def _describe(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return Kafka's description of the topics; a new topic takes a moment to be known everywhere."""
+        """Return Kafka's description of the topics."""
         wanted = TopicCollection(list(names))
-
-        def describe() -> dict[str, Any]:
-            futures = self._admin.describe_topics(wanted)
-            return {name: _answer(future) for name, future in futures.items()}
-
-        return _patiently(describe)
+        return self._ask(lambda: self._admin.describe_topics(wanted))
 
     @staticmethod
     def _check_partitions(name: str, wanted: int, found: int) -> None:
@@ -181,31 +237,33 @@ class Cluster:
             for key, value in wrong.items()
         ]
         change = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
-        try:
-            _answer(self._admin.incremental_alter_configs([change])[change])
-        except KafkaException as error:
-            if is_away(error):
-                raise
-            settings = ", ".join(f"{key}={value}" for key, value in wrong.items())
-            raise SowlineError("bad topic", f"Kafka topic {name} needs {settings}: {error}") from error
+        settings = ", ".join(f"{key}={value}" for key, value in wrong.items())
+        self._change(lambda: self._admin.incremental_alter_configs([change]), set(), f"needs {settings}")
+        self._wait_for(lambda: self._has(name, wrong), f"{name} did not get {settings}")
+
+    def _has(self, name: str, wanted: Mapping[str, str]) -> bool:
+        current = self.settings(name)
+        return all(serves(key, current[key], value) for key, value in wanted.items())
 
     def settings(self, name: str) -> dict[str, str]:
         """Return the settings of a Kafka topic, those with their default value too."""
         resource = ConfigResource(ResourceType.TOPIC, name)
-        entries = _answer(self._admin.describe_configs([resource])[resource])
+        entries = self._ask(lambda: self._admin.describe_configs([resource]))[resource]
         return {key: entry.value for key, entry in entries.items()}
 
     def delete_topics(self, names: list[str]) -> None:
         """Delete topics, and wait until the cluster has forgotten them."""
-        for future in self._admin.delete_topics(names, operation_timeout=ADMIN_SECONDS).values():
-            _answer(future)
-        deadline = time.monotonic() + ADMIN_SECONDS
-        while not set(names).isdisjoint(self._admin.list_topics(timeout=ADMIN_SECONDS).topics):
-            if time.monotonic() > deadline:
-                raise SowlineError(
-                    "bad topic", f"Kafka did not delete {', '.join(names)} in {ADMIN_SECONDS} s"
-                )
-            time.sleep(0.1)
+        self._change(
+            lambda: self._admin.delete_topics(names, operation_timeout=ADMIN_SECONDS),
+            {KafkaError.UNKNOWN_TOPIC_OR_PART},
+            "can't be deleted",
+        )
+        self._wait_for(
+            lambda: set(names).isdisjoint(self._known_topics()), f"{', '.join(names)} was not deleted"
+        )
+
+    def _known_topics(self) -> Iterable[str]:
+        return self._patiently(lambda: self._admin.list_topics(timeout=ADMIN_SECONDS)).topics
 
     def topic_id(self, name: str) -> str:
         """Return Kafka's id of the topic, which changes when the topic is deleted and created again."""
@@ -232,8 +290,13 @@ class Cluster:
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return the offset of a partition's first record of that time (ms) or later; its end if there is none."""
-        found = self._offsets(topic, [partition], OffsetSpec.for_timestamp(time_ms))[partition]
-        return found if found >= 0 else self.ends(topic, [partition])[partition]
+        return self.offsets_at(topic, [partition], time_ms)[partition]
+
+    def offsets_at(self, topic: str, partitions: Iterable[int], time_ms: int) -> dict[int, int]:
+        """Return the offset of the first record of that time (ms) or later in each partition, or else its end."""
+        found = self._offsets(topic, partitions, OffsetSpec.for_timestamp(time_ms))
+        without = [partition for partition, offset in found.items() if offset < 0]
+        return found | (self.ends(topic, without) if without else {})
 
     def is_empty_group(self, group: str) -> bool:
         """Tell whether a consumer group has no members, or was never there."""
@@ -246,7 +309,7 @@ class Cluster:
 
     def groups_reading(self, topic: str) -> list[str]:
         """Return the consumer groups of which a member has a partition of the topic, by name."""
-        listed = _answer(self._admin.list_consumer_groups(states=_AT_WORK)).valid
+        listed = self._patiently(self._groups_at_work)
         members = self._members([one.group_id for one in listed])
         partitions = {
             name: [p for one in of for p in one.assignment.topic_partitions] for name, of in members.items()
@@ -257,17 +320,22 @@ class Cluster:
             if any(topic_partition.topic == topic for topic_partition in of)
         )
 
+    def _groups_at_work(self) -> list[Any]:
+        listed = answer(self._admin.list_consumer_groups(states=_AT_WORK))
+        # Each error is of a broker, whose groups are missing: a topic that is in use would seem to be free.
+        for error in listed.errors:
+            raise error
+        return list(listed.valid)
+
     def _members(self, groups: list[str]) -> dict[str, list[Any]]:
         """Return the members of consumer groups; one that is not there has none."""
-        members: dict[str, list[Any]] = {}
-        for name, future in (self._admin.describe_consumer_groups(groups) if groups else {}).items():
-            try:
-                members[name] = _answer(future).members
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
-                    raise
-                members[name] = []
-        return members
+        if not groups:
+            return {}
+        nobody = SimpleNamespace(members=[])
+        found = self._ask(
+            lambda: self._admin.describe_consumer_groups(groups), {KafkaError.GROUP_ID_NOT_FOUND: nobody}
+        )
+        return {name: about.members for name, about in found.items()}
 
     def _offsets(self, topic: str, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
         asked = {TopicPartition(topic, partition): spec for partition in partitions}
@@ -276,58 +344,24 @@ class Cluster:
             futures = self._admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
             try:
                 return {
-                    topic_partition.partition: _known_offset(topic_partition, _answer(future))
+                    topic_partition.partition: _known_offset(topic_partition, answer(future))
                     for topic_partition, future in futures.items()
                 }
             except KafkaException as error:
-                if error.args[0].code() in _LOOK_AGAIN:
+                if error.args[0].code() in LOOK_AGAIN:
                     self._admin.list_topics(topic, ADMIN_SECONDS)
                 raise
 
-        return _patiently(ask)
+        return self._patiently(ask)
 
 
-T = TypeVar("T")
-
-
-def is_away(error: KafkaException) -> bool:
-    """Tell whether Kafka has refused nothing, but did not answer."""
-    return error.args[0].code() in _AWAY
-
-
-_OTHER_LEADER = {KafkaError._NOENT, KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH}
-"""Errors for a partition whose leader has changed since the client last looked."""
-
-_LOOK_AGAIN = _OTHER_LEADER | {KafkaError._UNKNOWN_PARTITION}
-"""The same, and the error for a partition that was added since."""
-
-_AWAY = (
-    AWAY
-    | _OTHER_LEADER
-    | {
-        KafkaError._TIMED_OUT,
-        KafkaError._TIMED_OUT_QUEUE,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.BROKER_NOT_AVAILABLE,
-        KafkaError.NETWORK_EXCEPTION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.NOT_CONTROLLER,
-        KafkaError.THROTTLING_QUOTA_EXCEEDED,
-    }
-)
-"""Errors after which a retry may succeed: the broker was unavailable, or is coming back."""
-
-
-def _answer(future: "Future[T]") -> T:
-    """Return Kafka's answer; raise KafkaException also if it takes too long."""
+def _answered(future: "Future[Any]", instead: Mapping[int, Any]) -> Any:
     try:
-        return future.result(ADMIN_SECONDS)
-    except TimeoutError:
-        late = KafkaError(KafkaError._TIMED_OUT, f"no answer within {ADMIN_SECONDS} s")
-        raise KafkaException(late) from None
+        return answer(future)
+    except KafkaException as error:
+        if error.args[0].code() not in instead:
+            raise
+        return instead[error.args[0].code()]
 
 
 def _known_offsets(answers: Mapping[TopicPartition, "Future[Any]"]) -> dict[tuple[str, int], int]:
@@ -349,37 +383,16 @@ def _known_offset(topic_partition: TopicPartition, answer: Any) -> int:
     return int(answer.offset)
 
 
-def _patiently(ask: Callable[[], T]) -> T:
-    """Ask until the cluster knows its new topics and their leaders; anything else is raised at once."""
-    retrying = Retrying(
-        retry=retry_if_exception(_is_passing),
-        stop=stop_after_delay(ADMIN_SECONDS),
-        wait=wait_fixed(0.1),
-        reraise=True,
-    )
-    return retrying(ask)
-
-
-def _is_passing(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and error.args[0].code() in _PASSING
-
-
 _AT_WORK = {
     ConsumerGroupState.STABLE,
     ConsumerGroupState.PREPARING_REBALANCING,
     ConsumerGroupState.COMPLETING_REBALANCING,
 }
 
-_PASSING = _LOOK_AGAIN | {
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-}
 
-
-def ensure_topics(kafka: KafkaConfig, topics: Topics) -> None:
+def ensure_topics(kafka: KafkaConfig, topics: Topics, stop: threading.Event | None = None) -> None:
     """Create and check the Kafka topics of everything that is defined."""
-    cluster = Cluster(kafka)
+    cluster = Cluster(kafka, stop)
     for definition in topics.topics:
         cluster.ensure_topic(definition)
     for fanout in topics.fanouts:
@@ -388,7 +401,7 @@ def ensure_topics(kafka: KafkaConfig, topics: Topics) -> None:
 
 def await_topics(kafka: KafkaConfig, topics: Topics, stop: threading.Event) -> bool:
     """Create and check them as soon as Kafka answers; tell whether that came to be before `stop` was set."""
-    return await_answer(lambda: ensure_topics(kafka, topics), stop)
+    return await_answer(lambda: ensure_topics(kafka, topics, stop), stop)
 
 
 def await_answer(ask: Callable[[], None], stop: threading.Event) -> bool:

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import NoneType
 from typing import Any, ParamSpec
 
@@ -11,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from sowline.config.kafka_options import KafkaConfig
 from sowline.kafka.messages import columns_of
+from sowline.kafka.retriable import is_away, patiently
 from sowline.model.limits import MIB
 from sowline.runtime.library_logs import LIBRDKAFKA
 
@@ -178,9 +180,6 @@ class Behind:
                 self.lags[there.topic, there.partition] = max(0, end - there.offset)
 
 
-AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})
-"""Errors that a client repeats while it does not reach Kafka and retries."""
-
 REMOVED = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 """Errors for an offset that is gone or never existed."""
 
@@ -271,9 +270,9 @@ def read_at(
 def _extent(consumer: Consumer, partition: TopicPartition, seconds_max: float) -> tuple[int, int]:
     """Return the first offset of a partition, and its end; raises TimeoutError after so many seconds."""
     try:
-        return consumer.get_watermark_offsets(partition, seconds_max)
+        return patiently(partial(consumer.get_watermark_offsets, partition, seconds_max), seconds_max)
     except KafkaException as error:
-        if error.args[0].code() not in {*AWAY, KafkaError._TIMED_OUT}:
+        if not is_away(error):
             raise
         raise TimeoutError from error
 

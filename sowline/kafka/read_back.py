@@ -3,11 +3,13 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from sowline.config.kafka_options import KafkaConfig
-from sowline.kafka.clients import AWAY, REPORT_ENDS, consuming, poll_batch
+from sowline.kafka.clients import REPORT_ENDS, consuming, poll_batch
+from sowline.kafka.retriable import is_away, patiently
 
 STEP_OFFSETS = 1000
 """Offsets of the first step back; each further step reads four times as many, up to `STEP_OFFSETS_MAX`."""
@@ -50,9 +52,10 @@ def read_newest(
     deadline = time.monotonic() + seconds_max
     with consuming(kafka, REPORT_ENDS) as consumer:
         try:
-            first, after_last = consumer.get_watermark_offsets(TopicPartition(topic, partition), seconds_max)
+            extent = partial(consumer.get_watermark_offsets, TopicPartition(topic, partition), seconds_max)
+            first, after_last = patiently(extent, seconds_max)
         except KafkaException as error:
-            if error.args[0].code() in AWAY:
+            if is_away(error):
                 raise TimeoutError from error
             raise
         found = NewestMessages(begin=0, end=after_last if end is None else min(end, after_last))

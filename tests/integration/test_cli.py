@@ -28,11 +28,13 @@ SOWLINE = Path(sys.executable).with_name("sowline")
 class Up:
     """A running `sowline up`, and the processes it has started."""
 
-    def __init__(self, directory: Path, topic: str, *options: str) -> None:
+    def __init__(self, directory: Path, topic: str, *options: str, topics: str = "") -> None:
+        """Start one with a topic of this name and its fanout, or with all that `topics` defines."""
         self.topic = topic
         self.log = directory / "up.log"
         (directory / "topics.yaml").write_text(
-            f"topics: [{{name: {topic}, key: /id, partitions: 2}}]\n"
+            topics
+            or f"topics: [{{name: {topic}, key: /id, partitions: 2}}]\n"
             f"fanouts: [{{name: {topic}, topic: {topic}, filter: '/id > 0'}}]\n"
         )
         command = [

@@ -743,7 +743,7 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("sowline.kafka.admin.AdminClient", clients.AdminClient),
         patch("materializer.partition.recovery.RocksStore", simulation.disks.store_class()),
         patch("sowline.kafka.admin.COMPACTION_LAG_MS_MIN", LAG_MS),
-        patch("materializer.service.ensure_topics", lambda kafka, topics: None),
+        patch("materializer.service.ensure_topics", lambda kafka, topics, stop: None),
         patch("materializer.service.has_disk_space", lambda path: path.name not in simulation.disks.full),
         patch("materializer.service.Path", lambda path: SimpleNamespace(mkdir=lambda **_: None)),
         patch("materializer.worker.assignment.RECOVERED_AT_ONCE", 1),

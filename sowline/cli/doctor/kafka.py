@@ -3,9 +3,11 @@
 If Kafka does not answer within seconds, the result is `no kafka`. Questions that it refuses are noted and left out.
 """
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from confluent_kafka import (
@@ -33,6 +35,7 @@ from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.clients import REPORT_ENDS, consuming, poll_batch
 from sowline.kafka.messages import event_of, headers_of
+from sowline.kafka.retriable import is_retriable, patiently
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Progress
 
@@ -117,8 +120,8 @@ class KafkaExamination:
     def groups(self, names: list[str]) -> dict[str, GroupFacts]:
         """Return the facts of consumer groups."""
         found = {}
-        futures = self._admin.describe_consumer_groups(names, request_timeout=ANSWER_SECONDS_MAX)
-        for name, about in self._answers(futures, lambda name: f"consumer group {name}").items():
+        ask = partial(self._admin.describe_consumer_groups, names, request_timeout=ANSWER_SECONDS_MAX)
+        for name, about in self._answers(ask, lambda name: f"consumer group {name}").items():
             partitions = (p for member in about.members for p in member.assignment.topic_partitions)
             found[name] = GroupFacts(
                 len(about.members), frozenset((p.topic, p.partition) for p in partitions)
@@ -135,8 +138,8 @@ class KafkaExamination:
         """Return the settings of topics or brokers by name; none for those that Kafka refuses to report."""
         if not resources:
             return {}
-        futures = self._admin.describe_configs(resources, request_timeout=ANSWER_SECONDS_MAX)
-        answers = self._answers(futures, lambda one: f"the settings of {one.name}")
+        ask = partial(self._admin.describe_configs, resources, request_timeout=ANSWER_SECONDS_MAX)
+        answers = self._answers(ask, lambda one: f"the settings of {one.name}")
         return {
             one.name: {key: entry.value for key, entry in entries.items()} for one, entries in answers.items()
         }
@@ -144,13 +147,14 @@ class KafkaExamination:
     def _offsets(self, partitions: list[TopicPartitionId], spec: OffsetSpec) -> dict[TopicPartitionId, Any]:
         if not partitions:
             return {}
-        futures = self._admin.list_offsets(
+        ask = partial(
+            self._admin.list_offsets,
             {TopicPartition(*partition): spec for partition in partitions},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=ANSWER_SECONDS_MAX,
         )
         answers = self._answers(
-            futures, lambda partition: f"offsets of {partition.topic} [{partition.partition}]"
+            ask, lambda partition: f"offsets of {partition.topic} [{partition.partition}]"
         )
         known = {
             partition: answer for partition, answer in answers.items() if answer.offset != OFFSET_INVALID
@@ -162,18 +166,31 @@ class KafkaExamination:
         ]
         return {(partition.topic, partition.partition): answer for partition, answer in known.items()}
 
-    def _answers(self, futures: Mapping[Any, Any], what: Callable[[Any], str]) -> dict[Any, Any]:
-        """Return the answers that came; note what was refused, and raise if no broker answers."""
-        answers = {}
-        for asked, future in futures.items():
-            try:
-                answers[asked] = future.result(2 * ANSWER_SECONDS_MAX)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
-                    self.unanswered.append(f"{what(asked)}: {error.args[0].str()}")
-            except TimeoutError:
+    def _answers(self, ask: Callable[[], Mapping[Any, Any]], what: Callable[[Any], str]) -> dict[Any, Any]:
+        """Return the answers that came; note what was refused. Ask again, for a time, where an error passes."""
+        outcomes: dict[Any, Any] = {}
+
+        def once() -> None:
+            for asked, future in ask().items():
+                try:
+                    outcomes[asked] = future.result(2 * ANSWER_SECONDS_MAX)
+                except (KafkaException, TimeoutError) as error:
+                    outcomes[asked] = error
+            for outcome in outcomes.values():
+                if isinstance(outcome, KafkaException) and is_retriable(outcome):
+                    raise outcome
+
+        with contextlib.suppress(KafkaException):
+            patiently(once, ANSWER_SECONDS_MAX)
+        for asked, outcome in outcomes.items():
+            if isinstance(outcome, TimeoutError):
                 self.unanswered.append(f"{what(asked)}: no answer within {2 * ANSWER_SECONDS_MAX:g} s")
-        return answers
+            elif (
+                isinstance(outcome, KafkaException)
+                and outcome.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND
+            ):
+                self.unanswered.append(f"{what(asked)}: {outcome.args[0].str()}")
+        return {asked: outcome for asked, outcome in outcomes.items() if not isinstance(outcome, Exception)}
 
     def tails(self, spans: Mapping[TopicPartitionId, Span]) -> Iterator[Message]:
         """Yield the records of these partitions between two offsets, as far as they come in time."""

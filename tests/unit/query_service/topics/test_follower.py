@@ -262,7 +262,7 @@ class Consumer:
 
 async def follow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[ChangesPartition] | BaseException:
     """Follow such a cluster; returns what was loaded first, or what the follower ended of."""
-    monkeypatch.setattr("query_service.topics.follower.Cluster", lambda kafka: cluster)
+    monkeypatch.setattr("query_service.topics.follower.Cluster", lambda kafka, stop: cluster)
     monkeypatch.setattr("query_service.topics.follower.plain_consumer", lambda kafka, options: Consumer())
     monkeypatch.setattr("sowline.kafka.admin.AGAIN_SECONDS", 0.0)
     result: asyncio.Future[list[ChangesPartition] | BaseException] = (
