@@ -12,7 +12,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from materializer.emitter import NotWritten
 from materializer.partition.partition import PartitionId
-from sowline.kafka.admin import Cluster, ClusterAnswer
+from sowline.kafka.admin import Cluster
+from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.protocol.change import ChangesId
 
 log = structlog.get_logger()

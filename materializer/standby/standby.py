@@ -24,8 +24,9 @@ from materializer.store.rocksdb import RocksStore
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition, by_changes
 from sowline.errors import SowlineError
-from sowline.kafka.admin import Cluster, ClusterAnswer
+from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import REPORT_ENDS, plain_consumer
+from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.kafka.messages import event_of
 
 log = structlog.get_logger()

@@ -16,8 +16,9 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.config.shard import WHOLE, Shard
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.kafka.admin import Cluster, ClusterAnswer
+from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import holds_records
+from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.kafka.retriable import is_away
 from sowline.model.position import Position
 

@@ -37,7 +37,8 @@ from query_service.subscriptions.catch_up import CatchUp
 from query_service.topics.follower import TopicFollower
 from sowline.client.stream import Stream
 from sowline.emodb.fold import fold
-from sowline.kafka.admin import Cluster, ClusterAnswer
+from sowline.kafka.admin import Cluster
+from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.protocol.change import Progress
 from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, Wholeness, verdict
 from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
