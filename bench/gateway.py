@@ -189,7 +189,7 @@ async def _serve_gateway(port: int, urls: list[str], ready: Connection) -> None:
     app = Server(
         settings,
         partial(GatewayCommands, context),
-        lambda rates: GatewayHttpApi(settings, context, rates).routes,
+        lambda rates, backlogs: GatewayHttpApi(settings, context, rates, backlogs).routes,
         Ready(),
     ).app
     await _run(app, port, ready)

@@ -13,6 +13,7 @@ from gateway.streams.shared_streams import SharedStreams
 from gateway.writes.destination import NodesDestination
 from sowline.config.kafka_options import KafkaConfig
 from sowline.serving.native_records.messages import NativeMessages
+from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline.serving.result import QueryLimits
 from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.pending_commands import WriteService
@@ -36,16 +37,25 @@ class GatewayContext:
     writes: WriteService
     streams: SharedStreams
     native: NativeMessages
+    slots: QuerySlots
     catch_up_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(GATEWAY_MAX))
     subscriptions: set[ClientSubscription] = field(default_factory=set)
     """The subscriptions of all clients."""
 
     @classmethod
-    def of(cls, nodes: NodeSet, http: NodeHttp, limits: QueryLimits, kafka: KafkaConfig) -> Self:
+    def of(
+        cls,
+        nodes: NodeSet,
+        http: NodeHttp,
+        limits: QueryLimits,
+        kafka: KafkaConfig,
+        slots: SlotLimits = SlotLimits(),  # noqa: B008
+    ) -> Self:
         """Return the context of a gateway that writes to this Kafka."""
         destination = NodesDestination(nodes, http, limits)
         writes = WriteService(destination, CommandWriter(kafka, nodes.topics.values()))
-        return cls(nodes, http, limits, writes, SharedStreams(nodes), NativeMessages(nodes.topics))
+        streams, native = SharedStreams(nodes), NativeMessages(nodes.topics)
+        return cls(nodes, http, limits, writes, streams, native, QuerySlots(slots))
 
     def live_subscriptions(self) -> Counter[str]:
         """Return by topic how many subscriptions of clients are live."""

@@ -21,7 +21,7 @@ from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.serving.app import Server
-from sowline.serving.client_port import ClientPort
+from sowline.serving.client_port import ClientPort, slot_limits
 from sowline.serving.result import QueryLimits
 
 USUAL_PORT = 8070
@@ -40,13 +40,15 @@ class GatewayService:
         limits = QueryLimits(
             settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max
         )
-        context = GatewayContext.of(self._nodes, self._http, limits, settings.kafka_client)
-        self._writer, self._streams = context.writes.writer, context.streams
+        context = GatewayContext.of(
+            self._nodes, self._http, limits, settings.kafka_client, slot_limits(settings)
+        )
+        self._writer, self._streams, self._slots = context.writes.writer, context.streams, context.slots
         self._client_port = ClientPort(settings, USUAL_PORT)
         self._server = Server(
             settings,
             partial(GatewayCommands, context),
-            lambda rates: GatewayHttpApi(settings, context, rates).routes,
+            lambda rates, backlogs: GatewayHttpApi(settings, context, rates, backlogs).routes,
             self,
             connections=self._client_port.connections,
             details=self._details,
@@ -112,7 +114,7 @@ class GatewayService:
             "Times that a subscription left live delivery because its client was too slow",
             value=self._streams.fell_behind,
         )
-        yield from self._client_port.metrics(self._server)
+        yield from self._client_port.metrics(self._server, self._slots)
 
 
 def _credentials(settings: Settings) -> Credentials:

@@ -9,6 +9,7 @@ from query_service.topics.state import ServedTopics
 from query_service.writes.destination import ReplicaDestination
 from sowline.config.kafka_options import KafkaConfig
 from sowline.serving.native_records.messages import NativeMessages
+from sowline.serving.query_slots import QuerySlots
 from sowline.serving.result import QueryLimits
 from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.pending_commands import WriteService
@@ -25,6 +26,7 @@ class ServiceContext:
     dispatcher: Dispatcher
     kafka: KafkaConfig
     limits: QueryLimits = field(default_factory=QueryLimits)
+    slots: QuerySlots = field(default_factory=QuerySlots)
     destination: ReplicaDestination = field(init=False)
     writes: WriteService = field(init=False)
     timelines: TimelineReader = field(init=False)

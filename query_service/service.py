@@ -26,7 +26,8 @@ from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
 from sowline.native import Core
 from sowline.runtime.native import native_core, panic_metric
-from sowline.serving.client_port import ClientPort
+from sowline.serving.client_port import ClientPort, slot_limits
+from sowline.serving.query_slots import QuerySlots
 from sowline.serving.result import QueryLimits
 
 log = structlog.get_logger()
@@ -59,7 +60,8 @@ class QueryService:
         limits = QueryLimits(
             settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max
         )
-        context = ServiceContext(self._state, self._dispatcher, settings.kafka_client, limits)
+        self._slots = QuerySlots(slot_limits(settings))
+        context = ServiceContext(self._state, self._dispatcher, settings.kafka_client, limits, self._slots)
         self._destination = context.destination
         self._writer = context.writes.writer
         self._snapshots = Snapshots.open(settings, self._state)
@@ -171,7 +173,7 @@ class QueryService:
         yield from self._snapshots.metrics()
         yield from self._history_metrics()
         yield from self._timeline_metrics()
-        yield from self._client_port.metrics(self._server)
+        yield from self._client_port.metrics(self._server, self._slots)
         yield GaugeMetricFamily(
             "sowline_subscriptions_live", "Live subscriptions", value=self._dispatcher.live
         )

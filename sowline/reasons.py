@@ -161,7 +161,8 @@ REASONS = (
     Reason(
         "busy",
         "this user already has 100 connections, the limit; close one",
-        "A limit on connections, on commands in flight, on requests, or on commands a second is reached.",
+        "A limit on connections, on commands in flight, on requests, on commands a second, on queries that wait,"
+        " or on unread answers is reached.",
         "Wait for an answer before you send more, close connections, or use another query service.",
     ),
     Reason(
@@ -488,6 +489,14 @@ REASONS = (
         "expected a JSON object: unexpected character, expected a string key: line 1 column 10 (char 9)",
         "The body is not valid JSON.",
         "Correct the producer.",
+    ),
+    Reason(
+        "not read",
+        "expected the client to read its answers, got nothing for 10 seconds while other queries waited; read faster,"
+        " or ask for less at once",
+        "The client read nothing of an answer for `SOWLINE_QUERY_UNREAD_SECONDS_MAX`, and the query kept others from"
+        " [running](queries.md#limits).",
+        "Read answers as they come, in a thread of their own if the work with them takes long, or use `top_n`.",
     ),
     Reason(
         "not ready",

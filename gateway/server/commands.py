@@ -37,13 +37,11 @@ from sowline.serving.outbox.group import (
     send_timeline,
 )
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.query_slots import QuerySlot
 from sowline.serving.sessions.open_subscriptions import ServedSubscription
 from sowline.serving.sessions.session import Waiting
 from sowline.serving.sessions.session_commands import SessionCommands
 from sowline.serving.writes.write_commands import WriteCommands
-
-SNAPSHOTS_MAX = 8
-"""Queries and snapshots of one client that nodes answer at a time: their messages wait outside of its outbox."""
 
 UNSHARED_MAX = 200
 """Subscriptions of one client to pages and groups, or with an end or a rate: each has a connection to every node."""
@@ -53,11 +51,10 @@ class GatewayCommands(SessionCommands):
     """Queries and subscriptions over all nodes, and writes, for one client."""
 
     def __init__(self, context: GatewayContext, outbox: Outbox, login: LoginSession) -> None:
-        super().__init__(outbox, login, context.native)
+        super().__init__(outbox, login, context.native, context.slots)
         self._context = context
         self._nodes = context.nodes
         self._seen = SeenPositions()
-        self._snapshot_slots = asyncio.Semaphore(SNAPSHOTS_MAX)
         self._catch_up_slots = asyncio.Semaphore(CLIENT_MAX)
         subscriptions = self._subscriptions
         self._writes = writes = WriteCommands(context.writes, self._runner, self._seen.note)
@@ -111,7 +108,9 @@ class GatewayCommands(SessionCommands):
         self._floor(request, topics)
         outbox, asked = self._runner.outbox_for(request.parsed_options), self._in_json(request, topics)
         self._running.check_limit()
-        self._running.start(request, partial(self._run_sow, asked, topics, self._runner.rights, outbox))
+        slot = self._runner.new_slot()
+        run = partial(self._run_sow, asked, topics, self._runner.rights, outbox, slot)
+        self._running.start(request, run, slot)
 
     def _in_json(self, request: Request, topics: Sequence[str]) -> Request:
         """Return a read as nodes get it: the gateway itself writes records in the message types of their topics."""
@@ -123,20 +122,22 @@ class GatewayCommands(SessionCommands):
         seen = SeenPositions() if request.bookmark else self._seen
         return seen.floor(logs, request.at_least)
 
-    async def _run_sow(self, request: Request, topics: Sequence[str], rights: Rights, outbox: Outbox) -> None:
-        async with self._snapshot_slots:
-            try:
-                query = await self._begun(request, topics, rights)
-            except SowlineError as error:
-                # A query service checks a request before it starts the query, and refuses it with this type.
-                outbox.put(failure(request.command_id, error), (request.id_of_query,))
-                return
-            try:
-                acknowledge_processed(outbox, request, bookmark=query.bookmark)
-                await send_group(outbox, request, query)
-                acknowledge(outbox, request, query.bookmark, query.result)
-            finally:
-                await query.close()
+    async def _run_sow(
+        self, request: Request, topics: Sequence[str], rights: Rights, outbox: Outbox, slot: QuerySlot
+    ) -> None:
+        await slot.take()
+        try:
+            query = await self._begun(request, topics, rights)
+        except SowlineError as error:
+            # A query service checks a request before it starts the query, and refuses it with this type.
+            outbox.put(failure(request.command_id, error), (request.id_of_query,))
+            return
+        try:
+            acknowledge_processed(outbox, request, bookmark=query.bookmark)
+            await send_group(outbox, request, query)
+            acknowledge(outbox, request, query.bookmark, query.result)
+        finally:
+            await query.close()
 
     async def _begun(self, request: Request, topics: Sequence[str], rights: Rights) -> ShardedQuery:
         """Return a query that has begun, at positions that are not behind those that the client has seen."""
@@ -160,9 +161,13 @@ class GatewayCommands(SessionCommands):
         topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
         floor, request = self._floor(request, topics), self._in_json(request, topics)
         self._running.check_limit()
-        self._running.start(request, partial(self._run_explain, request, topics, floor))
+        slot = self._runner.new_slot()
+        self._running.start(request, partial(self._run_explain, request, topics, floor, slot), slot)
 
-    async def _run_explain(self, request: Request, topics: list[str], floor: PositionsByLog) -> None:
+    async def _run_explain(
+        self, request: Request, topics: list[str], floor: PositionsByLog, slot: QuerySlot
+    ) -> None:
+        await slot.take()
         explained = await explain(self._nodes, request, topics, self._runner.rights, floor)
         acknowledge_processed(self._outbox, request)
         fields = {"bookmark": explained.bookmark, "access_paths": explained.access_paths}
@@ -174,9 +179,13 @@ class GatewayCommands(SessionCommands):
         topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
         floor = self._seen.floor([self._nodes.topics[topic].log], request.at_least)
         self._running.check_limit()
-        self._running.start(request, partial(self._run_timeline, request, topic, floor))
+        slot = self._runner.new_slot()
+        self._running.start(request, partial(self._run_timeline, request, topic, floor, slot), slot)
 
-    async def _run_timeline(self, request: Request, topic: str, floor: PositionsByLog) -> None:
+    async def _run_timeline(
+        self, request: Request, topic: str, floor: PositionsByLog, slot: QuerySlot
+    ) -> None:
+        await slot.take()
         path, query = timeline_path(request, format_bookmark(floor) if floor else "")
         rights = self._runner.rights
         answer = await read_from_holder(
@@ -209,7 +218,8 @@ class GatewayCommands(SessionCommands):
             topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
             check_replaced(replaced, ViewOverNodes, bookmark_range)
             rights, view = self._runner.rights, cast("ViewOverNodes | None", replaced)
-            return ViewOverNodes(self._context, outbox, request, topic, rights, self._seen, view)
+            slot = self._runner.new_slot()
+            return ViewOverNodes(self._context, outbox, request, topic, rights, self._seen, slot, view)
         check_pace(request, options, is_view=False)
         # The nodes do not check what they don't get: the gateway conflates, and orders the snapshot only.
         readable = together(self._runner.rights.read, topics)
@@ -224,7 +234,7 @@ class GatewayCommands(SessionCommands):
             topics,
             self._runner.rights,
             self._seen,
-            self._snapshot_slots,
+            self._runner.new_slot(),
             CatchUpSlot(self._catch_up_slots, self._context.catch_up_slots),
             cast("ForwardedSubscription | None", replaced),
         )

@@ -23,6 +23,7 @@ from sowline.protocol.request import Request, read_request
 from sowline.protocol.server_message import one_line
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import chosen_topic, chosen_topics
+from sowline.serving.backlogs import Backlogs
 from sowline.serving.http.address import read_address
 from sowline.serving.http.kafka_api import KafkaApi
 from sowline.serving.http.native_format import (
@@ -31,6 +32,7 @@ from sowline.serving.http.native_format import (
     native_records,
     wants_native,
 )
+from sowline.serving.http.queries import HttpQueries, Turn
 from sowline.serving.http.requests import (
     NDJSON,
     header_text,
@@ -48,24 +50,25 @@ from sowline.serving.writes.http_api import WritesApi
 class GatewayHttpApi:
     """Answers HTTP requests independently of each other: there is no session."""
 
-    def __init__(self, settings: Settings, context: GatewayContext, rates: Rates) -> None:
+    def __init__(self, settings: Settings, context: GatewayContext, rates: Rates, backlogs: Backlogs) -> None:
         self._settings = settings
         self._rates = rates
+        self._queries = HttpQueries(context.slots, backlogs)
         self._context = context
         self._nodes = context.nodes
 
     @property
     def routes(self) -> list[Route]:
         """The routes of this API."""
-        of_topic = "/v1/topics/{topic:path}"
+        of_topic, limited = "/v1/topics/{topic:path}", self._queries.limited
         return [
             Route("/v1/topics", self.topics),
             Route(f"{of_topic}/fields", self.fields),
             *KafkaApi(self._settings.kafka_client, self._nodes.topics).routes,
-            Route(f"{of_topic}/sow", self.sow, methods=["POST"]),
-            Route(f"{of_topic}/explain", self.explain, methods=["POST"]),
+            Route(f"{of_topic}/sow", limited(self.sow), methods=["POST"]),
+            Route(f"{of_topic}/explain", limited(self.explain), methods=["POST"]),
             *WritesApi(self._settings, self._context.writes, self._rates).routes,
-            Route(f"{of_topic}/records/{{key:path}}", self.record),
+            Route(f"{of_topic}/records/{{key:path}}", limited(self.record)),
         ]
 
     async def topics(self, request: HttpRequest) -> Response:
@@ -98,7 +101,7 @@ class GatewayHttpApi:
             return refused(error)
         return Response(answer.body, answer.status, answer.headers)
 
-    async def sow(self, request: HttpRequest) -> Response:
+    async def sow(self, request: HttpRequest, turn: Turn) -> Response:
         """Stream the records that match, as NDJSON or as the client asks for.
 
         The header Sowline-Bookmark has the bookmark of the instant.
@@ -106,6 +109,7 @@ class GatewayHttpApi:
         is_native = wants_native(request)
         try:
             query = await self._query(request)
+            await turn.take()
         except SowlineError as error:
             return refused(error)
         lines = _to_end(
@@ -125,13 +129,14 @@ class GatewayHttpApi:
         media_type = NATIVE if is_native else NDJSON
         return StreamingResponse(with_first(first, lines), media_type=media_type, headers=headers)
 
-    async def explain(self, request: HttpRequest) -> Response:
+    async def explain(self, request: HttpRequest, turn: Turn) -> Response:
         """Report the access path that a query would take in each topic of each shard."""
         try:
             asked = self._request(request, "explain", await self._fields_in(request))
             rights = rights_in(request)
             topics = chosen_topics(asked.topic, self._nodes.topics, rights.read)
             asked = read_in_json(asked, self._nodes.topics, topics, rights)
+            await turn.take()
             found = await explain(
                 self._nodes, asked, topics, rights, SeenPositions().floor([], asked.at_least)
             )
@@ -139,7 +144,7 @@ class GatewayHttpApi:
             return refused(error)
         return JSONResponse({"bookmark": found.bookmark, "access_paths": found.access_paths})
 
-    async def record(self, request: HttpRequest) -> Response:
+    async def record(self, request: HttpRequest, turn: Turn) -> Response:
         """Answer with one record by its key, or with its timeline, as a node that holds it answers."""
         try:
             path = path_of(request)
@@ -148,9 +153,12 @@ class GatewayHttpApi:
                 raise HTTPException(404)
             rights = rights_in(request)
             topic = chosen_topic(address.topic, self._nodes.topics, rights.read)
+            if address.what:
+                await turn.take()
             answer = await read_from_holder(
                 self._nodes, self._context.http, topic, address.key, path, request.url.query, rights
             )
+            turn.backlogs.require(len(answer.body))
             if wants_native(request) and not address.what and not answer.is_refusal:
                 record = native_record(self._nodes.topics[topic], answer.body, rights.read)
                 return Response(record, headers={**answer.headers, "content-type": NATIVE})

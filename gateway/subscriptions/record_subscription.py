@@ -50,6 +50,7 @@ from sowline.serving.outbox.group import (
     send_group,
 )
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.query_slots import QuerySlot
 from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
 
@@ -82,7 +83,7 @@ class ForwardedSubscription:
         topics: Sequence[str],
         rights: Rights,
         seen: SeenPositions,
-        snapshot_slots: asyncio.Semaphore,
+        snapshot_slot: QuerySlot,
         slot: CatchUpSlot,
         replaced: "ForwardedSubscription | None" = None,
     ) -> None:
@@ -97,7 +98,7 @@ class ForwardedSubscription:
         self._logs = [context.nodes.topics[name].log for name in topics]
         self._rights = rights
         self._seen = seen
-        self._snapshot_slots = snapshot_slots
+        self._snapshot_slot = snapshot_slot
         self._sub_id = request.id_of_subscription
         self._query: ShardedQuery | None = None
         self._going = Flag()
@@ -220,7 +221,9 @@ class ForwardedSubscription:
         assert self._membership is not None
         held, has_snapshot = self._compared, self._request.has_snapshot
         self.is_querying = has_snapshot or held is not None
-        async with self._snapshot_slots if self.is_querying else contextlib.nullcontext():
+        async with self._snapshot_slot:
+            if self.is_querying:
+                await self._snapshot_slot.take()
             stream = await self._membership.join()
             floor = self._floor_in(stream)
             if held is None or not await self._send_difference(held, floor):
@@ -360,7 +363,8 @@ class ForwardedSubscription:
         has_group = request.has_snapshot and not request.bookmark_range.is_return
         if has_group:
             self.is_querying = True
-            async with self._snapshot_slots:
+            async with self._snapshot_slot:
+                await self._snapshot_slot.take()
                 query = await self._begun(request, has_group=True)
                 try:
                     await send_group(self._outbox, request, query, mark)

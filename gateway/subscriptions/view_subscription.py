@@ -61,6 +61,7 @@ from sowline.serving.outbox.group import (
     put_group,
 )
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.query_slots import QuerySlot
 from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
 
@@ -83,6 +84,7 @@ class ViewOverNodes:
         topic: str,
         rights: Rights,
         seen: SeenPositions,
+        slot: QuerySlot,
         replaced: "ViewOverNodes | None" = None,
     ) -> None:
         check_endless(request)
@@ -96,6 +98,7 @@ class ViewOverNodes:
         self._log = self._topic.log
         self._rights = rights
         self._seen = seen
+        self._slot = slot
         self._options = options
         self.form = Form.live(options, self._topic, delta=request.is_delta)
         self._keys = keys_shown(self._topic, options)
@@ -216,7 +219,9 @@ class ViewOverNodes:
         """Serve until cancelled; raise if it can't continue. It never returns: a view has no end."""
         self._context.subscriptions.add(self)
         try:
-            await self._begin()
+            async with self._slot:
+                await self._slot.take()
+                await self._begin()
             await together([self._follow(), self._send_later()])
         finally:
             self._context.subscriptions.discard(self)

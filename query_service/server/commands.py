@@ -25,7 +25,7 @@ class ServiceCommands(SessionCommands):
     """Queries, subscriptions and writes over the state of this query service."""
 
     def __init__(self, context: ServiceContext, outbox: Outbox, login: LoginSession) -> None:
-        super().__init__(outbox, login, context.native)
+        super().__init__(outbox, login, context.native, context.slots)
         self._context = context
         queries, subscriptions = QueryCommands(context, self._runner, self._running), self._subscriptions
         self._writes = writes = WriteCommands(context.writes, self._runner)
@@ -101,8 +101,7 @@ class ServiceCommands(SessionCommands):
             self._outbox.put(failure(request.command_id, error))
 
     def _subscribe(self, request: Request, checked: ReadRequest) -> None:
-        outbox = self._runner.outbox_for(checked.selection.options)
-        make = partial(subscription_for, self._context, outbox, request, checked)
+        make = partial(subscription_for, self._context, self._runner, request, checked)
         self._subscriptions.subscribe(request, make)
 
     def send_progress(self, seconds: float) -> None:

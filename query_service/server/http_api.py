@@ -31,6 +31,7 @@ from sowline.protocol.request import Request, read_request
 from sowline.protocol.server_message import one_line
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.backlogs import Backlogs
 from sowline.serving.http.address import Address, read_address
 from sowline.serving.http.kafka_api import KafkaApi
 from sowline.serving.http.native_format import (
@@ -39,6 +40,7 @@ from sowline.serving.http.native_format import (
     native_records,
     wants_native,
 )
+from sowline.serving.http.queries import HttpQueries, Turn
 from sowline.serving.http.requests import (
     FRESHNESS,
     NDJSON,
@@ -63,25 +65,26 @@ TRUTHS = {"true": True, "false": False}
 class HttpApi:
     """Answers HTTP requests independently of each other: there is no session."""
 
-    def __init__(self, settings: Settings, context: ServiceContext, rates: Rates) -> None:
+    def __init__(self, settings: Settings, context: ServiceContext, rates: Rates, backlogs: Backlogs) -> None:
         self._settings = settings
         self._context = context
         self._state = context.state
         self._rates = rates
+        self._queries = HttpQueries(context.slots, backlogs)
         self._definitions = {name: topic.definition for name, topic in context.state.topics.items()}
 
     @property
     def routes(self) -> list[Route]:
         """The routes of this API."""
-        of_topic = "/v1/topics/{topic:path}"
+        of_topic, limited = "/v1/topics/{topic:path}", self._queries.limited
         return [
             Route("/v1/topics", self.topics),
             Route(f"{of_topic}/fields", self.fields),
             *KafkaApi(self._context.kafka, self._definitions).routes,
-            Route(f"{of_topic}/sow", self.sow, methods=["POST"]),
-            Route(f"{of_topic}/explain", self.explain, methods=["POST"]),
+            Route(f"{of_topic}/sow", limited(self.sow), methods=["POST"]),
+            Route(f"{of_topic}/explain", limited(self.explain), methods=["POST"]),
             *WritesApi(self._settings, self._context.writes, self._rates).routes,
-            Route(f"{of_topic}/records/{{key:path}}", self.record),
+            Route(f"{of_topic}/records/{{key:path}}", limited(self.record)),
         ]
 
     async def topics(self, request: HttpRequest) -> Response:
@@ -128,7 +131,7 @@ class HttpApi:
             return refused(error)
         return JSONResponse(found)
 
-    async def sow(self, request: HttpRequest) -> Response:
+    async def sow(self, request: HttpRequest, turn: Turn) -> Response:
         """Stream the records that match, as NDJSON or as the client asks for.
 
         The header Sowline-Bookmark has the bookmark of the instant.
@@ -136,6 +139,7 @@ class HttpApi:
         is_native = wants_native(request)
         try:
             query = await self._query(request, native_fields(request, await self._fields_in(request)))
+            await turn.take()
             await query.begin()
             lines = native_records(query.records(), self._definitions) if is_native else _lines(query)
             first = await anext(lines, b"")
@@ -147,23 +151,24 @@ class HttpApi:
         body = with_first(first, lines)
         return StreamingResponse(body, media_type=NATIVE if is_native else NDJSON, headers=headers)
 
-    async def explain(self, request: HttpRequest) -> Response:
+    async def explain(self, request: HttpRequest, turn: Turn) -> Response:
         """Report the access path that a query would take in each topic, and how many records it would examine."""
         try:
             query = await self._query(request, await self._fields_in(request))
+            await turn.take()
             access_paths = with_view_stages(await query.explained(), self._state, rights_in(request))
         except SowlineError as error:
             return refused(error)
         warnings = {"warnings": query.result.warnings} if query.result.warnings else {}
         return JSONResponse({"bookmark": query.bookmark, "access_paths": access_paths, **warnings})
 
-    async def record(self, request: HttpRequest) -> Response:
-        """Answer with one record by its key, or with its timeline."""
+    async def record(self, request: HttpRequest, turn: Turn) -> Response:
+        """Answer with one record by its key, at once, or with its timeline in its turn."""
         try:
             path = path_of(request)
             address = read_address(path, self._state.topics)
             if address.what == "timeline":
-                return await self._timeline(address, request)
+                return await self._timeline(address, request, turn)
             if address.what:
                 raise HTTPException(404)
             return await self._read_record(address, request)
@@ -186,7 +191,7 @@ class HttpApi:
             return Response(record, media_type=NATIVE, headers=headers)
         return Response(record, media_type="application/json", headers=headers)
 
-    async def _timeline(self, address: Address, request: HttpRequest) -> Response:
+    async def _timeline(self, address: Address, request: HttpRequest, turn: Turn) -> Response:
         """Answer with the timeline of a document."""
         asked, rights = _timeline_request(address, request), rights_in(request)
         if asked.demands_fresh:
@@ -194,8 +199,10 @@ class HttpApi:
         wanted = timeline_request_of(self._state, asked, rights)
         await check_newest(self._context, wanted.topic, wanted.awaited)
         await wait_for_replica(self._state, wanted.topic, wanted.awaited)
-        timeline = await self._context.timelines.read(wanted)
-        return Response(timeline.answer, media_type="application/json")
+        await turn.take()
+        answer = (await self._context.timelines.read(wanted)).answer
+        turn.backlogs.require(len(answer))
+        return Response(answer, media_type="application/json")
 
     async def _fields_in(self, request: HttpRequest) -> dict[str, Any]:
         return await sow_fields_in(request, self._settings.frame_bytes_max)

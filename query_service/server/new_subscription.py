@@ -14,13 +14,13 @@ from query_service.query.read_request import (
 from query_service.subscriptions.record_subscription import RecordSubscription
 from query_service.subscriptions.view_subscription import ViewSubscription
 from sowline.protocol.request import Request
-from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.open_subscriptions import ServedSubscription
 
 
 def subscription_for(
     context: ServiceContext,
-    outbox: Outbox,
+    runner: CommandRunner,
     request: Request,
     checked: ReadRequest,
     replaced: ServedSubscription | None,
@@ -35,8 +35,8 @@ def subscription_for(
     check_replaced(replaced, ViewSubscription if to_view else RecordSubscription, bookmark_range)
     if to_view:
         topic, view = only_topic(request, topics), cast("ViewSubscription | None", replaced)
-        return ViewSubscription(context, outbox, request, topic, selection, bookmark_range, view)
+        return ViewSubscription(context, runner, request, topic, selection, bookmark_range, view)
     records = cast("RecordSubscription | None", replaced)
-    made = RecordSubscription(context, outbox, request, topics, selection, bookmark_range, records)
+    made = RecordSubscription(context, runner, request, topics, selection, bookmark_range, records)
     made.begin_at_once()
     return made

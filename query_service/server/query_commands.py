@@ -27,6 +27,7 @@ from sowline.serving.outbox.group import (
     send_timeline,
 )
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.query_slots import QuerySlot
 from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.running_queries import RunningQueries
 
@@ -53,19 +54,23 @@ class QueryCommands:
     def sow(self, request: Request, checked: ReadRequest) -> None:
         """Start a query; without a bookmark it is of the current records."""
         self._running.check_limit()
+        slot = self._runner.new_slot()
         if request.replaces:
-            self._running.start(request, partial(self._run_difference, request, checked))
+            self._running.start(request, partial(self._run_difference, request, checked, slot), slot)
             return
         query = query_at(self._context, request, checked)
         if request.sample_n and isinstance(query, Query):
             query.range_of = partial(self._fetched_range, request)
-        if not request.bookmark:
+        if not request.bookmark and slot.take_now():
             query.begin_now()
         outbox = self._runner.outbox_for(checked.selection.options)
-        self._running.start(request, partial(self._run_sow, request, query, outbox))
+        self._running.start(request, partial(self._run_sow, request, query, outbox, slot), slot)
 
-    async def _run_sow(self, request: Request, query: Query | GroupedQuery, outbox: Outbox) -> None:
+    async def _run_sow(
+        self, request: Request, query: Query | GroupedQuery, outbox: Outbox, slot: QuerySlot
+    ) -> None:
         await wait_for_past(self._context, request, self._runner.rights)
+        await slot.take()
         await query.begin()
         begun = {"topic_matches": query.result.topic_matches} if request.merges else {}
         acknowledge_processed(outbox, request, bookmark=query.bookmark, **begun)
@@ -96,8 +101,9 @@ class QueryCommands:
         skip = request.skip_n or 0
         fetched.set_result((skip, skip + request.top_n))
 
-    async def _run_difference(self, request: Request, checked: ReadRequest) -> None:
+    async def _run_difference(self, request: Request, checked: ReadRequest, slot: QuerySlot) -> None:
         """Answer with what differs from the records that the client of a gateway holds: first those that leave."""
+        await slot.take()
         topics, selection = checked
         held = await held_records(self._context.state, request.replaces, self._runner.rights)
         query = ReplacementQuery(self._context, held, topics, selection)
@@ -114,11 +120,12 @@ class QueryCommands:
     def explain(self, request: Request, checked: ReadRequest) -> None:
         """Start to determine the access path of a query."""
         self._running.check_limit()
-        query = query_at(self._context, request, checked)
-        self._running.start(request, partial(self._run_explain, request, query))
+        query, slot = query_at(self._context, request, checked), self._runner.new_slot()
+        self._running.start(request, partial(self._run_explain, request, query, slot), slot)
 
-    async def _run_explain(self, request: Request, query: Query | GroupedQuery) -> None:
+    async def _run_explain(self, request: Request, query: Query | GroupedQuery, slot: QuerySlot) -> None:
         await wait_for_past(self._context, request, self._runner.rights)
+        await slot.take()
         acknowledge_processed(self._outbox, request)
         access_paths = with_view_stages(await query.explained(), self._context.state, self._runner.rights)
         explained = message(
@@ -131,11 +138,13 @@ class QueryCommands:
         """Start to read the timeline of a document."""
         self._running.check_limit()
         wanted = timeline_request_of(self._context.state, request, self._runner.rights)
-        self._running.start(request, partial(self._run_timeline, request, wanted))
+        slot = self._runner.new_slot()
+        self._running.start(request, partial(self._run_timeline, request, wanted, slot), slot)
 
-    async def _run_timeline(self, request: Request, wanted: TimelineRequest) -> None:
+    async def _run_timeline(self, request: Request, wanted: TimelineRequest, slot: QuerySlot) -> None:
         await check_newest(self._context, wanted.topic, wanted.awaited)
         await wait_for_replica(self._context.state, wanted.topic, wanted.awaited)
+        await slot.take()
         timeline = await self._context.timelines.read(wanted)
         acknowledge_processed(self._outbox, request, bookmark=timeline.bookmark)
         await send_timeline(self._outbox, request, timeline)

@@ -29,7 +29,7 @@ def server_of(
     return Server(
         settings,
         partial(ServiceCommands, context),
-        lambda rates: HttpApi(settings, context, rates).routes,
+        lambda rates, backlogs: HttpApi(settings, context, rates, backlogs).routes,
         service,
         note,
         connections,

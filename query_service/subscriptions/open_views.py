@@ -1,6 +1,7 @@
 """The live views that one subscription keeps open: its view, and, for a while, that of the replaced subscription."""
 
 import asyncio
+from collections.abc import Callable
 
 from query_service.context import ServiceContext
 from query_service.live.dispatcher import ViewName
@@ -10,17 +11,26 @@ from query_service.live.view import LiveView, Viewer
 from query_service.query.query import Query
 from query_service.query.selection import Selection
 from query_service.topics.state import TopicState
+from sowline.serving.query_slots import QuerySlot
 
 
 class OpenViews:
     """Opens the view of a selection, or shares one that is open. The last subscription that leaves closes it."""
 
     def __init__(
-        self, context: ServiceContext, topic: TopicState, selection: Selection, *, is_page: bool
+        self,
+        context: ServiceContext,
+        topic: TopicState,
+        selection: Selection,
+        new_slot: Callable[[], QuerySlot],
+        *,
+        is_page: bool,
     ) -> None:
+        """Open views of a selection; a view that has to be filled takes a new slot for that."""
         self._context = context
         self._topic = topic
         self._selection = selection
+        self._new_slot = new_slot
         self._is_page = is_page
         self._open: dict[ViewName, LiveView] = {}
         self.view: LiveView | None = None
@@ -77,15 +87,26 @@ class OpenViews:
         dispatcher, topic = self._context.dispatcher, self._topic
         if (view := dispatcher.view(topic.definition.name, self._name)) is not None:
             return view
-        query = Query([topic], Selection(self._selection.filter), self._context.limits)
-        await query.begin()
-        # Another subscription may have made the view during the wait. Nothing is awaited between here and `add_view`:
-        # the view must get every change after the query's instant.
-        if (view := dispatcher.view(topic.definition.name, self._name)) is not None:
-            return view
-        made = self._new_view()
+        query, slot = (
+            Query([topic], Selection(self._selection.filter), self._context.limits),
+            self._new_slot(),
+        )
+        try:
+            await slot.take()
+            await query.begin()
+            # Another subscription may have made the view during the wait. Nothing is awaited between here and
+            # `add_view`: the view must get every change after the query's instant.
+            if (view := dispatcher.view(topic.definition.name, self._name)) is not None:
+                slot.free()
+                return view
+            made = self._new_view()
+        except BaseException:
+            slot.free()
+            raise
         dispatcher.add_view(topic.definition.name, self._name, made)
         made.filling = asyncio.get_running_loop().create_task(made.fill(query))
+        # The view keeps the slot, not its first subscriber: that one may leave while others wait for the same view.
+        made.filling.add_done_callback(lambda done: slot.free())
         return made
 
     def _new_view(self) -> LiveView:

@@ -32,9 +32,9 @@ from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack, message
 from sowline.serving.cooperative import running, together
 from sowline.serving.outbox.group import Mark, acknowledge, acknowledge_processed, send_group
-from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.refusal import no_sow
 from sowline.serving.result import Result
+from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.status import State, SubscriptionStatus
 
 
@@ -47,7 +47,7 @@ class RecordSubscription:
     def __init__(
         self,
         context: ServiceContext,
-        outbox: Outbox,
+        runner: CommandRunner,
         request: Request,
         topics: list[TopicState],
         selection: Selection,
@@ -55,7 +55,9 @@ class RecordSubscription:
         replaced: "RecordSubscription | None" = None,
     ) -> None:
         self._context = context
-        self._outbox = outbox
+        self._runner = runner
+        self._slot = runner.new_slot()
+        self._outbox = outbox = runner.outbox_for(selection.options)
         self._request = request
         self._topics = topics
         self._selection = selection
@@ -68,14 +70,12 @@ class RecordSubscription:
         self._query: Query | None = None
         self.has_begun = False
         """Whether its command was acknowledged, if requested."""
-        options = selection.options
         engine = subscription_of(request, selection)
-        sub_id = request.id_of_subscription
-        self._live = SubscribedTopics(outbox, sub_id, topics, engine, selection)
+        self._live = SubscribedTopics(outbox, self._sub_id, topics, engine, selection)
         self._progress_timer = ProgressTimer()
         self._flow: asyncio.Task[None] | None = None
         self._going = asyncio.Event()
-        if not options.pause:
+        if not selection.options.pause:
             self._going.set()
         self._replaying = set() if self._begins_now else self._live.logs
         self._is_replacement = self._has_yet_to_replace = replaced is not None
@@ -84,13 +84,11 @@ class RecordSubscription:
         self._owes_stats = request.has_snapshot and "stats" in request.acks
         if self._begins_now and request.has_snapshot:
             self._query = self._new_query()
-            # Take the snapshot's instant when the command arrives, if the indexes are ready. The group may be sent
-            # much later; changes until then follow it (test_a_sow_and_subscribe_is_one_instant).
-            if not self._is_replacement:
+            # Take the snapshot's instant when the command arrives, if its turn has come and the indexes are ready.
+            # The group may be sent later; changes until then follow it (test_a_sow_and_subscribe_is_one_instant).
+            if not self._is_replacement and self._slot.take_now():
                 self._query.begin_now()
-
-        self._is_begun = False
-        """Whether it began at once, and is live."""
+        self._is_begun = False  # whether it began at once, and is live
 
     def begin_at_once(self) -> None:
         """Be live from the instant at which the command arrives, if nothing has to be sent or waited for before.
@@ -118,10 +116,11 @@ class RecordSubscription:
         the type is that of all served subscriptions, and means that there is no last message.
         """
         expired = False
-        if self._is_replacement:
-            await self._take_over()
-        elif not self._is_begun:
-            expired = await self._take_up()
+        async with self._slot:
+            if self._is_replacement:
+                await self._take_over()
+            elif not self._is_begun:
+                expired = await self._take_up()
         while True:
             if expired:
                 await self._send_fresh_group()
@@ -145,6 +144,7 @@ class RecordSubscription:
     def stop(self) -> None:
         """Send nothing more, from now on."""
         self._going.clear()
+        self._slot.free()
         self._leave()
         if self._flow is not None:
             self._flow.cancel()
@@ -227,7 +227,8 @@ class RecordSubscription:
                 "not supported",
                 "expected a subscription without an end or a rate that is not paused",
             )
-        await send_records_checksum(self._context, self._outbox, request, self._live, self._selection)
+        slot = self._runner.new_slot()
+        await send_records_checksum(self._context, self._outbox, request, self._live, self._selection, slot)
 
     # the start
 
@@ -255,8 +256,7 @@ class RecordSubscription:
             await wait_for_time(self._context, self._topics, self._past)
             self._query = Query(self._topics, self._selection, self._context.limits, at=self._past)
         if self._query is not None:
-            await self._query.begin()
-            self._live.move_to(self._query.positions)
+            await self._begin_query(self._query)
         elif not self._begins_now:
             self._live.move_to(await begin_of(self._context, self._topics, self._bookmark_range))
         for live in self._live:
@@ -282,9 +282,14 @@ class RecordSubscription:
             positions = await oldest(self._context, self._topics)
         self._live.move_to(positions)
         if self._query is not None:
-            await self._query.begin()
-            self._live.move_to(self._query.positions)
+            await self._begin_query(self._query)
         return False
+
+    async def _begin_query(self, query: Query) -> None:
+        """Take the instant of a snapshot, once its turn has come."""
+        await self._slot.take()
+        await query.begin()
+        self._live.move_to(query.positions)
 
     def _find_end(self) -> None:
         """Determine the end; `now` is the instant of the start."""
@@ -293,6 +298,7 @@ class RecordSubscription:
 
     async def _take_over(self) -> None:
         """Send the messages that turn the records of the replaced subscription into those of this one."""
+        await self._slot.take()
         query, mark = await self._replacing_query()
         self._has_yet_to_replace = False
         self._live.move_to(query.positions)
@@ -349,9 +355,9 @@ class RecordSubscription:
     async def _send_fresh_group(self) -> None:
         """Send the current records, marked as a reset: the client drops what it holds."""
         self._query = query = self._new_query()
-        await query.begin()
-        self._live.move_to(query.positions)
-        await send_group(self._outbox, self._request, query, "reset")
+        async with self._slot:
+            await self._begin_query(query)
+            await send_group(self._outbox, self._request, query, "reset")
         self._acknowledge_group(query, is_completed=False)
         self._query = None
 

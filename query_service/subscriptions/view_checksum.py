@@ -7,29 +7,37 @@ from query_service.query.selection import Selection
 from query_service.subscriptions.subscribed_topics import SubscribedTopics
 from sowline.protocol.request import Request
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.query_slots import QuerySlot
 
 
 async def send_records_checksum(
-    context: ServiceContext, outbox: Outbox, request: Request, live: SubscribedTopics, selection: Selection
+    context: ServiceContext,
+    outbox: Outbox,
+    request: Request,
+    live: SubscribedTopics,
+    selection: Selection,
+    slot: QuerySlot,
 ) -> None:
     """Send the checksum of the records that match, in order with the messages; raise `query too long`.
 
     The subscription gets no other messages until then.
     """
     query = Query(live.topics, Selection(selection.filter, sow_keys=selection.sow_keys), context.limits)
-    while True:
-        await live.wait_live()
-        await query.prepare()
-        if live.is_live and query.begin_now():
-            break
-    # In the instant of the query: what was held back goes out, and live delivery ends. The client must have exactly
-    # the changes up to the bookmark when it compares (test_a_view_can_be_proved).
-    live.flush()
-    live.leave(context.dispatcher)
-    try:
-        put_view_checksum(outbox, request, query.bookmark, *await view_checksum_of(query))
-    finally:
-        live.fall_behind()
+    async with slot:
+        while True:
+            await live.wait_live()
+            await slot.take()
+            await query.prepare()
+            if live.is_live and query.begin_now():
+                break
+        # In the instant of the query: what was held back goes out, and live delivery ends. The client must have
+        # exactly the changes up to the bookmark when it compares (test_a_view_can_be_proved).
+        live.flush()
+        live.leave(context.dispatcher)
+        try:
+            put_view_checksum(outbox, request, query.bookmark, *await view_checksum_of(query))
+        finally:
+            live.fall_behind()
 
 
 async def view_checksum_of(query: Query) -> tuple[int, int]:

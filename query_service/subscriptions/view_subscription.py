@@ -40,8 +40,9 @@ from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack
 from sowline.serving.cooperative import together
 from sowline.serving.outbox.group import Mark, acknowledge, acknowledge_processed, put_group, send_group
-from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.query_slots import QuerySlot
 from sowline.serving.result import Result
+from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.status import SubscriptionStatus
 
 
@@ -54,7 +55,7 @@ class ViewSubscription:
     def __init__(
         self,
         context: ServiceContext,
-        outbox: Outbox,
+        runner: CommandRunner,
         request: Request,
         topic: TopicState,
         selection: Selection,
@@ -63,7 +64,8 @@ class ViewSubscription:
     ) -> None:
         check_endless(request)
         self._context = context
-        self._outbox = outbox
+        self._outbox = outbox = runner.outbox_for(selection.options)
+        self._slot = runner.new_slot()
         self.request = request
         self.topic = topic
         self.selection = selection
@@ -80,7 +82,8 @@ class ViewSubscription:
             self._going.set()
         self._is_page = request.skip_n is not None
         self.viewer = Viewer(outbox, request.id_of_subscription, topic, selection, delta=request.is_delta)
-        self.views = OpenViews(context, topic, selection, is_page=self._is_page)
+        self._new_fill_slot = runner.new_fill_slot
+        self.views = OpenViews(context, topic, selection, self._slot_to_fill, is_page=self._is_page)
         self.has_begun = False
         """Whether its command was acknowledged, if requested."""
         self._is_replacement = replaced is not None
@@ -194,18 +197,19 @@ class ViewSubscription:
         """
         # Resolve the bookmark first: filling a view takes long, and an invalid or expired bookmark is refused at
         # once.
-        query, positions = await self._find_positions()
-        view = await self.views.enter()
-        assert view.filling is not None
-        # Other subscriptions may wait for the same view. Without the shield, a client that unsubscribes now would
-        # cancel the filling for all of them. The last one that leaves cancels it.
-        await asyncio.shield(view.filling)
-        if self._is_replacement:
-            await self._in_turn(partial(self._replace, view))
-        elif positions is None:
-            await self._in_turn(partial(self._begin, view, None if self._begins_now else "reset"))
-        elif not await self._came_back(view, positions, query):
-            await self._in_turn(partial(self._begin, view, "reset"))
+        async with self._slot:
+            query, positions = await self._find_positions()
+            view = await self.views.enter()
+            assert view.filling is not None
+            # Other subscriptions may wait for the same view. Without the shield, a client that unsubscribes now would
+            # cancel the filling for all of them. The last one that leaves cancels it.
+            await asyncio.shield(view.filling)
+            if self._is_replacement:
+                await self._in_turn(partial(self._replace, view))
+            elif positions is None:
+                await self._in_turn(partial(self._begin, view, None if self._begins_now else "reset"))
+            elif not await self._came_back(view, positions, query):
+                await self._in_turn(partial(self._begin, view, "reset"))
         conflated = self.viewer.conflated
         if conflated is None:
             await self._stay_live(view)
@@ -318,6 +322,7 @@ class ViewSubscription:
             if self._past is not None:
                 await wait_for_time(context, [topic], self._past)
                 query = self._query_of(self._past)
+                await self._slot.take()
                 await query.begin()
                 return query, query.positions[log]
             await check_eras(context, [topic], self._bookmark_range)
@@ -333,6 +338,12 @@ class ViewSubscription:
     def _takes_fresh_group(self) -> bool:
         """Whether the client accepts a new group if its bookmark has expired."""
         return self.selection.options.bookmark_not_found in ("reset", "now")
+
+    def _slot_to_fill(self) -> QuerySlot:
+        """Return the slot with which the view is filled: its own, if it has one."""
+        # Subscriptions from a time have one for the query of that time. If each waited for a second one, they would
+        # wait for one another for ever (test_views_from_a_time_do_not_wait_for_one_another).
+        return self._slot if self._slot.is_taken else self._new_fill_slot()
 
     def _query_of(self, past: int) -> Query | GroupedQuery:
         if self.selection.options.projection:
@@ -358,6 +369,7 @@ class ViewSubscription:
         # The group of the past goes out as fast as the client reads. Changes that come meanwhile need no care: the
         # difference below is computed afterwards, from the view at the bookmark to the view of that instant.
         if query is not None:
+            await self._slot.take()
             await send_group(self._outbox, self.request, query)
         result = Result() if query is None else query.result
         acknowledge(self._outbox, self.request, self.topic.bookmark(positions), result, is_completed=False)

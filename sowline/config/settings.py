@@ -93,6 +93,23 @@ class Settings(BaseSettings):
         gt=0,
         description="seconds of work that one query may take, without the time for its client to read",
     )
+    queries_max: int = Field(
+        default=32, ge=1, description="queries and snapshots that a service runs at once; the others wait"
+    )
+    queries_per_user_max: int = Field(
+        default=16, ge=1, description="how many of these are of one user, or of one address without a logon"
+    )
+    queries_per_connection_max: int = Field(
+        default=8, ge=1, description="how many of these are of one connection"
+    )
+    queries_waiting_max: int = Field(
+        default=10_000, ge=1, description="connections whose queries wait for their turn; more are refused"
+    )
+    query_unread_seconds_max: float = Field(
+        default=10.0,
+        gt=0,
+        description="seconds for which a query waits for a client that reads nothing, if others wait for its turn",
+    )
     index_bytes_max: int = Field(
         default=1 << 30,
         ge=0,

@@ -21,6 +21,7 @@ from sowline.serving.access.origins import Origins, is_loopback, read_origins
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.access.request_limit import RequestLimit
 from sowline.serving.access.watched_file import WatchedFile
+from sowline.serving.backlogs import Backlogs
 from sowline.serving.http.static import Console
 from sowline.serving.sessions.clients_api import ClientsApi
 from sowline.serving.sessions.event_stream import EventStreamApi
@@ -41,14 +42,16 @@ class Server:
         self,
         settings: Settings,
         new_commands: NewCommands,
-        routes_of: Callable[[Rates], Iterable[BaseRoute]],
+        routes_of: Callable[[Rates, Backlogs], Iterable[BaseRoute]],
         service: ServiceHealth,
         note: Callable[[], str | None] = nothing,
         connections: Connections | None = None,
         details: Callable[[], dict[str, Any]] = no_details,
         gateway_required: str = "",
     ) -> None:
-        """Serve sessions with `new_commands`, and the service's own routes, which may take from a client's rate.
+        """Serve sessions with `new_commands`, and the service's own routes.
+
+        These may take from a client's rate, and count unread answers.
 
         `gateway_required` is why only gateways may use the service; empty if every client may.
         """
@@ -63,7 +66,7 @@ class Server:
                 WebSocketRoute("/v1", WebSocketApi(self.sessions, self.rates).endpoint),
                 *ClientsApi(self.sessions.clients).routes,
                 Route("/v1/topics/{topic:path}/subscribe", EventStreamApi(self.sessions).endpoint),
-                *routes_of(self.rates),
+                *routes_of(self.rates, self.sessions.backlogs),
                 *health_routes(service, note, self._status),
                 *Console().routes,
             ],

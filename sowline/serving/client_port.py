@@ -20,10 +20,22 @@ from sowline.serving.access.proxies import read_proxies
 from sowline.serving.access.tls import Certified, tls_of
 from sowline.serving.app import Server
 from sowline.serving.authorization.access_file import LOOPBACK
+from sowline.serving.query_slots import QuerySlots, SlotLimits
 
 log = structlog.get_logger()
 
 LOOK_SECONDS = 0.1
+
+
+def slot_limits(settings: Settings) -> SlotLimits:
+    """Return how many queries the service runs at once."""
+    return SlotLimits(
+        settings.queries_max,
+        settings.queries_per_user_max,
+        settings.queries_per_connection_max,
+        settings.queries_waiting_max,
+        settings.query_unread_seconds_max,
+    )
 
 
 class ClientPort:
@@ -87,8 +99,29 @@ class ClientPort:
                 why=f"the process may have {limit} descriptors; raise the hard limit (ulimit -Hn)",
             )
 
-    def metrics(self, server: Server) -> Iterator[Metric]:
-        """Yield the metrics of connections and of access; docs/metrics.md describes each."""
+    def metrics(self, server: Server, slots: QuerySlots) -> Iterator[Metric]:
+        """Yield the metrics of connections, of queries and of access; docs/metrics.md describes each."""
+        queries = GaugeMetricFamily(
+            "sowline_queries",
+            "Queries and snapshots, by whether they run or wait for their turn",
+            labels=["state"],
+        )
+        queries.add_metric(["running"], slots.running)
+        queries.add_metric(["waiting"], slots.waiting)
+        yield queries
+        yield CounterMetricFamily(
+            "sowline_queries_refused", "Queries refused because too many waited", value=slots.refused
+        )
+        yield CounterMetricFamily(
+            "sowline_queries_unread",
+            "Queries ended because their clients read nothing while others waited",
+            value=slots.ended,
+        )
+        yield GaugeMetricFamily(
+            "sowline_unsent_bytes",
+            "Bytes of answers that clients have not read",
+            value=server.sessions.backlogs.unsent_bytes,
+        )
         yield GaugeMetricFamily("sowline_sessions", "Connected clients", value=len(server.sessions))
         yield CounterMetricFamily(
             "sowline_sessions_refused",

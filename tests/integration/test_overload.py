@@ -34,6 +34,8 @@ LIMITS = {
     "frame_bytes_max": MIB,
     "result_records_max": 300,
     "result_bytes_max": 1_000_000,
+    "queries_max": 4,
+    "query_unread_seconds_max": 0.5,
 }
 HANDSHAKE = (
     b"GET /v1 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -69,7 +71,7 @@ class Served:
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One of each service."""
     prefix = f"t{uuid.uuid4().hex[:12]}"
-    names = ("slow", "crowd", "fast", "large")
+    names = ("slow", "crowd", "fast", "large", "unread")
     topics = [{"name": f"{prefix}-{name}", "key": ["/id"], "partitions": 2} for name in names]
     with system(kafka, tmp_path_factory.mktemp("overload"), topics) as made:
         worker = made.service("materializer").start()
@@ -246,6 +248,36 @@ def test_what_is_too_large_or_too_much_is_refused(served: Served) -> None:
             announce(served.query.url, 2 * MIB)
         served.write("large", {"id": 1, "qty": -1})
         assert [message["data"]["qty"] for message in other.heartbeat()] == [-1]
+
+
+@contextmanager
+def unread(url: str, request: str, body: bytes = b"") -> Iterator[None]:
+    """Send a request over HTTP, and read nothing of its answer during the block."""
+    host, port = url.removeprefix("http://").split(":")
+    with socket.socket() as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        made.connect((host, int(port)))
+        made.sendall(
+            f"{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+        )
+        yield
+
+
+def test_unread_queries_make_way(served: Served) -> None:
+    """More of them than may run: each has its turn and ends, and a client that reads gets its answer."""
+    topic, url, metric = served.topic("unread"), served.query.url, served.query.metric
+    served.write("unread", *({"id": number, "text": TEXT} for number in range(230)))
+    ended = metric("sowline_queries_unread_total")
+    with ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(unread(url, f"POST /v1/topics/{topic}/sow", b"{}"))
+            stack.enter_context(unread(url, f"GET /v1/topics/{topic}/subscribe?command=sow_and_subscribe"))
+        with wire(url) as client:
+            client.send("sow", topic=topic, batch_size=50)
+            assert client.group()[-1]["records"] == 230
+        wait_for(lambda: metric("sowline_queries_unread_total") > ended, "queries to make way")
+    wait_for(lambda: metric("sowline_queries") == 0, "all queries to end")
+    wait_for(lambda: metric("sowline_unsent_bytes") == 0, "nothing to be unsent")
 
 
 def announce(url: str, size: int) -> None:

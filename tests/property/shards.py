@@ -141,7 +141,7 @@ class Shards:
         gateway = WebServer(
             settings,
             partial(GatewayCommands, context),
-            lambda rates: GatewayHttpApi(settings, context, rates).routes,
+            lambda rates, backlogs: GatewayHttpApi(settings, context, rates, backlogs).routes,
             health,
         )
         whole = server_of(settings, self.whole.context, health)

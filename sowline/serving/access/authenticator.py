@@ -34,6 +34,10 @@ class PresentedCredentials(NamedTuple):
     certificate: Certificate | None = None
     address: str = ""
 
+    def payer(self, user: str) -> str:
+        """Return the name whose limits apply: the user, or the address if no user is known."""
+        return user or f"\0{self.address}"
+
 
 class Authenticator:
     """Identifies clients by the current access file; without one, every client may do everything."""

@@ -61,6 +61,11 @@ class LoginSession:
         return None if self._identity is None else self._identity.user
 
     @property
+    def payer(self) -> str:
+        """The name whose limits apply: the user, or the address if none is known; raises `logon required`."""
+        return self._credentials.payer(self.identity.user)
+
+    @property
     def expires_in(self) -> float | None:
         """Seconds until the credentials of the logon expire; None if they do not."""
         expires = None if self._identity is None else self._identity.proof.expires

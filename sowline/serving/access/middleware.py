@@ -86,9 +86,9 @@ class AuthMiddleware:
 
 
 def payer_of(scope: Scope) -> str:
-    """Return the name whose rate limit applies: the user, or the address if no user is known."""
-    identity, credentials = scope["state"]["identity"], scope["state"]["credentials"]
-    return identity.user or f"\0{credentials.address}"
+    """Return the name whose limits apply to a request."""
+    credentials: PresentedCredentials = scope["state"]["credentials"]
+    return credentials.payer(scope["state"]["identity"].user)
 
 
 def is_guarded(path: str) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
+from sowline.serving.backlogs import Backlogs
 from sowline.serving.flag import Flag
 from sowline.serving.outbox.frame_batching import FrameBatching
 from sowline.serving.outbox.message_order import MessageOrder
@@ -13,23 +14,6 @@ FRAME_BYTES = 128 * 1024
 
 WAITING_SHARES_MAX = 2
 """No more commands are read while more than this many times `bytes_max` waits for the end of a group."""
-
-
-BACKLOG_BYTES_MIN = FRAME_BYTES
-"""Bytes that may wait for each client, however many clients there are."""
-
-
-class Backlogs:
-    """The memory limit of all outboxes together, shared equally among the connected clients."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
-        self.share = max(BACKLOG_BYTES_MIN, bytes_max)
-        """Bytes that one outbox may hold."""
-
-    def divide(self, outboxes: int) -> None:
-        """Share the memory among so many outboxes."""
-        self.share = max(BACKLOG_BYTES_MIN, self._bytes_max // max(1, outboxes))
 
 
 class Outbox:
@@ -57,6 +41,8 @@ class Outbox:
         self.sent = 0
         """Messages taken for frames so far."""
         self._between_groups = Flag(is_set=True)
+        self._counted = 0
+        """Bytes that `backlogs` counts for this outbox."""
         self.has_binary = False
         """Whether some of its messages may be binary frames."""
 
@@ -80,7 +66,12 @@ class Outbox:
     def bytes_max(self) -> int:
         """Bytes that may wait for the client."""
         own, backlogs = self._bytes_max, self._backlogs
-        return own if backlogs is None or own < backlogs.share else backlogs.share
+        return own if backlogs is None or own < (share := backlogs.share) else share
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it was filled, and its client has not read half of it since: queries wait for that."""
+        return not self._drained.is_set()
 
     @property
     def full(self) -> bool:
@@ -134,10 +125,23 @@ class Outbox:
 
     def _note(self, *, was_empty: bool) -> None:
         """Wake the writer after the first message, and note whether the outbox is filled."""
+        self._count()
         if was_empty and self._order.ready is not None:
             self._frame_batching.add(self._write)
         if self._order.ready_bytes > self.bytes_max:
             self._drained.clear()
+
+    def _count(self) -> None:
+        if self._backlogs is not None:
+            now = self._order.ready_bytes + self._order.waiting_bytes
+            self._backlogs.unsent_bytes += now - self._counted
+            self._counted = now
+
+    def close(self) -> None:
+        """Note that its client has left: what waits for it no longer counts."""
+        if self._backlogs is not None:
+            self._backlogs.unsent_bytes -= self._counted
+            self._backlogs = None
 
     async def take(self) -> list[bytes]:
         """Wait for messages, and return those for the next frame."""
@@ -152,6 +156,7 @@ class Outbox:
             return []
         taken = order.take(FRAME_MESSAGES_MAX, FRAME_BYTES)
         self.sent += len(taken)
+        self._count()
         if order.ready is None:
             self._filled.clear()
         if not self._drained.is_set() and order.ready_bytes <= self.bytes_max // 2:

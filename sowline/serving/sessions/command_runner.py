@@ -15,12 +15,13 @@ from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.outbox.native_outbox import NativeOutbox
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.query_slots import Asker, QuerySlot, QuerySlots
 from sowline.serving.refusal import unforeseen
 
 log = structlog.get_logger()
 
 QUERIES_MAX = 100
-"""The largest number of concurrent queries of one client, and of concurrent checksums of one subscription."""
+"""The most queries of one client that run or wait for their turn, and checksums of one subscription."""
 
 Run = Callable[[], Coroutine[Any, Any, None]]
 """The work of a command. It is called when its task starts, and never if the task is cancelled before."""
@@ -29,9 +30,12 @@ Run = Callable[[], Coroutine[Any, Any, None]]
 class CommandRunner:
     """Runs the work of commands in separate tasks."""
 
-    def __init__(self, outbox: Outbox, login: LoginSession, native: NativeMessages) -> None:
+    def __init__(
+        self, outbox: Outbox, login: LoginSession, native: NativeMessages, slots: QuerySlots
+    ) -> None:
         self.outbox = outbox
         self._login = login
+        self._slots = slots
         self._native = native
         self._native_outbox: NativeOutbox | None = None
 
@@ -52,6 +56,14 @@ class CommandRunner:
     def is_of_gateway(self) -> bool:
         """Whether the client is a gateway that acts with the rights of its own client."""
         return self._login.identity.delegated is not None
+
+    def new_slot(self) -> QuerySlot:
+        """Return a slot for queries whose answers the client reads."""
+        return self._slots.new(Asker(self._login.payer, self, self.outbox, is_limited=not self.is_of_gateway))
+
+    def new_fill_slot(self) -> QuerySlot:
+        """Return a slot for filling a view: it waits for no client, so a gateway's may wait, too."""
+        return self._slots.new(Asker(self._login.payer, self))
 
     def start(self, request: Request, run: Run, ack_type: str, **fields: Any) -> asyncio.Task[None]:
         """Start the work of a command; acknowledge a failure with this `ack_type`."""

@@ -5,15 +5,16 @@ Each stream is a session with one subscription, and writes its outbox as events.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import orjson
 from starlette.datastructures import QueryParams
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Send
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark_range import range_text, split_range
@@ -21,6 +22,7 @@ from sowline.protocol.options import parse_options
 from sowline.protocol.request import Request, read_request
 from sowline.serving.flag import Flag
 from sowline.serving.http.native_format import wants_native
+from sowline.serving.http.queries import ServedAnswer, disconnected
 from sowline.serving.refusal import refused
 from sowline.serving.sessions.events import END, Events, failure_of
 from sowline.serving.sessions.open_sessions import OpenSessions, login_headers
@@ -127,11 +129,24 @@ class EventStream:
         self._why = why
         self._closing.set()
 
-    async def begin(self) -> None:
-        """Start the subscription; raise its error if it is refused."""
+    async def begin(self, receive: Receive) -> None:
+        """Start the subscription; raise its error if it is refused, or `ClientDisconnect` if its client leaves."""
         if (waiting := self._session.receive_one(self._command)) is not None:
             await waiting
-        self._first = await self._session.outbox.take()
+        loop = asyncio.get_running_loop()
+        # A snapshot may wait long for its turn. If its client has left, nobody needs it any more.
+        first, leaving = (
+            loop.create_task(self._session.outbox.take()),
+            loop.create_task(disconnected(receive)),
+        )
+        try:
+            await asyncio.wait((first, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not first.done():
+                raise ClientDisconnect
+        finally:
+            first.cancel()
+            leaving.cancel()
+        self._first = first.result()
         if (refusal := failure_of(self._first[0])) is not None:
             raise refusal
 
@@ -140,7 +155,7 @@ class EventStream:
         await send(_start(headers))
         loop = asyncio.get_running_loop()
         sending = loop.create_task(self._send_all(send))
-        leaving = [loop.create_task(_disconnected(receive)), loop.create_task(self._closing.wait())]
+        leaving = [loop.create_task(disconnected(receive)), loop.create_task(self._closing.wait())]
         try:
             await asyncio.wait((sending, *leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -190,23 +205,6 @@ async def _say(send: Send, last: bytes) -> None:
             await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-class EventAnswer(Response):
-    """A response that a function sends."""
-
-    def __init__(self, serve: Callable[[Receive, Send], Awaitable[None]]) -> None:
-        super().__init__()
-        self._serve = serve
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response."""
-        await self._serve(receive, send)
-
-
 class EventStreamApi:
     """The endpoint: each event stream counts as a session."""
 
@@ -215,7 +213,7 @@ class EventStreamApi:
 
     async def endpoint(self, request: HttpRequest) -> Response:
         """Answer with a stream of events."""
-        return EventAnswer(partial(self._send_events, request))
+        return ServedAnswer(partial(self._send_events, request))
 
     async def _send_events(self, request: HttpRequest, receive: Receive, send: Send) -> None:
         if wants_native(request):
@@ -227,6 +225,8 @@ class EventStreamApi:
             return
         try:
             await self._stream(request, last, receive, send)
+        except ClientDisconnect:
+            return
         except SowlineError as error:
             status = 503 if error.reason == "busy" else None
             answer = one_event(error) if last and error.reason in PASSING else refused(error, status)
@@ -242,7 +242,7 @@ class EventStreamApi:
         try:
             stream = EventStream(opened.session, command)
             opened.count(stream)
-            await stream.begin()
+            await stream.begin(receive)
             if (connection := getattr(state, "connection", None)) is not None:
                 connection.become_session()
             opened.list_client(request)

@@ -11,8 +11,9 @@ from sowline.runtime.connections import Connections
 from sowline.serving.access.authenticator import Authenticator, PresentedCredentials
 from sowline.serving.access.login_session import Leave, LoginSession, LoginSessions
 from sowline.serving.authorization.identity import Identity
+from sowline.serving.backlogs import Backlogs
 from sowline.serving.outbox.frame_batching import FrameBatching
-from sowline.serving.outbox.outbox import Backlogs, Outbox
+from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.clients import Clients
 from sowline.serving.sessions.rounds import Rounds
 from sowline.serving.sessions.session import NewCommands, Session
@@ -44,7 +45,7 @@ class OpenSessions:
         self._connections = connections
         self._open: set[Closable] = set()
         self._frame_batching = FrameBatching()
-        self._backlogs = Backlogs(settings.backlogs_bytes_max)
+        self.backlogs = Backlogs(settings.backlogs_bytes_max)
         self.authenticator = authenticator
         self.logins = LoginSessions(authenticator, settings.sessions_per_user_max)
         self.clients = Clients()
@@ -78,18 +79,18 @@ class OpenSessions:
     def open(self, identity: Identity | None, credentials: PresentedCredentials) -> "OpenSession":
         """Return a new session with a new outbox, which the caller ends; raise `busy`."""
         login = self.logins.open(identity, credentials)
-        outbox = Outbox(self._settings.backlog_bytes_max, self._frame_batching, self._backlogs)
+        outbox = Outbox(self._settings.backlog_bytes_max, self._frame_batching, self.backlogs)
         return OpenSession(self, login, Session(self._new_commands(outbox, login), outbox, login))
 
     def count(self, connection: Closable) -> None:
         """Count a connection as open."""
         self._open.add(connection)
-        self._backlogs.divide(len(self._open))
+        self.backlogs.divide(len(self._open))
 
     def discard(self, connection: Closable) -> None:
         """Stop counting a connection as open."""
         self._open.discard(connection)
-        self._backlogs.divide(len(self._open))
+        self.backlogs.divide(len(self._open))
 
     def list_client(self, client: HTTPConnection, session: Session, connection: Closable) -> int:
         """List the client of a session, send it progress from now on, and return its number in the list."""
@@ -147,6 +148,7 @@ class OpenSession:
     def end(self) -> None:
         """End the session and its login."""
         self.session.close()
+        self.session.outbox.close()
         if self._number:
             self._sessions.unlist_client(self._number, self.session)
         if self._connection is not None:

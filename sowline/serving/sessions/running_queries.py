@@ -3,10 +3,12 @@
 import asyncio
 import itertools
 from collections.abc import Iterator
+from functools import partial
 
 from sowline.errors import SowlineError
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import failure
+from sowline.serving.query_slots import QuerySlot
 from sowline.serving.sessions.command_runner import QUERIES_MAX, CommandRunner, Run, too_many_in_flight
 
 
@@ -30,16 +32,26 @@ class RunningQueries:
         if len(self._running) >= QUERIES_MAX:
             raise too_many_in_flight(f"{QUERIES_MAX} queries")
 
-    def start(self, request: Request, run: Run) -> None:
-        """Start a query; raise `queryid in use`."""
+    def start(self, request: Request, run: Run, slot: QuerySlot | None = None) -> None:
+        """Start a query, which takes its slot when it needs it; raise `queryid in use`.
+
+        At its end the slot is free, also if it never ran.
+        """
         query_id = request.id_of_query or f"\0{next(self._unnamed)}"
         if query_id in self._running:
+            if slot is not None:
+                slot.free()
             raise SowlineError(
                 "queryid in use", f"query {query_id!r} is still running; give this one another query_id"
             )
-        task = self._runner.start(request, run, "completed")
+        task = self._runner.start(request, run if slot is None else partial(_within, slot, run), "completed")
         self._running[query_id] = request, task
-        task.add_done_callback(lambda done: self._running.pop(query_id, None))
+        task.add_done_callback(lambda done: self._ended(query_id, slot))
+
+    def _ended(self, query_id: str, slot: QuerySlot | None) -> None:
+        self._running.pop(query_id, None)
+        if slot is not None:
+            slot.free()
 
     def abort(self, query_id: str, aborted: SowlineError) -> None:
         """End a query if it runs; its client gets `aborted`."""
@@ -52,3 +64,8 @@ class RunningQueries:
         """End all queries."""
         for _, task in list(self._running.values()):
             task.cancel()
+
+
+async def _within(slot: QuerySlot, run: Run) -> None:
+    async with slot:
+        await run()

@@ -8,6 +8,7 @@ from sowline.serving.access.login_session import LoginSession
 from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.outbox.group import acknowledge_done
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.query_slots import QuerySlots
 from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.open_subscriptions import OpenSubscriptions
 from sowline.serving.sessions.running_queries import RunningQueries
@@ -17,9 +18,11 @@ from sowline.serving.sessions.status import SubscriptionStatus
 class SessionCommands:
     """The running queries and the open subscriptions of one client."""
 
-    def __init__(self, outbox: Outbox, login: LoginSession, native: NativeMessages) -> None:
+    def __init__(
+        self, outbox: Outbox, login: LoginSession, native: NativeMessages, slots: QuerySlots
+    ) -> None:
         self._outbox = outbox
-        self._runner = CommandRunner(outbox, login, native)
+        self._runner = CommandRunner(outbox, login, native, slots)
         self._running = RunningQueries(self._runner)
         self._subscriptions = OpenSubscriptions(self._runner, self._running)
 

@@ -27,6 +27,7 @@ from sowline.protocol.command_fields import FIELDS, NODE_FIELDS, OF_ALL
 from sowline.protocol.options import FORMS, Options
 from sowline.protocol.request import COMMANDS, Request
 from sowline.serving.app import Server
+from sowline.serving.query_slots import QuerySlots
 from tests.described import checked_message, checked_request, frames, http
 
 ASYNCAPI_SCHEMA = Path(__file__).parent / "data" / "asyncapi-3.0.0.json"
@@ -152,10 +153,14 @@ def test_every_route_is_described() -> None:
     described = {(method, path) for path, of in http()["paths"].items() for method in of}
     without_timeline = described - {("get", "/v1/topics/{topic}/records/{key}/timeline")}
     unused = cast(Any, SimpleNamespace(state=SimpleNamespace(topics={}), nodes=SimpleNamespace(topics={})))
-    unused.kafka, unused.writes = {}, SimpleNamespace(destination=SimpleNamespace(topics={}))
+    unused.kafka, unused.slots = {}, QuerySlots()
+    unused.writes = SimpleNamespace(destination=SimpleNamespace(topics={}))
     assert _paths(server_of(Settings(), unused, unused)) == without_timeline
     gateway = Server(
-        Settings(), unused, lambda rates: GatewayHttpApi(Settings(), unused, rates).routes, unused
+        Settings(),
+        unused,
+        lambda rates, backlogs: GatewayHttpApi(Settings(), unused, rates, backlogs).routes,
+        unused,
     )
     assert _paths(gateway) == without_timeline
 

@@ -91,7 +91,7 @@ async def served(message_type: str, *, is_gateway: bool) -> AsyncIterator[tuple[
         gateway = Server(
             settings,
             partial(GatewayCommands, made.context),
-            lambda rates: GatewayHttpApi(settings, made.context, rates).routes,
+            lambda rates, backlogs: GatewayHttpApi(settings, made.context, rates, backlogs).routes,
             health,
         )
         server = gateway if is_gateway else server_of(settings, made.whole.context, health)

@@ -111,7 +111,7 @@ async def test_answers_are_as_described(is_gateway: bool) -> None:
         gateway = Server(
             Settings(),
             unused,
-            lambda rates: GatewayHttpApi(Settings(), made.context, rates).routes,
+            lambda rates, backlogs: GatewayHttpApi(Settings(), made.context, rates, backlogs).routes,
             unused,
         )
         app = gateway.app if is_gateway else server_of(Settings(), context, unused).app

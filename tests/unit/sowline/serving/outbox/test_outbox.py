@@ -2,7 +2,8 @@
 
 import asyncio
 
-from sowline.serving.outbox.outbox import BACKLOG_BYTES_MIN, FRAME_BYTES, FRAME_MESSAGES_MAX, Backlogs, Outbox
+from sowline.serving.backlogs import BACKLOG_BYTES_MIN, Backlogs
+from sowline.serving.outbox.outbox import FRAME_BYTES, FRAME_MESSAGES_MAX, Outbox
 
 
 async def test_messages_go_out_in_order() -> None:
@@ -80,3 +81,20 @@ async def test_many_outboxes_share_what_there_is() -> None:
     assert limits == [20 * FRAME_BYTES] * 3 + [10 * FRAME_BYTES, FRAME_BYTES, BACKLOG_BYTES_MIN]
     outbox.put(b"x" * (FRAME_BYTES + 1))
     assert outbox.full
+
+
+async def test_clients_that_come_one_after_the_other_stay_within_the_limit() -> None:
+    """Each fills its outbox before the next one comes; once the limit is reached, the rest get the least there is."""
+    backlogs, held = Backlogs(20 * FRAME_BYTES), list[Outbox]()
+    for number in range(1, 101):
+        backlogs.divide(number)
+        held.append(Outbox(20 * FRAME_BYTES, backlogs=backlogs))
+        while not held[-1].full:
+            held[-1].put(b"x" * (FRAME_BYTES // 4))
+    outboxes_bytes = sum(outbox.unsent_bytes for outbox in held)
+    assert backlogs.unsent_bytes == outboxes_bytes <= (20 + 100 * 1.25) * FRAME_BYTES
+    held[0].take_now()
+    assert backlogs.unsent_bytes < outboxes_bytes
+    for outbox in held:
+        outbox.close()
+    assert backlogs.unsent_bytes == 0

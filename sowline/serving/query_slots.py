@@ -1,0 +1,303 @@
+"""Limits how many queries run at once: of a service, of a user and of a connection. The others wait for their turn.
+
+A query holds references to all records of its topic until its answer has been read. If hundreds of clients asked for
+everything at once, the service would run out of memory, and each step of all their queries would delay everyone.
+"""
+
+import asyncio
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Hashable
+from types import TracebackType
+from typing import NamedTuple, Protocol, Self, TypeVar
+
+from sowline.errors import SowlineError
+
+LOOKS = 4
+"""How often the service looks, in the time that a client may read nothing, whether it has read something."""
+
+
+class SlotLimits(NamedTuple):
+    """The numbers of queries that run at once, and how long one may wait for its client while others wait for it."""
+
+    service: int = 32
+    user: int = 16
+    connection: int = 8
+    waiting: int = 10_000
+    """Connections whose queries wait."""
+    unread_seconds: float = 10.0
+
+
+class Reader(Protocol):
+    """What a client has read of the answers to its queries."""
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether its queries wait until it reads."""
+
+    @property
+    def sent(self) -> int:
+        """A number that grows with whatever it reads."""
+
+
+class Asker(NamedTuple):
+    """The client of a query."""
+
+    user: str
+    connection: Hashable
+    reader: Reader | None = None
+    """None for work that waits for no client."""
+    is_limited: bool = True
+    """Whether the query may have to wait. A gateway's may not: it would hold up its parts at other query services."""
+
+
+class QuerySlot:
+    """The turn of one query at a time. Within `async with`, `take` it; it is free again after the block.
+
+    A query that waits for a client which reads nothing, while others wait for its turn, ends with `not read`.
+    """
+
+    __slots__ = ("_deadline", "_slots", "asker", "is_taken", "sent_at_last_look", "unread_since")
+
+    def __init__(self, slots: "QuerySlots", asker: Asker) -> None:
+        self._slots = slots
+        self.asker = asker
+        self._deadline: asyncio.Timeout | None = None
+        self.is_taken = False
+        self.sent_at_last_look = 0
+        self.unread_since: float | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin the block of the query."""
+        self._deadline = asyncio.timeout(None)
+        await self._deadline.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Free the slot; raise `not read` if the query was ended because of that."""
+        deadline, self._deadline = self._deadline, None
+        self.free()
+        assert deadline is not None
+        try:
+            await deadline.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise self._slots.not_read() from None
+
+    def take_now(self) -> bool:
+        """Take the slot if nothing has to be waited for; return whether it is taken."""
+        self.is_taken = self.is_taken or not self.asker.is_limited or self._slots.take_now(self)
+        return self.is_taken
+
+    async def take(self) -> None:
+        """Wait until the query may run; raise `busy` if too many wait."""
+        if not self.take_now():
+            await self._slots.wait(self)
+            self.is_taken = True
+
+    def free(self) -> None:
+        """Let another query run; do nothing if the slot was not taken."""
+        if self.is_taken:
+            self.is_taken = False
+            if self.asker.is_limited:
+                self._slots.free(self)
+
+    def end(self) -> None:
+        """End the query with `not read`."""
+        if self._deadline is not None:
+            self._deadline.reschedule(asyncio.get_running_loop().time())
+
+
+class _Waiter(NamedTuple):
+    slot: QuerySlot
+    turn: "asyncio.Future[None]"
+
+
+_Queues = OrderedDict[Hashable, deque[_Waiter]]
+"""By connection, the queries that wait; the connection whose turn is next comes first."""
+
+
+class QuerySlots:
+    """The queries of a service that run, and those that wait. Users take turns, and so do a user's connections."""
+
+    def __init__(self, limits: SlotLimits = SlotLimits()) -> None:  # noqa: B008
+        self._limits = limits
+        self._running: dict[QuerySlot, None] = {}
+        self._of_user: Counter[str] = Counter()
+        self._of_connection: Counter[Hashable] = Counter()
+        self._waiting: OrderedDict[str, _Queues] = OrderedDict()
+        """By user; the one whose turn is next comes first."""
+        self._look: asyncio.TimerHandle | None = None
+        self.refused = 0
+        """Queries that were refused because too many waited."""
+        self.ended = 0
+        """Queries that were ended because their clients read nothing."""
+
+    @property
+    def running(self) -> int:
+        """The number of queries that run."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """The number of queries that wait for their turn."""
+        return sum(len(queue) for queues in self._waiting.values() for queue in queues.values())
+
+    def new(self, asker: Asker) -> QuerySlot:
+        """Return a slot for the queries of a client, which run one after the other."""
+        return QuerySlot(self, asker)
+
+    def take_now(self, slot: QuerySlot) -> bool:
+        """Let a query run if there is room; return whether it runs. Those that wait have none: `free` has looked."""
+        if not self._has_room(slot.asker):
+            return False
+        self._run(slot)
+        return True
+
+    async def wait(self, slot: QuerySlot) -> None:
+        """Wait for the turn of a query; raise `busy` if too many wait."""
+        user, connection = slot.asker.user, slot.asker.connection
+        of_user = self._waiting.get(user, _Queues())
+        if connection not in of_user:
+            self._make_room(len(of_user))
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter = _Waiter(slot, turn)
+        self._waiting.setdefault(user, OrderedDict()).setdefault(connection, deque()).append(waiter)
+        self._look_later()
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self.free(slot)
+            else:
+                self._forget(waiter)
+            raise
+
+    def free(self, slot: QuerySlot) -> None:
+        """Note that a query has ended, and let those run that have room now."""
+        del self._running[slot]
+        asker = slot.asker
+        _decrease(self._of_user, asker.user)
+        _decrease(self._of_connection, asker.connection)
+        while (waiter := self._next()) is not None:
+            # The task of one that was cancelled has not run since: it waits no longer.
+            if not waiter.turn.done():
+                self._run(waiter.slot)
+                waiter.turn.set_result(None)
+
+    def not_read(self) -> SowlineError:
+        """Return the error for a query whose client has read nothing for too long."""
+        return SowlineError(
+            "not read",
+            f"expected the client to read its answers, got nothing for {self._limits.unread_seconds:g} seconds while"
+            " other queries waited; read faster, or ask for less at once",
+        )
+
+    def _run(self, slot: QuerySlot) -> None:
+        self._running[slot] = None
+        self._of_user[slot.asker.user] += 1
+        self._of_connection[slot.asker.connection] += 1
+        slot.unread_since = None
+
+    def _has_room(self, asker: Asker) -> bool:
+        limits = self._limits
+        return (
+            len(self._running) < limits.service
+            and self._of_user[asker.user] < limits.user
+            and self._of_connection[asker.connection] < limits.connection
+        )
+
+    def _next(self) -> _Waiter | None:
+        """Remove and return the next query that has room; None if there is none."""
+        for user, queues in self._waiting.items():
+            # A user at its limit is passed over as a whole: it may have thousands of connections.
+            if not self._has_room(Asker(user, None)):
+                continue
+            for connection, queue in queues.items():
+                if self._has_room(Asker(user, connection)):
+                    waiter = queue.popleft()
+                    queues.move_to_end(connection)
+                    self._waiting.move_to_end(user)
+                    self._drop_empty(user, connection)
+                    return waiter
+        return None
+
+    def _forget(self, waiter: _Waiter) -> None:
+        """Remove a query that waits no longer."""
+        user, connection = waiter.slot.asker.user, waiter.slot.asker.connection
+        queues = self._waiting.get(user)
+        if queues is not None and waiter in queues.get(connection, ()):
+            queues[connection].remove(waiter)
+            self._drop_empty(user, connection)
+
+    def _drop_empty(self, user: str, connection: Hashable) -> None:
+        queues = self._waiting[user]
+        if not queues[connection]:
+            del queues[connection]
+        if not queues:
+            del self._waiting[user]
+
+    def _make_room(self, of_user: int) -> None:
+        """Make room for another connection with queries that wait, or raise `busy`.
+
+        If all places are taken, the newest connection of the user with the most of them gives way.
+        """
+        if sum(map(len, self._waiting.values())) < self._limits.waiting:
+            return
+        self.refused += 1
+        error = SowlineError(
+            "busy",
+            f"expected at most {self._limits.waiting} connections with queries that wait for their turn, the limit;"
+            " try again later, or use another query service",
+        )
+        user, most = max(self._waiting.items(), key=lambda item: len(item[1]), default=("", {}))
+        if len(most) <= of_user + 1:
+            raise error
+        _, queue = self._waiting[user].popitem()
+        for waiter in queue:
+            if not waiter.turn.done():
+                waiter.turn.set_exception(error)
+
+    # clients that read nothing
+
+    def _look_later(self) -> None:
+        if self._look is None:
+            seconds = self._limits.unread_seconds / LOOKS
+            self._look = asyncio.get_running_loop().call_later(seconds, self._end_unread)
+
+    def _end_unread(self) -> None:
+        """End queries whose clients have read nothing for too long, as long as others wait for their turns."""
+        self._look, now = None, time.monotonic()
+        for slot in list(self._running):
+            reader = slot.asker.reader
+            if reader is None or not reader.is_blocked or reader.sent != slot.sent_at_last_look:
+                slot.unread_since = None
+                slot.sent_at_last_look = 0 if reader is None else reader.sent
+            elif slot.unread_since is None:
+                slot.unread_since = now
+            elif now - slot.unread_since >= self._limits.unread_seconds and self._keeps_others(slot.asker):
+                self.ended += 1
+                slot.end()
+        if self._waiting:
+            self._look_later()
+
+    def _keeps_others(self, asker: Asker) -> bool:
+        """Whether another connection waits for what this query holds."""
+        limits, is_full = self._limits, len(self._running) >= self._limits.service
+        return any(
+            (user == asker.user or (is_full and self._of_user[user] < limits.user))
+            and any(
+                one != asker.connection and self._of_connection[one] < limits.connection for one in queues
+            )
+            for user, queues in self._waiting.items()
+        )
+
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+def _decrease(counts: Counter[Name], name: Name) -> None:
+    counts[name] -= 1
+    if not counts[name]:
+        del counts[name]
