@@ -10,6 +10,7 @@ import click
 
 from sowline.cli.connection import ConnectionOptions
 from sowline.cli.http import get_json
+from sowline.model.path import parse_path
 from sowline.runtime.running_stack import chosen_stack
 
 
@@ -60,6 +61,6 @@ def checked_against(system: FoundSystem, file: Path, connection: ConnectionOptio
         yield f"refused: {reason}: {message}"
     if served is not None and topics[topic]["sow"]:
         fields = get_json(f"{system.url}/v1/topics/{quote(topic)}/fields", connection)["fields"]
-        names = list(dict.fromkeys(field["path"].split("/")[1] for field in fields))
+        names = list(dict.fromkeys(str(parse_path(field["path"]).steps[0]) for field in fields))
         for sentence in unknown_fields(sample, names):
             yield f"note: {sentence}"

@@ -40,6 +40,7 @@ from sowline.config.topic_fields import (
     SuppliedKey,
     TopicName,
     TopicsModel,
+    key_steps,
     refuse_twice,
 )
 from sowline.config.views import ComputedTopic
@@ -598,7 +599,7 @@ def _has_sow(given: dict[str, Any]) -> bool:
 
 
 def _key_paths(key: Key) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(path.split("/")[1:]) for path in key) if isinstance(key, tuple) else ()
+    return tuple(map(key_steps, key)) if isinstance(key, tuple) else ()
 
 
 def _refuse_overlaps(fields: Sequence[ComputedField]) -> None:

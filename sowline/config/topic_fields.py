@@ -25,9 +25,10 @@ from sowline.expressions.enrichment import (
     parse_preprocessing,
 )
 from sowline.model.bookmark import EPOCH, NOW, read_time
+from sowline.model.difference import Names
 from sowline.model.duration import parse_duration_ms
 from sowline.model.limits import DISABLED, ENABLED, LIFETIME_MS_MAX, Expiration
-from sowline.model.path import PathError, parse_path
+from sowline.model.path import Path, PathError, parse_path
 from sowline.protocol.key_rule import Source
 
 INDEX_FIELDS_MAX = 16
@@ -35,7 +36,7 @@ KEY_FIELDS_MAX = 16
 
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 _KAFKA_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
-_KEY_PATH = re.compile(r"(?:/[^/\[\]\s]+)+")
+_PLAIN_KEY_PATH = re.compile(r"(?:/[^/\[\]\s]+)+")
 
 
 def topic_name(name: str) -> str:
@@ -51,10 +52,30 @@ def _kafka_name(name: str) -> str:
     return name
 
 
+def key_steps(path: str) -> Names:
+    """Return the names in the path of a key field; raise ValueError.
+
+    A path without brackets may have any characters but blanks in its names. Other names are in brackets.
+    """
+    if _PLAIN_KEY_PATH.fullmatch(path):
+        return tuple(path.split("/")[1:])
+    try:
+        steps = parse_path(path).steps
+    except PathError:
+        steps = (0,)
+    names = tuple(step for step in steps if isinstance(step, str))
+    if len(names) < len(steps):
+        raise ValueError(
+            f"expected the path of a key field, such as /orderId, /client/id or [/unit id], got {path!r}"
+        )
+    return names
+
+
 def _key_path(path: str) -> str:
-    if not _KEY_PATH.fullmatch(path):
-        raise ValueError(f"expected the path of a key field, such as /orderId or /client/id, got {path!r}")
-    return path
+    # One spelling for each path: the definition's digest has the text.
+    names = key_steps(path)
+    plain = "".join(f"/{name}" for name in names)
+    return plain if _PLAIN_KEY_PATH.fullmatch(plain) else str(Path(names))
 
 
 def _field_path(text: str) -> str:

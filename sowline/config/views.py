@@ -218,20 +218,21 @@ class Join(TopicsModel):
         return [self.topic, self.on, self.name, self.kind, *([True] if self.multiply else [])]
 
 
-_EQUALITY = re.compile(r"\s*(/\S+)\s*=\s*(/\S+)\s*")
+_PATH = r"(?:[^\s\[\]=]|\[[^\]]*\])+"
+"""A path; names in brackets may have blanks and `=`."""
+
+_EQUAL = rf"({_PATH})\s*=\s*({_PATH})"
+_EQUALITY = re.compile(_EQUAL)
+_EQUALITIES = re.compile(rf"\s*{_EQUAL}(?:\s+AND\s+{_EQUAL})*\s*", re.IGNORECASE)
 
 
 def _read_equalities(text: str) -> tuple[tuple[Path, Path], ...]:
-    found = []
-    for part in re.split(r"\s+AND\s+", text, flags=re.IGNORECASE):
-        match = _EQUALITY.fullmatch(part)
-        if match is None:
-            raise ValueError(f"expected fields such as /customer = /id, with AND between them, got {text!r}")
-        try:
-            found.append((parse_path(match[1]), parse_path(match[2])))
-        except PathError as error:
-            raise ValueError(error.message) from None
-    return tuple(found)
+    if not _EQUALITIES.fullmatch(text):
+        raise ValueError(f"expected fields such as /customer = /id, with AND between them, got {text!r}")
+    try:
+        return tuple((parse_path(ours), parse_path(theirs)) for ours, theirs in _EQUALITY.findall(text))
+    except PathError as error:
+        raise ValueError(error.message) from None
 
 
 class ViewDefinition(ComputedTopic):
@@ -294,7 +295,7 @@ class ViewDefinition(ComputedTopic):
             return None
         fields = parse_projection(", ".join(self.projection))
         outputs = {field.output for field in fields.fields}
-        shown = [path for path in map(str, self.grouping_paths) if not _is_covered(path, outputs)]
+        shown = [str(path) for path in self.grouping_paths if not _is_covered(path, outputs)]
         return parse_projection(", ".join([*shown, fields.text]))
 
     @cached_property
@@ -323,6 +324,6 @@ class ViewDefinition(ComputedTopic):
         return _digest_of(deciding)
 
 
-def _is_covered(path: str, outputs: set[tuple[str, ...]]) -> bool:
-    steps = tuple(path.split("/")[1:])
+def _is_covered(path: Path, outputs: set[Names]) -> bool:
+    steps = tuple(map(str, path.steps))
     return any(output[: len(steps)] == steps or steps[: len(output)] == output for output in outputs)

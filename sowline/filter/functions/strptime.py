@@ -28,7 +28,9 @@ _NUMBERS = {
     "y": (2, 0, 99),
     "Y": (4, 1, 9999),
 }
-_FRACTIONS = {"f": 6, "03f": 3}
+_FRACTIONS = {"f": 9, "03f": 3}
+"""The maximum number of digits: `%f` reads nanoseconds, too."""
+
 _SECONDS = re.compile(r"-?[0-9]{1,12}")
 
 Fields = dict[str, int]
@@ -107,7 +109,7 @@ def _read_number(letter: str, source: str, position: int, fields: Fields) -> int
 
 def _read_fraction(count: int, source: str, position: int, fields: Fields) -> int:
     digits = _digits(count, source, position)
-    fields["f"] = int(digits.ljust(6, "0"))
+    fields["f"] = int(digits[:6].ljust(6, "0"))
     return position + len(digits)
 
 

@@ -51,6 +51,43 @@ def test_a_join_by_other_fields_than_the_key_multiplies() -> None:
         assert not view.has_keys_of_source
 
 
+def test_names_in_brackets_are_joined_and_grouped_by() -> None:
+    """They may have blanks, and what separates equalities elsewhere."""
+    made = Topics.model_validate(
+        {
+            "topics": [
+                {"name": "orders", "key": "/id"},
+                {"name": "units", "key": ["[/unit id]", "[/a = b AND c]"]},
+            ],
+            "views": [
+                {
+                    "name": "joined",
+                    "from": "orders",
+                    "join": [
+                        {
+                            "topic": "units",
+                            "on": "/line[/unit id] = [/unit id] AND [/a = b AND c]=[/a = b AND c]",
+                            "as": "u",
+                        }
+                    ],
+                    "grouping": ["[/unit id]", "/u[/unit id]"],
+                    "projection": ["UPPER([/unit id]) AS [/unit id]", "COUNT(1) AS /n"],
+                }
+            ],
+        }
+    ).named("joined")
+    assert made.view is not None
+    assert [str(path) for one in made.view.joins[0].equalities for path in one] == [
+        "/line[/unit id]",
+        "[/unit id]",
+        "[/a = b AND c]",
+        "[/a = b AND c]",
+    ]
+    assert made.view.projected is not None
+    assert [field.output for field in made.view.projected.fields] == [("u", "unit id"), ("unit id",), ("n",)]
+    assert made.key_fields == (("unit id",), ("u", "unit id"))
+
+
 def test_the_definition_is_another_one_if_a_join_multiplies() -> None:
     """The records are others."""
     one, other = (topics({"topic": "customers", **ON_ID, "multiply": given}) for given in (False, True))

@@ -40,6 +40,39 @@ def test_a_key_may_have_several_fields() -> None:
     assert define(key="/a/b").key_paths == (("a", "b"),)
 
 
+@pytest.mark.parametrize(
+    ("text", "steps", "kept"),
+    [
+        ("[/unit id]", ("unit id",), "[/unit id]"),
+        ("[/client data/unit id]", ("client data", "unit id"), "[/client data][/unit id]"),
+        ("/client[/unit id]/day", ("client", "unit id", "day"), "/client[/unit id]/day"),
+        ("[/a.b]", ("a.b",), "/a.b"),
+        ("/a.b", ("a.b",), "/a.b"),
+        ("[/a+b]", ("a+b",), "/a+b"),
+        ("/a+b", ("a+b",), "/a+b"),
+        ("[/a[b]", ("a[b",), "[/a[b]"),
+    ],
+)
+def test_the_names_of_key_fields_may_have_any_characters(
+    text: str, steps: tuple[str, ...], kept: str
+) -> None:
+    """In brackets, as in every path; each path has one spelling, by which definitions are compared."""
+    topic = define(key=text)
+    assert (topic.key_paths, topic.key_sent) == ((steps,), [kept])
+    assert topic.digest == define(key=kept).digest
+    rule = topic.key_rule
+    assert rule.paths == (steps,)
+
+
+@pytest.mark.parametrize(
+    "text", ["unit id", "/unit id", "[/unit id", "[0]", "/legs[0]", "[/a]b", "[//a]", ""]
+)
+def test_a_key_field_is_a_path_of_names(text: str) -> None:
+    """The refusal has a path with blanks."""
+    with pytest.raises(ValidationError, match=r"such as /orderId, /client/id or \[/unit id\], got"):
+        define(key=text)
+
+
 def test_a_slash_in_a_name_is_a_dot_on_kafka() -> None:
     """Kafka topics have no slashes; the name and the key domain keep theirs."""
     topic = define(name="eu/orders")
@@ -433,7 +466,7 @@ def test_a_list_is_not_too_short_for_what_is_wrong_in_it() -> None:
     with pytest.raises(SowlineError) as error:
         parse_topics("topics:\n  - {name: a, key: [id], partitions: 0}\n")
     assert error.value.message == (
-        "topics.yaml, line 2: topics.0.key.0 (a): expected the path of a key field, such as /orderId or /client/id,"
+        "topics.yaml, line 2: topics.0.key.0 (a): expected the path of a key field, such as /orderId, /client/id or"
         " got 'id'; topics.yaml, line 2: topics.0.partitions (a): expected a number of at least 1, got '0'"
     )
     with pytest.raises(SowlineError, match=r"line 1: topics: expected a list of at least 1, got 0"):
