@@ -136,6 +136,14 @@ REASONS = (
         "Correct the schema, or what it refers to.",
     ),
     Reason(
+        "bad time",
+        "expected a time from 1970 to the year 9999, in ms since 1970, got 1732658000000000: probably the producer"
+        " sends microseconds or nanoseconds as milliseconds",
+        "A log record has a time that no date can express, or none. Its producer gave the time.",
+        "Correct the producer: Kafka takes times in ms since 1970. See"
+        " [the time of a record](kafka.md#the-time-of-a-record).",
+    ),
+    Reason(
         "bad topic",
         "Kafka topic orders has 2 partitions; its definition says 4. Add partitions",
         "A Kafka topic can't be created, or its settings or partitions can't serve.",

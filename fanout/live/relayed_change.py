@@ -13,15 +13,16 @@ WHOLE = Form(sow_key=True)
 
 
 class RelayedChange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What the message of a change lacks: the position of the partition before it, and its log time in ms.
+    """What the message of a change lacks: the position of the partition before it, and its time in ms.
 
-    `previous` and `known` are as in a `Delivery`.
+    `replay_time` is the time by which it is replayed, if that differs. `previous` and `known` are as in a `Delivery`.
     """
 
     after: Position
     time: int
     previous: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     known: DocumentMetadata | None = None
+    replay_time: int | None = None
 
 
 _encode = msgspec.json.Encoder().encode
@@ -36,7 +37,8 @@ def relayed_message(
     if readable is not None:
         body, previous = readable.apply(body), None if previous is None else readable.apply(previous)
     raw = msgspec.UNSET if previous is None else msgspec.Raw(previous)
-    relayed = RelayedChange(seen.after, change.time, raw, delivery.known)
+    replay_time = None if change.replay_time == change.time else change.replay_time
+    relayed = RelayedChange(seen.after, change.time, raw, delivery.known, replay_time)
     sow_key, sids = change.sow_key, (sub_id,)
     message = change_message(sids, topic, WHOLE, delivery, sow_key, body, None, bookmark, removed=None)
     return with_relayed(message, _encode(relayed))

@@ -132,6 +132,7 @@ class _Change:
         "log",
         "number",
         "position",
+        "replay_time",
         "sow_key",
         "time",
         "topic",
@@ -146,6 +147,7 @@ class _Change:
         self.sow_key = received.sow_key.encode()
         self.after: Position = relayed.after
         self.time = relayed.time
+        self.replay_time = relayed.time if relayed.replay_time is None else relayed.replay_time
         self.deltas = Deltas(topic.key_fields)
         reason, body = received.reason or None, bytes(received.data)
         self.delivery: Delivery = relayed_delivery(
@@ -379,13 +381,13 @@ class PacingOutlet:
 
     async def _send_next(self) -> None:
         """Send the earliest change."""
-        node, change = min(self._heads.items(), key=lambda head: head[1].time)
+        node, change = min(self._heads.items(), key=lambda head: head[1].replay_time)
         if self._conflating is not None:
             await self._conflating.add(change)
             del self._heads[node]
             return
         if self._throttle is not None:
-            await asyncio.sleep(self._throttle.seconds(len(change.delivery.body), change.time))
+            await asyncio.sleep(self._throttle.seconds(len(change.delivery.body), change.replay_time))
         await self._turn()
         self.form = self._forms[change.topic.name]
         payload = payload_of(change.sow_key, change.delivery, self.form, change.deltas, change.time)

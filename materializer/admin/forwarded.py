@@ -13,6 +13,7 @@ from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.command_key import named_key, owner_of, read_body
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
+from sowline.model.log_time import times_after
 from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, LogRecord, Origin, read_command
 from sowline.protocol.key_generator import Appended
 
@@ -35,9 +36,9 @@ def require_forwards(
                 copies[number, origin.partition].add(origin.offset)
     highest = {pair: max(offsets) for pair, offsets in copies.items()}
     for number in sorted({origin for _, origin in copies}):
-        time, reading = 0, _with_reader(definition, bodies(number))
+        log_time, reading = 0, _with_reader(definition, bodies(number))
         for record in log(number):
-            time = max(time, record.time)
+            log_time, time = times_after(log_time, record.time, record.time_type)
             owner = _owner(definition, record, Appended(time, number, record.offset), reading)
             pair = (owner if owner is not None else number, number)
             if record.offset < highest.get(pair, -1) and record.offset not in copies[pair]:

@@ -30,6 +30,7 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range
+from sowline.model.log_time import known_log_time
 from sowline.model.position import Position
 from sowline.protocol.changes_loader import Phase
 from sowline.protocol.command import LogRecord
@@ -180,6 +181,7 @@ class OfflineCopies:
         self.require_whole_era(extent, of)
         assert of.begin is not None, "that was looked at"
         offset, log_time, schema = of.begin
+        log_time = known_log_time(log_time)
         before = Position(of.position.era, offset - 1)
         end = max(extent.log_end, of.next_offset)
         limits = PartitionReader(self._kafka, self.definition, self.partition).limits_at(offset, end)

@@ -116,6 +116,7 @@ class Applier:
 
     def _apply_one(self, record: LogRecord, command: Command) -> None:
         """Execute the command; raise SowlineError if it is refused."""
+        self._state.require_time(record)
         if command.key is not None and not (self._key_rule.takes_header and self._definition.has_sow):
             raise SowlineError(
                 "bad header",

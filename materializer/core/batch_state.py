@@ -12,6 +12,7 @@ from sowline.config.command_key import read_body
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, parse_bookmark
+from sowline.model.log_time import LOG_APPEND_TIME, TIME_MAX, is_time, times_after
 from sowline.model.merge import merge
 from sowline.model.position import Position, position_of
 from sowline.protocol.change import Change
@@ -36,7 +37,8 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 class BatchState:
     """Position, log time, limits and counts behind the last log record. The parts of an `Applier` share it.
 
-    `index` numbers the changes of the current log record, `resumed` says that the state holds its first ones already.
+    `time` is that of the current log record: log time, or its producer's time if that is later. `index` numbers the
+    changes of the current log record, `resumed` says that the state holds its first ones already.
     `schema_id` is what the message that was read last names.
     """
 
@@ -50,6 +52,7 @@ class BatchState:
         "limits",
         "live_records",
         "log_id",
+        "log_time",
         "numbers_since",
         "offset",
         "origins",
@@ -77,7 +80,7 @@ class BatchState:
         self.partition = partition
         self.records = records
         self.step = Step(checkpoint)
-        self.time = checkpoint.time
+        self.time = self.log_time = checkpoint.time
         self.position = checkpoint.position
         self.last_change = checkpoint.last_change
         self.log_id = checkpoint.log_id
@@ -108,10 +111,7 @@ class BatchState:
         else:
             self.index = 0
             self.position = position_of((self.position.era, offset, 0))
-        # A new leader's clock may be behind the previous one's. Log time must not run back, or numbers
-        # that have left the repeat window would count again (test_time_is_the_logs).
-        if record.time > self.time:
-            self.time = record.time
+        self.log_time, self.time = times_after(self.log_time, record.time, record.time_type)
 
     def report_before(self, first_change: int) -> None:
         """Note that changes may have been appended to the step from that index on, without `add_change`."""
@@ -133,7 +133,7 @@ class BatchState:
             self.step.checkpoint,
             position=self.position,
             last_change=self.last_change,
-            time=self.time,
+            time=self.log_time,
             origins=dict(self.origins),
             reflected=dict(self.reflected),
             taken=dict(self.taken),
@@ -166,6 +166,8 @@ class BatchState:
     def add_change(self, change: Change) -> None:
         """Append a change, made at `next_position` and after `last_change`, to the step."""
         step, changes = self.step, self.step.changes
+        if self.time != self.log_time:
+            change = msgspec.structs.replace(change, log_time=self.log_time)
         changes.append(change)
         step.commands[change.op] += 1
         if change.body is None:
@@ -231,6 +233,23 @@ class BatchState:
         return body if bodies is None or reader is None else bodies.codec(reader).completed(body)
 
     # the limits of the partition
+
+    def require_time(self, record: LogRecord) -> None:
+        """Raise `bad time` if the record has a time that no producer and no broker can mean."""
+        if is_time(record.time):
+            return
+        if record.time > TIME_MAX:
+            likely = (
+                "the producer sends microseconds or nanoseconds as milliseconds"
+                if record.time_type != LOG_APPEND_TIME
+                else "the clock of the broker is wrong"
+            )
+        else:
+            likely = "the producer sends no time, or a wrong one"
+        raise SowlineError(
+            "bad time",
+            f"expected a time from 1970 to the year 9999, in ms since 1970, got {record.time}: probably {likely}",
+        )
 
     def checked_size(self, body: bytes) -> bytes:
         """Return a body that is no larger than the topic allows; raises `too large`."""

@@ -8,6 +8,7 @@ import orjson
 
 from materializer.core.errors import StoreDamaged
 from sowline.model.limits import Limits
+from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import LOG_BEGIN, Begin
 from sowline.protocol.partials import read_reflected, reflected_fields
@@ -128,7 +129,7 @@ class Checkpoint:
         return cls(
             position=Position(*position),
             last_change=Position(*last_change),
-            time=time,
+            time=known_log_time(time),
             origins=dict(origins),
             definition=definition,
             log_id=log_id,
@@ -136,7 +137,7 @@ class Checkpoint:
             complete=complete,
             stale_keys=frozenset(key.encode("latin-1") for key in stale_keys),
             limits=Limits.read(limits),
-            numbers_since=numbers_since,
+            numbers_since=known_log_time(numbers_since),
             records=records,
             begin=None if begin is None else Begin(*begin),
             changes_id=changes_id,

@@ -26,7 +26,7 @@ class Deduplication:
         numbers = current.numbers if current is not None else None
         if command.publisher is None and numbers is None:
             return None
-        numbers, pushed_out = note_number(numbers, command, self._state.time, self.numbers_since())
+        numbers, pushed_out = note_number(numbers, command, self._state.log_time, self.numbers_since())
         self._state.step.publishers_pushed_out += pushed_out
         return numbers
 
@@ -35,7 +35,7 @@ class Deduplication:
         if the window becomes longer.
         """
         state = self._state
-        return max(state.time - state.limits.repeat_window, state.numbers_since)
+        return max(state.log_time - state.limits.repeat_window, state.numbers_since)
 
     def dropped(self, copy: CopyOf) -> str | None:
         """Return the outcome of a copy that is dropped, as one of another log or a repeat; None if it must be

@@ -12,6 +12,7 @@ from sowline.config.command_key import named_key
 from sowline.errors import SowlineError
 from sowline.filter import Filter, Metadata, compile_filter, require_deterministic
 from sowline.filter.metadata import document_about
+from sowline.model.log_time import TIME_MAX
 from sowline.protocol.change import EXPIRED
 from sowline.protocol.command import EXPIRE, Command, LogRecord
 from sowline.protocol.key_rule import decoded_key
@@ -130,5 +131,8 @@ class Deletes:
         unchanged = current.body is not None and current.position == command.guard
         # The owner asked by its own clock. If that is ahead of the broker's, the record is not due yet in log time
         # (test_an_expire_before_its_time_is_harmless).
-        reached = current.expires is not None and current.expires <= state.time
+        # A due time beyond the year 9999 comes from a time that no producer can have meant: the record was due
+        # sometime in the past (test_a_due_time_that_never_comes_is_over).
+        due = current.expires
+        reached = due is not None and (due <= state.time or due > TIME_MAX)
         return unchanged and reached and state.limits.may_expire

@@ -12,6 +12,7 @@ from materializer.store.interface import Store
 from materializer.store.overlay import Overlay
 from materializer.store.tombstones import Tombstones
 from sowline.config.topic_definition import TopicDefinition
+from sowline.model.log_time import known_log_time
 from sowline.model.position import Position
 from sowline.protocol.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
 from sowline.protocol.changes_loader import is_of
@@ -67,7 +68,7 @@ class ChangesFollower:
                 self._move_on(event)
             else:
                 self._take(event, view)
-            self._time = max(self._time, event.time)
+            self._time = max(self._time, event.partition_time)
         checkpoint = self._checkpoint(changes_end)
         self._tombstones.forget(view, checkpoint.remembered_since)
         written = view.written(self._store.checksum())
@@ -103,7 +104,7 @@ class ChangesFollower:
         self._live += (record is not None and record.is_live) - (held is not None and held.is_live)
         self._stale_keys.discard(key)
         if record is not None and record.is_forgettable:
-            self._tombstones.add(record.time, key)
+            self._tombstones.add(change.partition_time, key)
 
     def _move_on(self, progress: Progress) -> None:
         # Origins are offsets of one log: see `ChangesLoader`.
@@ -170,7 +171,7 @@ class ChangesFollower:
             complete=self._complete,
             stale_keys=frozenset(self._stale_keys),
             limits=newest.limits,
-            numbers_since=newest.numbers_since,
+            numbers_since=known_log_time(newest.numbers_since),
             records=self._live,
             begin=newest.begin,
             changes_id=self.checkpoint.changes_id,

@@ -18,6 +18,7 @@ from materializer.store.native_overlay import plain_key_field
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import compaction_lag_ms
 from sowline.kafka.messages import columns_of, event_of
+from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, position_of
 from sowline.native import share
 from sowline.protocol.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
@@ -116,8 +117,7 @@ class ChangesLoader:
             if not is_of(event, self._topic_id):
                 continue
             self._newest_events.saw(event)
-            if event.time > self._time:
-                self._time = event.time
+            self._time = max(self._time, event.partition_time)
             if event.position.era > self._era:
                 self._begin_era(event.position.era)
             if isinstance(event, Change):
@@ -181,7 +181,7 @@ class ChangesLoader:
             if held is None or event.position > held.position:
                 self._reflects[event.reflects[0]] = event
         if event.op == RESET:
-            self._reset_time = max(self._reset_time, event.time)
+            self._reset_time = max(self._reset_time, event.partition_time)
 
     def _saw_origin(self, event: Event, partition: int, offset: int) -> None:
         # Origins are offsets of one log. Those of an ended era would drop records of the new log as repeats
@@ -269,7 +269,7 @@ class ChangesLoader:
             complete=self.is_resetting or not cut_short,
             stale_keys=frozenset({PROGRESS_KEY, *self.stale_keys}),
             limits=self.progress.limits,
-            numbers_since=max(self.progress.numbers_since, self._reset_time),
+            numbers_since=max(known_log_time(self.progress.numbers_since), self._reset_time),
             records=self._live,
             begin=self.progress.begin if self.progress.position.era == position.era else None,
         )

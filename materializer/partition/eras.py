@@ -10,6 +10,7 @@ from materializer.partition.opened import OpenedPartition
 from materializer.partition.tail import Tail
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
+from sowline.model.log_time import LOG_APPEND_TIME
 from sowline.protocol.change import PROGRESS_KEY
 
 LOOK_BACK_OFFSETS = 100
@@ -88,7 +89,13 @@ class Eras:
         # One record with a late timestamp is not enough: clocks of brokers differ. The log counts as written again
         # only if every record near the end is later than the state
         # (test_a_log_that_is_the_same_goes_on_whatever_its_times).
-        times = [message.timestamp()[1] for messages in batches for message in messages]
+        times = [
+            time_of
+            for messages in batches
+            for type_of, time_of in (message.timestamp() for message in messages)
+            # A producer's time shows nothing about what was applied (test_producers_times_begin_no_era).
+            if type_of == LOG_APPEND_TIME
+        ]
         return first if times and min(times) > time else None
 
     def _begun(self, opened: OpenedPartition, offset: int, why: str, extent: KafkaExtent) -> OpenedPartition:
@@ -103,9 +110,10 @@ class Eras:
         """Return the offset of the log's first record after a log time; its end if there is none, or if it is
         unknown.
 
-        A transient topic skips records at its start, so their times do not show what was applied.
+        A transient topic skips records at its start, so their times do not show what was applied. Without a log time
+        every record would count as later.
         """
-        if self._first_since is None or self._definition.durability == "transient":
+        if self._first_since is None or not time or self._definition.durability == "transient":
             return extent.log_end
         return min(extent.log_end, self._first_since(time + 1))
 

@@ -25,6 +25,7 @@ from materializer.store.overlay import Overlay, PendingWrites
 from materializer.store.tombstones import Tombstones
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.topic_definition import TopicDefinition
+from sowline.model.log_time import TIME_MAX
 from sowline.model.position import Position, before_the_log
 from sowline.native import Core, note_panic
 from sowline.protocol.change import AGAIN, PROGRESS_KEY, UNFILLED, Change, Event, Progress
@@ -92,6 +93,8 @@ class Partition:
         known = opened.tombstones
         self._tombstones = Tombstones(survey(opened.store, native).tombstones if known is None else known)
         self._first_due = b""
+        self._may_have_lost_expiries = True
+        """Whether the store may have due times that no log time reaches: version 0.1 wrote such."""
         self._native: NativeOverlay | None = None
         if native is not None and is_plain(definition):
             self._native = NativeOverlay(native, definition, number, self._store, self._cache.bytes_max)
@@ -206,7 +209,7 @@ class Partition:
             # A deleted record's numbers are kept for the window: without them a repeated publish would bring the
             # record back.
             if change.numbers and change.writes is None:
-                self._tombstones.add(change.time, change.sow_key)
+                self._tombstones.add(change.partition_time, change.sow_key)
 
     def _deleted_again(self, step: Step) -> frozenset[bytes]:
         """Return the keys whose deletion was emitted before, while every key of the store is to be repaired.
@@ -223,14 +226,20 @@ class Partition:
     def due(self, time: int) -> Iterator[Due]:
         """Yield the records that are due at a log time, the earliest due time first; none if nothing expires."""
         end = expiry_entry(time + 1, b"")
-        if not self.checkpoint.limits.may_expire or self._first_due >= end:
+        if not self.checkpoint.limits.may_expire:
             return
-        self._first_due, start = NOTHING_DUE, self._first_due
-        for due in self._store.expiries(start):
-            self._first_due = min(due, self._first_due)
-            if due >= end:
-                return
-            yield self._due(due)
+        start = self._first_due
+        if start < end:
+            self._first_due = NOTHING_DUE
+            for due in self._store.expiries(start):
+                self._first_due = min(due, self._first_due)
+                if due >= end:
+                    break
+                yield self._due(due)
+        if self._may_have_lost_expiries:
+            for due in self._store.expiries(expiry_entry(TIME_MAX + 1, b"")):
+                yield self._due(due)
+            self._may_have_lost_expiries = False
 
     def _due(self, due: bytes) -> Due:
         key = due[8:]
@@ -320,6 +329,7 @@ class Partition:
             numbers=record.numbers,
             schema_id=record.schema_id,
             key_text=record.key_text if record.body is None or record.writes is not None else None,
+            log_time=self.checkpoint.time if record.time > self.checkpoint.time else None,
             emitted_in=era if era != record.position.era else None,
             writes=record.writes,
             states=record.states,

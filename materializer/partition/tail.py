@@ -53,7 +53,7 @@ def read_tail(messages: Iterable[Message], position: Position, topic_id: str, st
             # (test_a_record_that_a_refill_brought_back).
             (live.discard if event.body is None else live.add)(event.sow_key)
         if event.position > position and is_of(event, topic_id):
-            position, time = event.position, max(time, event.time)
+            position, time = event.position, max(time, event.partition_time)
         else:
             # Not newer than what came before: a stale owner wrote it. Compaction keeps the last event of each key,
             # which is now the wrong one, so the key must be written again

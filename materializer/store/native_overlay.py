@@ -85,11 +85,11 @@ class NativeOverlay:
             limits.expiration if isinstance(limits.expiration, int) else NO_LIMIT,
             NO_LIMIT if share is None else share,
         )
-        before = (state.position, state.last_change, state.time, state.live_records)
+        before = (state.position, state.last_change, state.log_time, state.live_records)
         first_change, repeats = len(state.step.changes), list[int]()
         at: int
         at, after, deltas = self._core.apply(records, start, before, numbers, state.step.changes, repeats)
-        position, last_change, state.time, state.live_records = after
+        position, last_change, state.log_time, state.live_records = after
         state.position, state.last_change = position_of(position), position_of(last_change)
         state.step.outcomes.update((str(offset), REPEAT) for offset in repeats)
         changes = len(state.step.changes) - first_change

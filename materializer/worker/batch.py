@@ -13,6 +13,7 @@ from materializer.worker.counts import Counts
 from materializer.worker.owned import OwnedPartitions
 from materializer.worker.repair import LogEnd, Repair
 from sowline.kafka.messages import columns_of, headers_of
+from sowline.model.log_time import LOG_APPEND_TIME
 from sowline.protocol.command import LogRecord
 
 
@@ -56,11 +57,13 @@ class BatchProcessor:
         emitted = now_ms()
         for partition_id, batch in prepared.items():
             records = batches[partition_id]
-            self._counts.emitting.note((emitted - records[0].time) / 1000)
+            # A producer's time says nothing about how long Kafka has had the record.
+            if records[0].time_type == LOG_APPEND_TIME:
+                self._counts.emitting.note((emitted - records[0].time) / 1000)
             with self._owned.guarded(partition_id):
                 self._commit(partition_id, batch)
                 others = batch.step.others
-                self._owned.owner_commands[partition_id].applied(others, records[-1].time, now_ms())
+                self._owned.owner_commands[partition_id].applied(others, batch.step.checkpoint.time, now_ms())
                 self._counts.count(batch)
                 if batch.failed is not None:
                     raise batch.failed
@@ -127,5 +130,6 @@ def now_ms() -> int:
 
 def as_log_record(message: Message) -> LogRecord:
     """Convert a Kafka message of a log to the core's type."""
+    time_type, time = message.timestamp()
     key, headers = message.key(), headers_of(message)
-    return LogRecord(message.offset(), message.timestamp()[1], key, message.value(), headers)  # type: ignore[arg-type]
+    return LogRecord(message.offset(), time, key, message.value(), headers, time_type)  # type: ignore[arg-type]

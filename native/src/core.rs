@@ -13,7 +13,7 @@ use crate::command::{Command, command};
 use crate::entry::{self, NEVER};
 use crate::json::fields;
 use crate::key::{DomainHash, domain_hash, partition_of, sow_key, text_in};
-use crate::log_record::{LogRecord, LogRecords};
+use crate::log_record::{LOG_APPEND_TIME, LogRecord, LogRecords, TIME_MAX};
 use crate::merge::merge;
 use crate::number::push;
 use crate::numbers::{self, After};
@@ -31,7 +31,7 @@ const AHEAD_MAX: usize = 256;
 /// Entries, due times, and the checksum after them.
 type Written<'py> = (Entries, Bound<'py, PyDict>, (i64, u64));
 
-/// The state that moves from log record to log record; `sowline` keeps it in its `BatchState`.
+/// The state that moves from log record to log record; `sowline` keeps it in its `BatchState`. `time` is log time.
 #[derive(Clone, Copy)]
 struct State {
     position: PositionTuple,
@@ -373,6 +373,10 @@ impl Core {
         if body.len() > limits.record_bytes_max || offset == state.position.1 {
             return Ok(Outcome::Left);
         }
+        // Python refuses such a time.
+        if !(0..=TIME_MAX).contains(&record_time) {
+            return Ok(Outcome::Left);
+        }
         let mut named = Vec::with_capacity(headers.len());
         for (name, value) in &headers {
             named.push((name.to_str()?, value.as_ref().map(|value| value.as_bytes())));
@@ -399,7 +403,13 @@ impl Core {
         let slot = self.young.at(number);
         let data = slot.data.as_ref().map(|data| data.bind(py).clone());
         let sow_key = slot.key.clone_ref(py);
+        // A producer's time is that of its record only: `BatchState.begin`.
         let time = record_time.max(state.time);
+        let log_time = if record.time_type == LOG_APPEND_TIME {
+            time
+        } else {
+            state.time
+        };
         let held = match &data {
             Some(data) => match entry::read(data.as_bytes()) {
                 Some(held) if held.key_text == key_text => Some(held),
@@ -408,7 +418,7 @@ impl Core {
             None if partition_of(key_text, partitions) != partition => return Ok(Outcome::Left),
             None => None,
         };
-        let since = limits.numbers_since.max(time - limits.repeat_window);
+        let since = limits.numbers_since.max(log_time - limits.repeat_window);
         let Buffers {
             body: merged,
             numbers,
@@ -417,11 +427,11 @@ impl Core {
         } = buffers;
         numbers.clear();
         let known = held.as_ref().map_or(&b""[..], |held| held.numbers);
-        match numbers::after(known, command.publisher, time, since, numbers) {
+        match numbers::after(known, command.publisher, log_time, since, numbers) {
             None => return Ok(Outcome::Left),
             Some(After::Repeat) => {
                 state.position = (state.position.0, offset, 0);
-                state.time = time;
+                state.time = log_time;
                 return Ok(Outcome::Repeat);
             }
             Some(After::Written) => {}
@@ -460,7 +470,7 @@ impl Core {
         stored.clear();
         entry::write(&written, stored);
         header.clear();
-        about(&written, &command, state.last_change, header);
+        about(&written, &command, state.last_change, log_time, header);
         let is_new = previous.is_none();
         let change = Change {
             sow_key,
@@ -479,7 +489,7 @@ impl Core {
         self.write(py, number, Some(PyBytes::new(py, stored).unbind()));
         state.position = (era, offset, 0);
         state.last_change = state.position;
-        state.time = time;
+        state.time = log_time;
         state.live_records += i64::from(is_new);
         Ok(Outcome::Applied(change))
     }
@@ -504,6 +514,7 @@ fn about(
     record: &entry::Written<'_>,
     command: &Command<'_>,
     after: (u32, i64, u32),
+    log_time: i64,
     out: &mut Vec<u8>,
 ) {
     out.extend_from_slice(b"{\"position\":\"");
@@ -543,6 +554,10 @@ fn about(
     if !record.numbers.is_empty() {
         out.extend_from_slice(b",\"numbers\":");
         out.extend_from_slice(record.numbers);
+    }
+    if record.time != log_time {
+        out.extend_from_slice(b",\"log_time\":");
+        push(log_time, out);
     }
     out.push(b'}');
 }

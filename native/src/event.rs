@@ -5,6 +5,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::core::PositionTuple;
 use crate::entry::NEVER;
+use crate::log_record::TIME_MAX;
 
 /// The longest integer that is read here, in digits: it is within 64 bits.
 const DIGITS_MAX: usize = 18;
@@ -16,6 +17,8 @@ pub struct About<'a> {
     pub after: PositionTuple,
     pub is_delta: bool,
     pub time: i64,
+    /// The log time, if `time` is a later one that the producer gave.
+    pub log_time: Option<i64>,
     /// When the record is due, in ms of log time, or `NEVER`.
     pub expires: i64,
     pub correlation: Option<&'a [u8]>,
@@ -112,6 +115,26 @@ impl<'a> Reader<'a> {
     }
 }
 
+impl About<'_> {
+    /// The log time of the partition after the change; 0 if the change does not tell: `Change.partition_time`.
+    pub fn partition_time(&self) -> i64 {
+        let time = self.log_time.unwrap_or(self.time);
+        if (0..=TIME_MAX).contains(&time) {
+            time
+        } else {
+            0
+        }
+    }
+
+    /// `Change.replay_time`.
+    pub fn replay_time(&self) -> i64 {
+        match self.partition_time() {
+            0 => self.time.min(TIME_MAX),
+            time => time,
+        }
+    }
+}
+
 /// Return the content of a header `sow`; None if only Python can read it.
 pub fn about(text: &[u8]) -> Option<About<'_>> {
     let mut reader = Reader { text, at: 0 };
@@ -135,6 +158,7 @@ pub fn about(text: &[u8]) -> Option<About<'_>> {
         after: (0, after.0, after.1),
         is_delta,
         time,
+        log_time: None,
         expires: NEVER,
         correlation: None,
         numbers: b"",
@@ -155,6 +179,9 @@ pub fn about(text: &[u8]) -> Option<About<'_>> {
     }
     if reader.take(b",\"schema_id\":").is_some() {
         found.schema_id = Some(reader.whole()?);
+    }
+    if reader.take(b",\"log_time\":").is_some() {
+        found.log_time = Some(reader.whole()?);
     }
     reader.take(b"}")?;
     (reader.at == text.len()).then_some(found)

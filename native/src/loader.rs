@@ -350,7 +350,7 @@ impl Loader {
         state
             .wholeness
             .saw_change(message.offset, position, about.after);
-        state.time = state.time.max(about.time);
+        state.time = state.time.max(about.partition_time());
         state.newest = state.newest.max(Some(position));
         if !is_newer {
             return Some(());

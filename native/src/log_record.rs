@@ -17,17 +17,28 @@ pub struct LogRecord {
     pub value: Option<Py<PyBytes>>,
     #[pyo3(get)]
     pub headers: Option<Py<PyList>>,
+    /// Whose time it is: Kafka's number.
+    #[pyo3(get)]
+    pub time_type: i64,
 }
+
+/// Kafka's mark of a time that the broker gave: `sowline.model.log_time`.
+pub const LOG_APPEND_TIME: i64 = 2;
+
+/// The last ms of the year 9999.
+pub const TIME_MAX: i64 = 253_402_300_799_999;
 
 #[pymethods]
 impl LogRecord {
     #[new]
+    #[pyo3(signature = (offset, time, key, value, headers=None, time_type=LOG_APPEND_TIME))]
     fn new(
         offset: i64,
         time: i64,
         key: Option<Py<PyBytes>>,
         value: Option<Py<PyBytes>>,
         headers: Option<Py<PyList>>,
+        time_type: i64,
     ) -> Self {
         LogRecord {
             offset,
@@ -35,6 +46,7 @@ impl LogRecord {
             key,
             value,
             headers,
+            time_type,
         }
     }
 }
@@ -47,6 +59,7 @@ impl LogRecord {
             key: self.key.as_ref().map(|key| key.clone_ref(py)),
             value: self.value.as_ref().map(|value| value.clone_ref(py)),
             headers: self.headers.as_ref().map(|headers| headers.clone_ref(py)),
+            time_type: self.time_type,
         }
     }
 }
@@ -146,6 +159,7 @@ pub fn by_partition<'py>(
                     key: keys.get_item(at)?.extract()?,
                     value: values.get_item(at)?.extract()?,
                     headers: headers.get_item(at)?.extract()?,
+                    time_type: timestamps[at].0,
                 });
             }
         }

@@ -50,12 +50,12 @@ type Before<'py> = (
     usize,
 );
 
-/// The state after it: era, position, newest log time, events since the last entry, and new entries of the index.
+/// The state after it: era, position, log time and time of the newest change, events since the last entry, and new entries of the index.
 /// None, and an empty list, where nothing has changed.
 type After = (
     Option<i64>,
     Option<Position>,
-    Option<i64>,
+    Option<(i64, i64)>,
     usize,
     Vec<(Position, i64)>,
 );
@@ -80,6 +80,8 @@ struct Plain {
     position: Position,
     after: Position,
     time: i64,
+    partition_time: i64,
+    replay_time: i64,
     correlation: Option<Py<PyString>>,
 }
 
@@ -224,7 +226,7 @@ impl PlainChanges {
         index_step: usize,
     ) -> After {
         let (mut held, mut newest_era) = (position, era);
-        let (mut reached, mut time, mut entries) = (None, None, Vec::new());
+        let (mut reached, mut times, mut entries) = (None, None, Vec::new());
         for change in &self.changes {
             newest_era = newest_era.max(change.position.0);
             since_indexed += 1;
@@ -237,10 +239,14 @@ impl PlainChanges {
             }
             held = Some(change.position);
             reached = held;
-            time = time.max(Some(change.time));
+            let (log_time, changed) = times.unwrap_or((0, 0));
+            times = Some((
+                change.partition_time.max(log_time),
+                change.replay_time.max(changed),
+            ));
         }
         let new_era = (newest_era > era).then_some(newest_era);
-        (new_era, reached, time, since_indexed, entries)
+        (new_era, reached, times, since_indexed, entries)
     }
 
     /// Return the changes to keep, one for each key: the first that was newer than what is held, and the last.
@@ -389,6 +395,8 @@ fn plain(
         position: wide(found.position),
         after: wide(found.after),
         time: found.time,
+        partition_time: found.partition_time(),
+        replay_time: found.replay_time(),
         correlation,
     }))
 }

@@ -176,7 +176,7 @@ class TimelineReader:
             writes += [
                 _write(wanted, change)
                 for change in changes
-                if _is_within(wanted, change.time, change.position)
+                if _is_within(wanted, change.replay_time, change.position)
             ]
         return TimelineAnswer(wanted, bookmark, since, writes)
 
@@ -203,8 +203,8 @@ class TimelineReader:
             found += older
             since = since if searched_since is None else searched_since
         if len(found) == wanted.limit:
-            since = found[-1].time
-        since = min([since, *(change.time for change in found)])
+            since = found[-1].replay_time
+        since = min([since, *(change.replay_time for change in found)])
         writes = [_write(wanted, change) for change in found]
         return TimelineAnswer(wanted, bookmark, since, writes if wanted.newest_first else writes[::-1])
 
@@ -265,7 +265,7 @@ def _not_delivered(seconds: float) -> SowlineError:
 
 def _is_wanted(wanted: TimelineRequest, change: Change) -> bool:
     """Whether a change is a write in the requested range."""
-    return change.op != AGAIN and _is_within(wanted, change.time, change.position)
+    return change.op != AGAIN and _is_within(wanted, change.replay_time, change.position)
 
 
 async def _offsets(walk: Iterator[Noted], wanted: TimelineRequest, most: int | None) -> list[Noted]:
@@ -354,7 +354,8 @@ def _write(wanted: TimelineRequest, change: Change) -> bytes:
 def _publisher_of(change: Change) -> str | None:
     """Return the publisher that made a change; None if it gave no name, or another one wrote at the same time."""
     # A change has the newest sequence of each publisher of the record, with its log time. The writer's is of now.
-    names = [name for name, (_, _, written) in (change.numbers or {}).items() if written == change.time]
+    now = change.time if change.log_time is None else change.log_time
+    names = [name for name, (_, _, written) in (change.numbers or {}).items() if written == now]
     return names[0] if len(names) == 1 else None
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from query_service.index.rows import NOTHING_RARE, UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
 from sowline.config.topic_fields import HistoryDefinition
 from sowline.model.bookmark import format_time
+from sowline.model.log_time import TIME_MAX
 from sowline.model.position import Position
 from sowline.protocol.change import Change
 
@@ -138,7 +139,7 @@ class PartitionHistory:
 
     def note(self, change: Change) -> None:
         """Add the next change."""
-        if change.time > self._until:
+        if change.partition_time > self._until:
             self._open(change)
         key, previous = change.sow_key, change.previous
         if self._is_open and key not in self._seen:
@@ -147,8 +148,8 @@ class PartitionHistory:
         self._gained += (change.body is not None) - (previous is not None)
 
     def _open(self, change: Change) -> None:
-        self.advance(change.time)
-        number = -(-change.time // self.granularity)
+        self.advance(change.partition_time)
+        number = -(-change.partition_time // self.granularity)
         self._until = number * self.granularity
         self._is_open = True
         self._seen = set()
@@ -356,4 +357,4 @@ def _together(columns: list[Values]) -> Values:
 
 def time_text(time: int) -> str:
     """Write a time, in ms since 1970, as bookmarks do."""
-    return format_time(_EPOCH + timedelta(milliseconds=time))
+    return format_time(_EPOCH + timedelta(milliseconds=min(time, TIME_MAX)))

@@ -14,6 +14,7 @@ from query_service.index.rows import Rows
 from query_service.replica.history import PartitionHistory
 from query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
 from query_service.replica.timeline import Timeline
+from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, before_the_log, position_of
 from sowline.native import note_panic
 from sowline.protocol.change import Change, Event, Progress
@@ -168,13 +169,14 @@ class PartitionReplica:
             note_panic(error, f"rows of partition {self.number}")
             self.native_has_failed = True
             return False
-        era, position, time, self._since_indexed, entries = after
+        era, position, times, self._since_indexed, entries = after
         self._index += [(position_of(reached), offset) for reached, offset in entries]
         if era is not None:
             newest.era = era
         if position is not None:
             self.position = position_of(position)
-            self.time, self.changed_time = max(self.time, time), max(self.changed_time, time)
+            time, changed = times
+            self.time, self.changed_time = max(self.time, time), max(self.changed_time, changed)
         self.next_offset = run.last_offset + 1
         return True
 
@@ -196,18 +198,18 @@ class PartitionReplica:
         """Add the event to the history; if changes before it are missing, start the history again after it."""
         judged = verdict(event, self.held)
         if judged is Verdict.GAP:
-            history.restart(event.time)
+            history.restart(event.partition_time)
         elif judged is Verdict.TAKE and isinstance(event, Change):
             history.note(event)
         elif judged is Verdict.TAKE:
-            history.advance(event.time)
+            history.advance(event.partition_time)
 
     @staticmethod
     def _note_write(timeline: Timeline, offset: int, event: Event) -> None:
         if isinstance(event, Change):
             timeline.note(offset, event)
         else:
-            timeline.advance(event.time)
+            timeline.advance(event.partition_time)
 
     def _load_change(self, event: Change) -> None:
         if self._newest.relative_age(event, self._rows.position(event.sow_key)) is RelativeAge.NEWER:
@@ -236,7 +238,8 @@ class PartitionReplica:
 
     def restore(self, head: Head, index: list[tuple[Position, int]]) -> None:
         """Begin with a snapshot, whose records the rows have already; follow from it instead of loading."""
-        self.position, self.next_offset, self.time, self.changed_time, *_ = head
+        self.position, self.next_offset, time, changed, *_ = head
+        self.time, self.changed_time = known_log_time(time), known_log_time(changed)
         self.reflected, self.taken = read_reflected(head._asdict())
         self._index = index
         self.is_restored = True
@@ -270,7 +273,7 @@ class PartitionReplica:
                     self._keep(event)
                     changes.append(event)
                 elif history is not None:
-                    history.advance(event.time)
+                    history.advance(event.partition_time)
                 self._advance(event)
                 held = event.position
             elif judged is Verdict.GAP:
@@ -299,9 +302,9 @@ class PartitionReplica:
     def _advance(self, event: Event) -> None:
         if self.position is None or event.position > self.position:
             self.position = event.position
-            self.time = max(self.time, event.time)
+            self.time = max(self.time, event.partition_time)
             if isinstance(event, Change):
-                self.changed_time = max(self.changed_time, event.time)
+                self.changed_time = max(self.changed_time, event.replay_time)
                 if event.reflects is not None:
                     partition, position = event.reflects
                     self.reflected[partition] = position

@@ -70,7 +70,7 @@ class Timeline:
 
     def note(self, offset: int, change: Change) -> None:
         """Add the next change; one that has no writes starts the document's timeline again."""
-        self.advance(change.time)
+        self.advance(change.partition_time)
         if change.op == AGAIN:
             return
         if change.writes is None:
@@ -82,7 +82,7 @@ class Timeline:
             key = self._keys[before - self._base]
         self._keys.append(key)
         self._offsets.append(offset)
-        self._times.append(change.time)
+        self._times.append(change.replay_time)
         self._backs.append(0 if before is None else number - before)
         self._last[key] = number
 

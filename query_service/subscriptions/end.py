@@ -80,7 +80,7 @@ class EndTime:
 
     def takes(self, number: int, change: Change) -> bool:
         """Whether a change of a partition is before the end."""
-        return change.time <= self._last_ms
+        return change.replay_time <= self._last_ms
 
     def is_reached(self, number: int) -> bool:
         """Whether the replica has everything of a partition that is before the end."""

@@ -140,11 +140,11 @@ class Replay:
         ready.sort(key=_time)
         source, until = ready[0], _time(ready[1]) if len(ready) > 1 else None
         began = time.monotonic()
-        while (change := source.next) is not None and (until is None or change.time <= until):
+        while (change := source.next) is not None and (until is None or change.replay_time <= until):
             await self._outbox.wait_turn()
             seen, delivery = change_views(source.live, source.number, change)
             if delivery is not None and self._throttle is not None:
-                await asyncio.sleep(self._throttle.seconds(len(delivery.body), change.time))
+                await asyncio.sleep(self._throttle.seconds(len(delivery.body), change.replay_time))
             deliver_one(source.live, source.number, seen, delivery)
             source.take()
             if time.monotonic() - began > STEP_SECONDS:
@@ -154,4 +154,4 @@ class Replay:
 
 def _time(source: _Source) -> int:
     assert source.next is not None
-    return source.next.time
+    return source.next.replay_time

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from sowline.emodb.writes import DocumentMetadata, Writes
 from sowline.model.difference import ChangeDelta, Keys, difference
 from sowline.model.limits import Limits
+from sowline.model.log_time import TIME_MAX, known_log_time
 from sowline.model.position import Position, position_of
 from sowline.protocol.command import PARTIALS, Headers, Origin, Sequence2
 from sowline.protocol.partials import read_reflected, reflected_fields
@@ -100,7 +101,8 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     - `after`: the position of the previous change in the partition.
     - `last`: False on all but the last of the changes that one log record makes.
-    - `time`: the log's append time, in ms since 1970.
+    - `time`: the time of the log record, in ms since 1970.
+    - `log_time`: the log time, if `time` is a later one that the producer gave.
     - `emitted_in`: the era in which an event was written again, if later than the era of its position.
     - `key_text`: set for documents, and for a deletion that is written again, which has no previous body to read it
       from.
@@ -137,6 +139,17 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     reflects: tuple[int, Position] | None = None
     taken: str | None = None
     traceparent: str | None = None
+    log_time: int | None = None
+
+    @property
+    def partition_time(self) -> int:
+        """The log time of the partition after the change, as far as the change tells; 0 if it does not."""
+        return known_log_time(self.time if self.log_time is None else self.log_time)
+
+    @property
+    def replay_time(self) -> int:
+        """The time by which changes are replayed: log time, or, before Kafka has dated a record, the producer's."""
+        return self.partition_time or min(self.time, TIME_MAX)
 
     @property
     def value(self) -> bytes | None:
@@ -222,6 +235,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
             and self.key_text is None
             and self.emitted_in is None
             and self.reflects is None
+            and self.log_time is None
             and not self.position.era
         )
 
@@ -256,6 +270,7 @@ _RARE = (
     "correlation",
     "numbers",
     "schema_id",
+    "log_time",
     "outcome",
     "key_text",
     "emitted_in",
@@ -307,6 +322,11 @@ class Progress(NamedTuple):
     """In a view with joins: by source partition, a bookmark of what that is in the source and the joined topics."""
     is_catching_up: bool = False
     """Whether another owner has already emitted changes newer than this position."""
+
+    @property
+    def partition_time(self) -> int:
+        """The log time of the partition; 0 if it is not known."""
+        return known_log_time(self.time)
 
     @property
     def key(self) -> bytes:
@@ -403,6 +423,7 @@ class _About(msgspec.Struct, gc=False):
     correlation: str | None = None
     numbers: dict[str, tuple[int, int, int]] | None = None
     schema_id: int | None = None
+    log_time: int | None = None
     origin: str | None = None
     outcome: str | None = None
     key_text: str | None = None
@@ -443,6 +464,7 @@ def _read_change(key: bytes, value: bytes | None, previous: bytes | None, about:
         about.emitted_in_format_1 if about.emitted_in is None else about.emitted_in,
         reflects=None if about.reflects is None else (about.reflects[0], Position.parse(about.reflects[1])),
         taken=about.taken,
+        log_time=about.log_time,
     )
 
 

@@ -10,6 +10,7 @@ import orjson
 from sowline.errors import SowlineError
 from sowline.model.key import check_header_key
 from sowline.model.limits import LIFETIME_MS_MAX
+from sowline.model.log_time import LOG_APPEND_TIME
 from sowline.model.position import Position
 
 PUBLISH = "publish"
@@ -39,13 +40,14 @@ Sequence2 = tuple[int, int]
 
 
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
-    """One record of the log as consumed from Kafka. `time` is the log append time in ms since 1970."""
+    """One record of the log as consumed from Kafka. `time` is in ms since 1970, and `time_type` says whose it is."""
 
     offset: int
     time: int
     key: bytes | None
     value: bytes | None
     headers: Headers | None = None
+    time_type: int = LOG_APPEND_TIME
 
 
 class Origin(NamedTuple):

@@ -4,12 +4,16 @@ A frame is one JSON message or an array of them. Bodies are copied in unchanged,
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 import orjson
 
 from sowline.errors import SowlineError
+from sowline.model.log_time import TIME_MAX
+
+_EPOCH: Final = datetime(1970, 1, 1)
+_FIRST_MS: Final = -62_135_596_800_000
 
 
 def message(command: str, **fields: Any) -> bytes:
@@ -133,8 +137,12 @@ def _intrinsics(intrinsics: bytes | None) -> bytes:
 
 
 def iso_time(milliseconds: int) -> str:
-    """Write a time in ms since 1970 as ISO-8601 in UTC with microseconds."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """Write a time in ms since 1970 as ISO-8601 in UTC with microseconds.
+
+    A time that no date can express, before the year 1 or beyond 9999, is written as the first or the last one.
+    """
+    moment = _EPOCH + timedelta(milliseconds=max(_FIRST_MS, min(milliseconds, TIME_MAX)))
+    return f"{moment.isoformat(timespec='microseconds')}Z"
 
 
 def ms_of(time: str) -> int:

@@ -10,7 +10,15 @@ from sowline.config.settings import read_settings
 from sowline.model.bookmark import NOW, named_bookmark
 from sowline.spark.broker import connected
 from sowline.spark.changes_topic import ChangesTopic, names_of, offsets_json
-from sowline.spark.events import bookmark_text, events, is_again, is_behind, is_change, kafka_options
+from sowline.spark.events import (
+    bookmark_text,
+    events,
+    is_again,
+    is_behind,
+    is_change,
+    kafka_options,
+    timestamp_of,
+)
 from sowline.spark.loading import is_ended
 from sowline.spark.moment import read_positions
 from sowline.spark.schema import CORRUPT, fields_of
@@ -94,11 +102,11 @@ def _rows(events: DataFrame, fields: StructType, log: str) -> DataFrame:
         F.col("differ").alias("changed"),
         "op",
         "reason",
-        F.timestamp_millis("time").alias("time"),
+        timestamp_of("time").alias("time"),
         bookmark_text(log, F.col("position")).alias("bookmark"),
         F.struct(*position).alias("position"),
         "correlation",
-        F.timestamp_millis("expires").alias("expires"),
+        timestamp_of("expires").alias("expires"),
         "last",
         F.timestamp_millis("stamp").alias("written"),
     )

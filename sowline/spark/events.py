@@ -7,6 +7,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sowline.model.bookmark import Positions
+from sowline.model.log_time import TIME_MAX
 from sowline.model.position import Position
 from sowline.protocol.change import AGAIN, CATCH_UP_KEY, PROGRESS_KEY
 
@@ -73,6 +74,12 @@ def events(rows: DataFrame) -> DataFrame:
         *(F.col(f"about.{name}").alias(name) for name in ("reason", "expires", "correlation", "changes_id")),
         F.coalesce("about.emitted_in", "about.said_in", era).alias("rank_era"),
     )
+
+
+def timestamp_of(name: str) -> Column:
+    """Return a time in ms as a timestamp; one that no date can express as the first or the last one."""
+    time = F.col(name)
+    return F.timestamp_millis(F.when(time > TIME_MAX, TIME_MAX).when(time < 0, 0).otherwise(time))
 
 
 def is_change() -> Column:

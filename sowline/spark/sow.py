@@ -13,7 +13,7 @@ from sowline.errors import SowlineError
 from sowline.protocol.changes_loader import incomplete
 from sowline.spark.broker import connected
 from sowline.spark.changes_topic import CLOCKS_MS, ChangesTopic, PastPosition, names_of
-from sowline.spark.events import bookmark_text, is_again, is_behind, is_change
+from sowline.spark.events import bookmark_text, is_again, is_behind, is_change, timestamp_of
 from sowline.spark.loading import Facts, is_ended, rank
 from sowline.spark.moment import read_moment
 from sowline.spark.schema import fields_of
@@ -143,5 +143,5 @@ def _records(state: DataFrame, fields: StructType, log: str) -> DataFrame:
         "record.*",
         F.col("sow_key").alias("_sow_key"),
         bookmark_text(log, F.col("position")).alias("_updated_at"),
-        F.timestamp_millis("time").alias("_time"),
+        timestamp_of("time").alias("_time"),
     )

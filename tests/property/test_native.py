@@ -18,6 +18,7 @@ from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from materializer.store.write_behind import WriteBehindStore
 from sowline.config.topic_definition import TopicDefinition
+from sowline.model.log_time import CREATE_TIME, LOG_APPEND_TIME, NO_TIME_TYPE, TIME_MAX
 from sowline.protocol.change import Progress
 from sowline.protocol.command import Headers, LogRecord
 from tests.panics import panic
@@ -247,7 +248,14 @@ def apply_alike(one: Partition, other: Partition, records: list[tuple[Any, ...]]
 
 def fields_of(record: LogRecord) -> Any:
     """Return the fields of a log record of either kind."""
-    return record.offset, record.time, record.key, record.value, record.headers
+    return record.offset, record.time, record.key, record.value, record.headers, record.time_type
+
+
+PRODUCERS_TIMES = st.tuples(
+    st.sampled_from([NO_TIME_TYPE, CREATE_TIME, LOG_APPEND_TIME]),
+    st.sampled_from([-1, 0, 900, 1005, 5000, TIME_MAX, TIME_MAX + 1, 2**63 - 1]),
+)
+"""Whose time a log record has, and the time."""
 
 
 @given(
@@ -256,6 +264,7 @@ def fields_of(record: LogRecord) -> Any:
     cuts=st.lists(st.integers(0, 25), max_size=4),
     discarded=st.booleans(),
     run_max=st.sampled_from([1, 1, 1, 64]),
+    producers=st.dictionaries(st.integers(0, 25), PRODUCERS_TIMES, max_size=4),
 )
 @example(
     limits={"key": "/id"},
@@ -266,24 +275,52 @@ def fields_of(record: LogRecord) -> Any:
     cuts=[],
     discarded=False,
     run_max=1,
+    producers={},
+)
+@example(
+    limits={"key": "/id", "expiration": "1s"},
+    sent=[
+        (b'{"id":1}', 0, None),
+        (b'{"id":2}', 5, [("sow.publisher", b"p"), ("sow.sequence", b"1")]),
+        (b'{"id":3}', 0, None),
+    ],
+    cuts=[],
+    discarded=False,
+    run_max=1,
+    producers={1: (CREATE_TIME, 5000), 2: (CREATE_TIME, TIME_MAX + 1)},
 )
 def test_native_is_python(
-    limits: dict[str, Any], sent: list[Sent], cuts: list[int], discarded: bool, run_max: int
+    limits: dict[str, Any],
+    sent: list[Sent],
+    cuts: list[int],
+    discarded: bool,
+    run_max: int,
+    producers: dict[int, tuple[int, int]],
 ) -> None:
     """Whatever comes, in whatever batches."""
     with patch("sowline.native.RUN_MAX", run_max):
-        check(limits, sent, cuts, discarded)
+        check(limits, sent, cuts, discarded, producers)
 
 
-def check(limits: dict[str, Any], sent: list[Sent], cuts: list[int], discarded: bool) -> None:
-    """Apply log records with both cores, and compare all that they write."""
+def check(
+    limits: dict[str, Any],
+    sent: list[Sent],
+    cuts: list[int],
+    discarded: bool,
+    producers: dict[int, tuple[int, int]] | None = None,
+) -> None:
+    """Apply log records with both cores, and compare all that they write.
+
+    `producers` has the times of log records that are not the broker's, by offset.
+    """
     definition = TopicDefinition.model_validate({"name": "orders", **limits})
     (one, disk), (other, other_disk) = partition_of(definition, native), partition_of(definition, None)
     assert (one.core, other.core) == ("native", "python")
     time, records = 1000, []
     for offset, (body, later, headers) in enumerate(sent):
         time += later
-        records.append((offset, time, b"1" if body is None else None, body, headers))
+        time_type, own = (producers or {}).get(offset, (LOG_APPEND_TIME, time))
+        records.append((offset, own, b"1" if body is None else None, body, headers, time_type))
     bounds = [0, *sorted(min(cut, len(records)) for cut in cuts), len(records)]
     end = 0
     for start, stop in pairwise(bounds):
@@ -389,12 +426,12 @@ def test_messages_become_log_records_by_partition() -> None:
     """In their order; those of a partition that moved away are left out, and partitions without any."""
     headers = [("sow.command", b"delta_publish"), ("other", None)]
     records = [
-        (n, 1000 + n, None if n % 2 else b"k", b"{}" if n % 3 else None, headers if n > 3 else None)
+        (n, 1000 + n, None if n % 2 else b"k", b"{}" if n % 3 else None, headers if n > 3 else None, n % 3)
         for n in range(6)
     ]
     topics, numbers = ["orders"] * len(records), [n % 3 for n in range(len(records))]
-    offsets, times, keys, values, all_headers = (list(column) for column in zip(*records, strict=True))
-    stamps = [(2, time) for time in times]
+    offsets, times, keys, values, all_headers, types = (list(column) for column in zip(*records, strict=True))
+    stamps = list(zip(types, times, strict=True))
     owned = {("orders", 0): None, ("orders", 2): None, ("orders", 3): None, ("bids", 1): None}
     found = native.by_partition(topics, numbers, offsets, stamps, keys, values, all_headers, owned)
     assert {partition: [fields_of(one) for one in batch] for partition, batch in found.items()} == {

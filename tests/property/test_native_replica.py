@@ -107,13 +107,17 @@ class Writer:
 
     @staticmethod
     def _sent(event: Change | Progress) -> Sent:
-        _, name, body, headers, _ = written(0, event)
+        _, name, body, headers, *_ = written(0, event)
         return name, body, headers
 
     def _change(self, position: Position, body: bytes | None = b"{}", **given: Any) -> Change:
         chance = self._chance
         after = self._held if chance.random() < 0.97 else self._old_position()
         fields: dict[str, Any] = {"sow_key": chance.choice(KEYS), "op": "publish", "time": self._time} | given
+        if chance.random() < 0.1:
+            fields |= {"time": self._time + 10 ** chance.randrange(4, 17), "log_time": self._time}
+        elif chance.random() < 0.02:
+            fields["time"] = 10 ** chance.randrange(14, 18)
         return Change(
             body=body, previous=chance.choice((None, b"{}")), position=position, after=after, **fields
         )
@@ -352,7 +356,7 @@ def plain(offset: int, key: bytes = b"1", position: Position | None = None, **gi
     position = position or Position(0, offset)
     after = Position(position.era, position.offset - 1)
     change = Change(key, b"{}", None, position, after, "publish", 1000 + offset, **given)
-    _, name, body, headers, _ = written(offset, change)
+    _, name, body, headers, *_ = written(offset, change)
     return Message(0, offset, name, body, headers)
 
 

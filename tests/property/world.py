@@ -24,6 +24,7 @@ from materializer.store.interface import Store
 from materializer.store.memory import MemoryStore
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
+from sowline.model.log_time import CREATE_TIME, LOG_APPEND_TIME
 from sowline.model.position import Position
 from sowline.protocol.change import PROGRESS_KEY, Change, Event, Progress, read_event
 from sowline.protocol.command import Headers, LogRecord
@@ -46,10 +47,11 @@ class Written(NamedTuple):
     body: bytes | None
     about: Headers
     time: int = 0
+    time_type: int = LOG_APPEND_TIME
 
     def timestamp(self) -> tuple[int, int]:
         """Return its kind and the time in ms."""
-        return 2, self.time
+        return self.time_type, self.time
 
     def offset(self) -> int:
         """Return the offset."""
@@ -163,7 +165,7 @@ class World:
         held = self.changes[partition].held
         if topic == self.definition.log:
             held = [
-                Written(r.offset, r.key or b"", r.value, r.headers or [], r.time)
+                Written(r.offset, r.key or b"", r.value, r.headers or [], r.time, r.time_type)
                 for r in self.logs[partition]
             ]
         inside = [message for message in held if start <= message.at < end]
@@ -172,10 +174,20 @@ class World:
 
     # the log
 
-    def write(self, partition: int, value: bytes | None, key: bytes | None, headers: Headers) -> None:
-        """Append a record to a log."""
+    def write(
+        self,
+        partition: int,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers,
+        producers_time: int | None = None,
+    ) -> None:
+        """Append a record to a log, with the broker's time or its producer's."""
         log = self.logs[partition]
-        log.append(LogRecord(len(log), self.time, key, value, headers))
+        if producers_time is None:
+            log.append(LogRecord(len(log), self.time, key, value, headers))
+        else:
+            log.append(LogRecord(len(log), producers_time, key, value, headers, CREATE_TIME))
 
     def is_behind(self, partition: int) -> bool:
         """Tell whether a partition has records to apply."""

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sowline.model.log_time import LOG_APPEND_TIME
+
 TopicPartitionId = tuple[str, int]
 """A Kafka topic and the number of one of its partitions."""
 
@@ -21,11 +23,15 @@ class PartitionFacts:
 
 @dataclass(frozen=True)
 class TopicFacts:
-    """A Kafka topic; `newest_ms` is the time of its newest record, None where it has none."""
+    """A Kafka topic; `newest_ms` is the time of its newest record, None where it has none.
+
+    `newest_time_type` says whose time that is. It is looked up only of a time that is ahead of now.
+    """
 
     partitions: Mapping[int, PartitionFacts]
     settings: Mapping[str, str] = field(default_factory=dict)
     newest_ms: int | None = None
+    newest_time_type: int = LOG_APPEND_TIME
 
 
 @dataclass(frozen=True)

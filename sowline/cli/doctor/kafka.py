@@ -28,6 +28,7 @@ from sowline.cli.doctor.facts import (
     TopicFacts,
     TopicPartitionId,
 )
+from sowline.cli.doctor.finding import CLOCK_MS_MAX
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.settings import FANOUTS, VIEWS, WORKERS, Settings
 from sowline.config.topic_definition import by_changes
@@ -36,6 +37,7 @@ from sowline.errors import SowlineError
 from sowline.kafka.clients import REPORT_ENDS, consuming, poll_batch
 from sowline.kafka.messages import event_of, headers_of
 from sowline.kafka.retriable import is_retriable, patiently
+from sowline.model.log_time import LOG_APPEND_TIME
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Progress
 
@@ -96,7 +98,8 @@ class KafkaExamination:
         found = {}
         for name in there:
             metadata = self._metadata.topics[name].partitions
-            times = [newest[name, n].timestamp for n in metadata if (name, n) in newest]
+            times = [(newest[name, n].timestamp, n) for n in metadata if (name, n) in newest]
+            latest, number = max(times, default=(-1, 0))
             found[name] = TopicFacts(
                 {
                     number: PartitionFacts(
@@ -109,9 +112,18 @@ class KafkaExamination:
                     for number, about in metadata.items()
                 },
                 settings.get(name, {}),
-                max((time for time in times if time >= 0), default=None),
+                latest if latest >= 0 else None,
+                self._time_type(name, number, newest[name, number].offset)
+                if is_ahead(latest)
+                else LOG_APPEND_TIME,
             )
         return found
+
+    def _time_type(self, name: str, number: int, offset: int) -> int:
+        """Return whose time a record has."""
+        for message in self.tails({(name, number): (offset, offset + 1)}):
+            return message.timestamp()[0]
+        return LOG_APPEND_TIME
 
     def _is_there(self, name: str) -> bool:
         found = self._metadata.topics.get(name)
@@ -222,6 +234,11 @@ class KafkaExamination:
                         yield message
                     if offset >= spans[partition][1] - 1:
                         left.discard(partition)
+
+
+def is_ahead(time_ms: int) -> bool:
+    """Whether a time is so far ahead of this machine's clock that it is worth a finding."""
+    return time_ms > time.time_ns() // 1_000_000 + CLOCK_MS_MAX
 
 
 def _named(partitions: Iterable[TopicPartitionId]) -> str:

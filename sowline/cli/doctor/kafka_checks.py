@@ -4,7 +4,6 @@ A Kafka topic should be as the services would create it. This module sends no re
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Final, Literal
 
 from sowline.cli.doctor.facts import DeadFacts, GroupFacts, KafkaFacts, TopicFacts
@@ -14,6 +13,8 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
 from sowline.config.views import ComputedTopic
 from sowline.kafka.admin import kafka_topics, serves
+from sowline.model.log_time import LOG_APPEND_TIME, TIME_MAX
+from sowline.protocol.server_message import iso_time
 
 
 def missing_kafka(servers: str, why: str) -> Finding:
@@ -146,7 +147,7 @@ def _topic_findings(kafka: KafkaFacts, topic: TopicDefinition) -> Iterator[Findi
         if found.settings:
             yield from _setting_findings(name, found, wanted, _role(name, topic))
         if found.newest_ms is not None and found.newest_ms > kafka.asked_ms + CLOCK_MS_MAX:
-            yield _clock(name, found.newest_ms - kafka.asked_ms)
+            yield _ahead(name, found, found.newest_ms, kafka.asked_ms)
 
 
 def _missing(name: str, topic: TopicDefinition, brokers: int) -> Finding:
@@ -318,7 +319,20 @@ def _or_more(key: str, value: str) -> str:
     return " or more" if value != "-1" and value.isdecimal() else ""
 
 
-def _clock(name: str, ahead_ms: int) -> Finding:
+def _ahead(name: str, found: TopicFacts, newest_ms: int, now_ms: int) -> Finding:
+    ahead_ms = newest_ms - now_ms
+    if found.newest_time_type != LOG_APPEND_TIME:
+        is_date = newest_ms <= TIME_MAX
+        when = iso_time(newest_ms) if is_date else f"{newest_ms} ms, beyond the year 9999"
+        return Finding(
+            "producer_time",
+            "warning",
+            name,
+            "records from before now",
+            f"one from {when}, a time that its producer gave",
+            "correct the producer: it sends times in ms since 1970 that are wrong"
+            + ("" if is_date else ", probably microseconds. Such a record is a dead letter"),
+        )
     return Finding(
         "clock_ahead",
         "warning",
@@ -374,7 +388,7 @@ def _log_findings(kafka: KafkaFacts, topic: TopicDefinition, workers: GroupFacts
 def _dead_finding(topic: TopicDefinition, dead: DeadFacts) -> Finding:
     reasons = ", ".join(f"{n} {name}" for name, n in sorted(dead.reasons.items(), key=lambda one: -one[1]))
     of = f" of the newest {dead.read}" if dead.read < dead.waiting else ""
-    newest = datetime.fromtimestamp(dead.newest_ms / 1000, UTC).isoformat(timespec="seconds")
+    newest = iso_time(dead.newest_ms)[:19] + "+00:00"
     again = (
         "publish them corrected, or as they are with sowline dead retry"
         if topic.view is None

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from materializer.core.applier import Applier
 from materializer.core.checkpoint import Checkpoint
@@ -14,6 +15,7 @@ from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.key import partition_of, sow_key
+from sowline.model.log_time import CREATE_TIME, LOG_APPEND_TIME, TIME_MAX
 from sowline.model.nesting import NESTING_MAX
 from sowline.model.position import Position
 from sowline.protocol.change import Change
@@ -657,3 +659,63 @@ def test_what_can_not_be_read_is_refused_before_anything_is_computed() -> None:
     assert reasons(core.write(b'{"id":1,"a":1e400}')) == ["not json"]
     change = only(core.write(b'{"id":1,"a":123456789012345678901}').changes)
     assert change.body == b'{"id":1,"a":123456789012345678901,"n":1}'
+
+
+PRODUCERS: dict[str, Any] = {"expiration": "1s", "repeat_window": "1s"}
+
+
+def of_producer(offset: int, time: int, body: bytes, headers: Headers | None = None) -> LogRecord:
+    """Return a log record with its producer's time."""
+    return LogRecord(offset, time, None, body, headers, CREATE_TIME)
+
+
+def test_a_producers_time_moves_nothing() -> None:
+    """It is the time of its record; log time, and with it lifetimes and repeat windows, stays the broker's."""
+    core = Core(**PRODUCERS)
+    core.write({"id": 1}, publisher="p", sequence="5")
+    change = only(core.apply(of_producer(1, 9_000_000, b'{"id":2}')).changes)
+    assert (change.time, change.log_time, change.expires) == (9_000_000, 1000, 9_001_000)
+    assert (core.checkpoint.time, change.partition_time) == (1000, 1000)
+    core.time = 1500
+    assert core.write({"id": 1}, publisher="p", sequence="5").outcomes == {"2": "repeat"}
+    expire = core.write(None, "expire", b"1", guard="0")
+    assert expire.outcomes == {"3": "noop"}
+    core.time = 2000
+    assert only(core.write(None, "expire", b"1", guard="0").changes).reason == "expired"
+
+
+@pytest.mark.parametrize(
+    ("time", "time_type", "likely"),
+    [
+        (1_732_658_000_000_000, CREATE_TIME, "sends microseconds or nanoseconds as milliseconds"),
+        (2**63 - 1, CREATE_TIME, "sends microseconds"),
+        (-1, 0, "sends no time"),
+        (TIME_MAX + 1, LOG_APPEND_TIME, "the clock of the broker is wrong"),
+    ],
+)
+def test_a_time_that_no_date_can_express(time: int, time_type: int, likely: str) -> None:
+    """The record is a dead letter with the likely cause, whatever its command, and those after it are applied."""
+    core = Core()
+    step = core.apply(
+        LogRecord(0, time, None, b'{"id":1}', None, time_type),
+        LogRecord(1, time, None, None, [("sow.command", b"sow_delete"), ("sow.filter", b"1=1")], time_type),
+        LogRecord(2, 900, None, b'{"id":3}'),
+    )
+    assert reasons(step) == ["bad time", "bad time"]
+    assert f"got {time}" in step.dead[0].message
+    assert likely in step.dead[0].message
+    assert only(step.changes).time == core.checkpoint.time == 900
+
+
+def test_a_due_time_that_never_comes_is_over() -> None:
+    """Version 0.1 let a producer's time move log time: records of then were due tens of thousands of years later."""
+    core = Core(**PRODUCERS)
+    core.write({"id": 1})
+    key = sow_key(DOMAIN, "1")
+    view = Overlay(core.store)
+    held = view.get(key)
+    assert held is not None
+    view.put(key, replace(held, time=2**55, expires=2**55 + 1000))
+    written = view.written(core.store.checksum())
+    core.store.commit(written.entries, written.checksum, b"", written.expiries)
+    assert only(core.write(None, "expire", b"1", guard="0").changes).reason == "expired"

@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.errors import StoreDamaged
 from sowline.model.limits import Limits
+from sowline.model.log_time import TIME_MAX
 from sowline.model.position import Position
 from sowline.protocol.change import Begin
 
 positions = st.builds(Position, st.integers(0, 9), st.integers(-1, 2**62), st.integers(0, 99))
 counts = st.integers(0, 2**62)
+times = st.integers(0, TIME_MAX)
 
 
 @given(
@@ -19,7 +21,7 @@ counts = st.integers(0, 2**62)
         Checkpoint,
         positions,
         positions,
-        counts,
+        times,
         st.dictionaries(counts, counts, max_size=3),
         st.text(max_size=5),
         st.text(max_size=5),
@@ -34,7 +36,7 @@ counts = st.integers(0, 2**62)
             st.none() | st.integers(1, 10**12),
             st.none() | st.text(max_size=5),
         ),
-        counts,
+        times,
         counts,
         st.none() | st.builds(Begin, counts, counts, st.none() | st.text(max_size=5)),
         st.text(max_size=5),

@@ -21,6 +21,7 @@ from materializer.store.memory import MemoryStore
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.key import sow_key
+from sowline.model.log_time import TIME_MAX
 from sowline.model.position import Position
 from sowline.native import panics
 from sowline.protocol.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
@@ -369,6 +370,30 @@ def test_a_log_that_is_the_same_goes_on_whatever_its_times(worked: World) -> Non
     worked.work(0, 1)
     worked.crash(0)
     assert recover(worked, looks_at_times=True).checkpoint.position == Position(0, 6)
+
+
+def test_producers_times_begin_no_era(worked: World) -> None:
+    """They show nothing about what was applied: the log goes on, from each source with the same log time."""
+    for number, time in enumerate((worked.time + 900, TIME_MAX + 1, -1, worked.time + 901)):
+        worked.write(0, b'{"id":%d}' % number, None, [], time)
+    worked.work(0, 4)
+    worked.crash(0)
+    opened = recover(worked, looks_at_times=True)
+    assert (opened.checkpoint.position.era, opened.checkpoint.time) == (0, worked.time)
+    expected = state(opened)
+    worked.disk.clear()
+    native = pytest.importorskip("sowline_native")
+    assert state(recover(worked, native=native)) == state(recover(worked)) == expected
+
+
+def test_a_log_without_a_time_of_the_broker_is_the_same(world: World) -> None:
+    """An existing log, of which all records have their producers' times."""
+    for number in range(3):
+        world.write(0, b'{"id":%d}' % number, None, [], 5000 + number)
+    world.drain(2)
+    world.crash(0)
+    opened = recover(world, looks_at_times=True)
+    assert (opened.checkpoint.position, opened.checkpoint.time) == (Position(0, 2), 0)
 
 
 def test_a_hole_in_the_log_stops_the_partition(worked: World) -> None:

@@ -1,5 +1,7 @@
 """Rates: when the next message may go."""
 
+import time
+
 import pytest
 
 from fanout.live.throttle import Throttle
@@ -56,3 +58,11 @@ def test_the_original_speed_times_so_many() -> None:
     assert throttle.seconds(1, 9000) == pytest.approx(2.0)
     clock.now += 3
     assert throttle.seconds(1, 10000) == 0
+
+
+def test_a_time_to_come_is_not_waited_for() -> None:
+    """A producer's time may be centuries ahead: a replay waits at most as long as what has passed since."""
+    now = time.time_ns() // 1_000_000
+    throttle = Throttle(ReplayRate(1, "times"), lambda: 0.0)
+    assert throttle.seconds(1, now - 1000) == 0
+    assert throttle.seconds(1, 2**62) < 3600

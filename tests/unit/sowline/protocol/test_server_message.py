@@ -5,6 +5,7 @@ import json
 import pytest
 
 from sowline.errors import SowlineError
+from sowline.model.log_time import TIME_MAX
 from sowline.protocol.server_message import (
     ack,
     change_prefix,
@@ -13,6 +14,7 @@ from sowline.protocol.server_message import (
     iso_time,
     join_frame,
     message,
+    ms_of,
     sow_batch,
     sow_record,
     sow_records,
@@ -92,3 +94,18 @@ def test_a_frame_of_one_is_no_array() -> None:
     """One message goes as it is, several as an array."""
     assert join_frame([b"{}"]) == b"{}"
     assert join_frame([b"{}", b"[]"]) == b"[{},[]]"
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        (TIME_MAX, "9999-12-31T23:59:59.999000Z"),
+        (2**63 - 1, "9999-12-31T23:59:59.999000Z"),
+        (-1, "1969-12-31T23:59:59.999000Z"),
+        (-(2**63), "0001-01-01T00:00:00.000000Z"),
+    ],
+)
+def test_each_time_of_64_bits_is_written(time: int, text: str) -> None:
+    """One that no date can express is the first or the last date, and is read back."""
+    assert iso_time(time) == text
+    assert iso_time(ms_of(text)) == text

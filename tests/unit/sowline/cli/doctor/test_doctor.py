@@ -31,6 +31,7 @@ from sowline.cli.doctor.kafka_checks import kafka_findings
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics, parse_topics
 from sowline.kafka.admin import kafka_topics
+from sowline.model.log_time import CREATE_TIME
 from sowline.serving.authorization.access_file import parse_access
 
 NOW = 1_790_000_000_000
@@ -176,6 +177,14 @@ def test_changes_of_a_topic_without_a_sow() -> None:
             ("replication_low", "warning", "orders.dead"),
         ),
         (with_topic("orders", newest_ms=NOW + CLOCK_MS_MAX + 1), ("clock_ahead", "warning", "orders")),
+        (
+            with_topic("orders", newest_ms=NOW + CLOCK_MS_MAX + 1, newest_time_type=CREATE_TIME),
+            ("producer_time", "warning", "orders"),
+        ),
+        (
+            with_topic("orders", newest_ms=2**63 - 1, newest_time_type=CREATE_TIME),
+            ("producer_time", "warning", "orders"),
+        ),
         (with_topic("orders", newest_ms=NOW + CLOCK_MS_MAX), None),
         (with_topic("orders", newest_ms=None), None),
         (replace(SOUND, unanswered=("no",)), ("unanswered", "note", "Kafka")),
