@@ -467,7 +467,8 @@ def test_a_list_is_not_too_short_for_what_is_wrong_in_it() -> None:
         parse_topics("topics:\n  - {name: a, key: [id], partitions: 0}\n")
     assert error.value.message == (
         "topics.yaml, line 2: topics.0.key.0 (a): expected the path of a key field, such as /orderId, /client/id or"
-        " got 'id'; topics.yaml, line 2: topics.0.partitions (a): expected a number of at least 1, got '0'"
+        " [/unit id], got 'id'; topics.yaml, line 2: topics.0.partitions (a): expected a number of at least 1,"
+        " got '0'"
     )
     with pytest.raises(SowlineError, match=r"line 1: topics: expected a list of at least 1, got 0"):
         parse_topics("topics: []")
