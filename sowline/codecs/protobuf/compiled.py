@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError, Message
 
 from sowline.codecs.codec import CompilerAway
 from sowline.codecs.protobuf.fields import messages_below
+from sowline.codecs.protobuf.imports import built_in_imports
 from sowline.codecs.schema import Schema
 from sowline.errors import SowlineError
 
@@ -125,7 +126,8 @@ def _files(text: str, references: tuple[tuple[str, str], ...]) -> Iterable[FileD
     with TemporaryDirectory(prefix="sowline-protoc-") as directory:
         sources = Path(directory, "sources")
         sources.mkdir()
-        for name, content in [*references, (_MAIN, text)]:
+        # What a registry lists as a reference is what the writer had. It comes before a built-in file of that name.
+        for name, content in (built_in_imports() | dict(references) | {_MAIN: text}).items():
             # The compiler has these files, and a message type that has a JSON form must be the real one.
             if name.startswith(_BUNDLED):
                 continue

@@ -1,5 +1,6 @@
 """Protobuf schemas: how they are compiled, which message they name, what reads what, and their description."""
 
+import re
 import sys
 from base64 import b64encode
 from pathlib import Path
@@ -8,10 +9,13 @@ from typing import Any
 import jsonschema
 import orjson
 import pytest
+from confluent_kafka.schema_registry.confluent import meta_pb2
+from confluent_kafka.schema_registry.confluent.type import decimal_pb2, variant_pb2
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
 from sowline.codecs.codec import CompilerAway, codec_of
 from sowline.codecs.protobuf import compiled
+from sowline.codecs.protobuf.imports import built_in_imports
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 
@@ -486,3 +490,58 @@ def test_the_description_has_the_forms_of_well_known_types() -> None:
     }
     assert described["required"] == ["e", "flags"]
     assert "$defs" not in described
+
+
+BUILT_IN = """
+    syntax = "proto3"; package shop;
+    import "confluent/meta.proto"; import "confluent/type/decimal.proto"; import "confluent/type/variant.proto";
+    import "google/type/date.proto"; import "google/type/money.proto"; import "google/protobuf/timestamp.proto";
+    message Order {
+      option (confluent.message_meta) = { doc: "an order", tags: "PII" };
+      confluent.type.Decimal price = 1 [(confluent.field_meta) = { params { key: "precision", value: "9" } }];
+      google.type.Date day = 2;
+      google.type.Money fee = 3;
+      confluent.type.Variant more = 4;
+    }
+"""
+
+
+def _written(schema: Schema, body: bytes) -> bytes:
+    """Return a body after it was written and read."""
+    codec = codec_of(schema)
+    return codec.read(MessagePayload(codec.write(body)), schema)
+
+
+def test_imports_that_registries_have() -> None:
+    """Confluent's own files and Google's common types are there without references."""
+    body = (
+        b'{"price":{"value":"BNI=","precision":6,"scale":2},"day":{"year":2026,"month":11,"day":0},'
+        b'"fee":{"currency_code":"EUR","units":3,"nanos":0},"more":{"metadata":"AQ==","value":""}}'
+    )
+    assert orjson.loads(_written(Schema("protobuf", BUILT_IN), body)) == orjson.loads(body)
+
+
+def test_built_in_imports() -> None:
+    """Each compiles; the ones that are ours have the names and numbers that Confluent's client has."""
+    imports = "".join(f'import "{name}"; ' for name in built_in_imports())
+    text = f'syntax = "proto3"; {imports} message R {{ int32 n = 1; }}'
+    files = {file.name: file for file in compiled._files(text, ())}
+    for module in (meta_pb2, decimal_pb2, variant_pb2):
+        theirs = FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+        ours = files[theirs.name]
+        for file in (theirs, ours):
+            file.ClearField("options")
+        assert re.sub(r"\s+json_name: .*", "", str(ours)) == str(theirs)
+    codec_of(Schema("protobuf", text))
+
+
+@pytest.mark.parametrize("form", [str, _base64], ids=["text", "base64"])
+def test_a_reference_comes_before_a_built_in_import(form: Any) -> None:
+    """What the registry lists is what the writer had."""
+    date = 'syntax = "proto3"; package google.type; message Date { string text = 1; }'
+    if form is _base64:
+        *_, file = compiled._files(date, ())
+        date = _base64(file)
+    text = 'syntax = "proto3"; import "google/type/date.proto"; message R { google.type.Date day = 1; }'
+    schema = Schema("protobuf", text, (("google/type/date.proto", date),))
+    assert _written(schema, b'{"day":{"text":"x"}}') == b'{"day":{"text":"x"}}'
