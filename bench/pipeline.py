@@ -116,6 +116,7 @@ def _sinks(
     for _ in range(runs + WARM_UPS):
         for name, write in ways.items():
             topic = _topic(kafka)
+            _topic(kafka, f"{topic}.dead")
             began = time.perf_counter()
             write(topic)
             found[name].append(records / (time.perf_counter() - began))

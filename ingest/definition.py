@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from ingest.csv_records import encoding_of
 from sowline.codecs.framing import Framing
 from sowline.codecs.schema import (
     AVRO,
@@ -42,6 +43,9 @@ TYPED: tuple[SchemaType, ...] = (AVRO, PROTOBUF, JSON_SCHEMA)
 UNTYPED: Final[tuple[FormatType, ...]] = get_args(FormatType)
 """The formats of messages without schemas, other than JSON."""
 
+PLACEHOLDER = "__debezium_unavailable_value"
+"""The placeholder unless a Debezium connector has another `unavailable.value.placeholder`."""
+
 ROWS = "rows"
 """The name by which a statement refers to the rows of the previous step, unless there are several sources."""
 
@@ -49,6 +53,7 @@ KEY_COLUMNS_MAX = 16
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _WORD = re.compile(r"'?[\w-]+'?")
+_PLACEHOLDER_IN_HEX = re.compile(r"(?!hex:)|hex:(?:[0-9A-Fa-f]{2})+\Z")
 _OWN_OPTIONS = {
     "subscribe": "kafka",
     "subscribepattern": "kafka",
@@ -58,6 +63,7 @@ _OWN_OPTIONS = {
     "kafka.bootstrap.servers": "the setting SOWLINE_KAFKA",
     "includeheaders": "nothing, the pipeline sets it",
     "wholetext": "nothing, the pipeline sets it",
+    "linesep": "lines that end with LF or CR LF",
 }
 _OWN_KAFKA_OPTIONS = {"bootstrap.servers", "key.serializer", "value.serializer"}
 
@@ -140,7 +146,9 @@ class _Read(_PipelineModel):
 
     @field_validator("options")
     @classmethod
-    def _left_to_the_user(cls, options: Options) -> Options:
+    def _left_to_the_user(cls, options: Options, others: ValidationInfo) -> Options:
+        if others.data.get("format") in ("csv", "json"):
+            encoding_of(options)
         for name in options:
             if instead := _OWN_OPTIONS.get(name.lower()):
                 raise ValueError(f"expected {instead} in place of the option {name}")
@@ -152,6 +160,11 @@ class LookupTable(_Read):
 
     directory: str = Field(min_length=1)
     format: Literal["json", "csv", "parquet"]
+
+    @property
+    def is_multi_line(self) -> bool:
+        """Whether a JSON object may have several lines, which Spark reads itself."""
+        return any(name.lower() == "multiline" and text == "true" for name, text in self.options.items())
 
 
 class Source(_Read):
@@ -171,6 +184,11 @@ class Source(_Read):
     framing: Framing = Field(
         default="confluent", description="how a message names its schema: confluent, apicurio, or none"
     )
+    unavailable_value_placeholder: str = Field(
+        default=PLACEHOLDER,
+        min_length=1,
+        description="of debezium: what stands for a value that an update left alone; hex: begins its bytes",
+    )
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -182,6 +200,18 @@ class Source(_Read):
         if self.format not in formats:
             kind = "a Kafka topic" if self.kafka else "a directory"
             raise ValueError(f"expected {' or '.join(formats)} as the format of {kind}, got {self.format}")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_placeholder(self) -> Self:
+        if self.format != "debezium" and "unavailable_value_placeholder" in self.model_fields_set:
+            raise ValueError(
+                f"expected unavailable_value_placeholder only for debezium, but {self.format} is not"
+            )
+        if _PLACEHOLDER_IN_HEX.match(self.unavailable_value_placeholder) is None:
+            raise ValueError(
+                f"expected pairs of hexadecimal digits after hex:, got {self.unavailable_value_placeholder}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -12,13 +12,22 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest.definition import ROWS, Pipeline, Source, TransformStep
-from ingest.sources import (
+from ingest.debezium import (
     OPERATION,
+    DebeziumRows,
+    merging,
+    nulls_of,
+    partial_command,
+    without_unchanged,
+)
+from ingest.definition import ROWS, LookupTable, Pipeline, Source, TransformStep
+from ingest.sources import (
     SourceRows,
+    all_of,
     batch_limit,
     csv_files,
     debezium,
+    fields_of,
     json_files,
     kafka_json,
     kafka_messages,
@@ -38,18 +47,19 @@ from sowline.protocol.pipeline_row import (
     HEADERS_TYPE,
     KEY,
     PART,
+    PROBLEM,
+    REASON,
     REFUSED,
     ROW_FIELDS,
     SOURCE,
     VALUE,
     SourceField,
 )
-from sowline.spark.canonical_body import canonical_body
-from sowline.spark.commands import command_rows, dead_headers
+from sowline.spark.commands import body_fields, command_rows, dead_headers
 from sowline.spark.registry import latest_schema
 from sowline.spark.schema import schema_of
 from sowline.spark.source_messages import SourceMessages
-from sowline.spark.typed_rows import PROBLEM, REASON, typed_rows
+from sowline.spark.typed_rows import typed_rows
 
 CHECK_FAILED = "check failed"
 
@@ -97,15 +107,23 @@ class Frames:
         sources = {}
         for name, table in self._pipeline.tables.items():
             with self._at("tables", name):
-                reader = self._spark.read.format(table.format).options(**table.options)
-                reader = reader.schema(table.ddl) if table.ddl else reader
-                reader = reader.option("header", "true") if table.header else reader
-                self._view(name, reader.load(table.directory))
+                self._view(name, self._table(name, table))
         for name, source in self._pipeline.sources.items():
             with self._at("sources", name):
                 sources[name] = self._read(name, source)
                 self._view(name, sources[name].rows)
         return sources
+
+    def _table(self, name: str, table: LookupTable) -> DataFrame:
+        spark, options = self._spark, table.options
+        if table.format == "csv":
+            return all_of(
+                csv_files(spark, name, table.directory, table.ddl, options, header=table.header, once=True)
+            )
+        if table.format == "json" and not table.is_multi_line:
+            return all_of(json_files(spark, name, table.directory, table.ddl, options, once=True))
+        reader = spark.read.format(table.format).options(**{"mode": "FAILFAST", **options})
+        return (reader.schema(table.ddl) if table.ddl else reader).load(table.directory)
 
     def _read(self, name: str, source: Source) -> SourceRows:
         spark = self._spark
@@ -118,8 +136,12 @@ class Frames:
             untyped = self._untyped(name, source.format_options)
             return kafka_untyped(spark, name, self._kafka, source.kafka, untyped, source.ddl, options)
         if source.kafka:
-            read = debezium if source.format == "debezium" else kafka_json
-            return read(spark, name, self._kafka, source.kafka, source.ddl, options)
+            if source.format == "debezium":
+                rows = DebeziumRows(
+                    fields_of(source.ddl), source.unavailable_value_placeholder, self._pipeline.key
+                )
+                return debezium(spark, name, self._kafka, source.kafka, source.ddl, options, rows)
+            return kafka_json(spark, name, self._kafka, source.kafka, source.ddl, options)
         if source.format == "parquet":
             return parquet_files(spark, name, source.directory, source.ddl, options)
         if source.format == "csv":
@@ -200,18 +222,22 @@ class Frames:
             if text is not None:
                 with self._at(name):
                     rows.select(F.expr(text))
-        checked = self._checked(rows)
+        names = self._partial_columns(rows)
+        checked = self._checked(without_unchanged(rows, names))
         keys = [F.col(f"`{name}`") for name in pipeline.key]
         own = {name: F.expr(text) for name, text in texts.items()}
-        if self._typed is not None:
-            own.setdefault("body", canonical_body(checked, self._typed))
+        command = self._command(rows)
+        if self._has_partial_rows:
+            command = partial_command(F.lit(command))
+            own["nulls"] = nulls_of([name for name in names if not name.startswith("_")])
         try:
             commands = command_rows(
                 checked,
                 keys,
-                self._command(rows),
+                command,
                 keep=(SOURCE, FAILURE),
                 key_header=pipeline.key_header,
+                definition=self._typed,
                 **own,
             )
         except SowlineError as error:
@@ -220,6 +246,7 @@ class Frames:
         if self._typed is not None:
             passed = commands.withColumn(VALUE, F.when(F.col(FAILURE).isNull(), F.col(VALUE)))
             commands = typed_rows(passed, self._typed)
+        if REASON in commands.columns:
             reason, message = F.coalesce(reason, REASON), F.coalesce(message, PROBLEM)
         refused = reason.isNotNull()
         value, raw = F.col(VALUE).cast("binary"), F.col(SourceField.VALUE.column)
@@ -249,7 +276,22 @@ class Frames:
             (name,) = self._pipeline.key
             empty = f"expected a value in the key column {name}, got an empty string"
             messages.insert(-1, F.when(F.col(f"`{name}`").cast("string") == "", F.lit(empty)))
+        if self._has_partial_rows and self._pipeline.body is None:
+            messages.insert(-1, merging(body_fields(rows)))
         return rows.withColumn(FAILURE, F.coalesce(*messages))
+
+    @property
+    def _has_partial_rows(self) -> bool:
+        """Whether rows may lack columns of their record."""
+        return any(source.format == "debezium" for source in self._pipeline.sources.values())
+
+    def _partial_columns(self, rows: DataFrame) -> list[str]:
+        """Return the columns that a row of a source may lack, as far as steps have kept their names."""
+        names: dict[str, None] = {}
+        for source in self._pipeline.sources.values():
+            if source.format == "debezium":
+                names.update(dict.fromkeys(fields_of(source.ddl).names))
+        return [name for name in names if name in rows.columns and name not in self._pipeline.key]
 
     def _command(self, rows: DataFrame) -> str | Column:
         pipeline = self._pipeline

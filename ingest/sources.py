@@ -5,14 +5,17 @@ bytes as they came (`value`), its Kafka key (`key`) and headers. Rows that can't
 reason.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
-from sowline.protocol.pipeline_row import HEADERS_TYPE, SOURCE, SourceField
+from ingest.csv_records import ISO_8859_1, LINE_END, csv_records, encoding_of, separator_of
+from ingest.debezium import OPERATION, DebeziumRows, source_with_unchanged, with_rows
+from sowline.protocol.pipeline_row import BAD_ROW, HEADERS_TYPE, SOURCE, SourceField
+from sowline.spark.row_json import readable, row_json
 from sowline.spark.schema import schema_of
 from sowline.spark.source import source_of_file, source_of_kafka
 from sowline.spark.source_messages import READ_ROW, SourceMessages
@@ -29,16 +32,13 @@ ROW_BYTES = 32
 BATCH_LIMITS = frozenset(("maxOffsetsPerTrigger", "maxFilesPerTrigger", "maxBytesPerTrigger"))
 """Spark's options that limit a micro-batch."""
 
-BAD_ROW = "bad row"
 KAFKA = "_kafka"
 """The column of a Kafka record's metadata that statements may use: key, topic, partition, offset, time and headers.
 """
-OPERATION = "_op"
-"""The column with the kind of a Debezium change event: c, r, u or d."""
-
+_ODD = "expected quotes around a whole value, with those in it escaped, got "
+_OPEN = "expected an end of the quoted value that begins here or in a line before, got "
 _CORRUPT = "_corrupt"
 _READ = "read"
-_OPERATIONS = ("c", "r", "u", "d")
 
 Options = Mapping[str, str]
 
@@ -69,35 +69,50 @@ def parquet_files(
     spark: SparkSession, name: str, directory: str, schema: str | None, options: Options
 ) -> SourceRows:
     """Return the rows of Parquet files that appear in a directory, with the files' own schema unless one is given."""
-    fields = _fields(schema) if schema else spark.read.options(**options).parquet(directory).schema
+    fields = fields_of(schema) if schema else spark.read.options(**options).parquet(directory).schema
     rows = spark.readStream.options(**options).schema(fields).parquet(directory)
     columns = [F.col(f"`{field}`") for field in fields.names]
-    body = F.to_json(F.struct(*columns))
+    body = row_json(readable(fields))
     return SourceRows(rows.select(*columns, _source_of(source_of_file(name=name), body)))
 
 
-def json_files(spark: SparkSession, name: str, directory: str, schema: str, options: Options) -> SourceRows:
-    """Return the rows of files of JSON objects, one a line."""
-    lines = _files(spark, directory, options).select("*", F.posexplode("lines").alias("row", "line"))
-    rows = lines.where(F.trim("line") != "").select(
-        _source_of(source_of_file(F.col("row"), name), F.col("line")), _json("line", schema, options)
+def json_files(
+    spark: SparkSession, name: str, directory: str, schema: str, options: Options, *, once: bool = False
+) -> SourceRows:
+    """Return the rows of files of JSON objects, one a line; with `once`, of those that are there now."""
+    files = _files(spark, directory, options, once=once).withColumn("lines", F.split("text", LINE_END))
+    lines = files.select("*", F.posexplode("lines").alias("row", "line")).where(F.trim("line") != "")
+    texts = lines.withColumn("text", _text_of(F.col("line"), options))
+    rows = texts.select(
+        _source_of(source_of_file(F.col("row"), name), _bytes_of(F.col("line"))),
+        "text",
+        _json("text", schema, options),
     )
     return _readable(rows, f"JSON of {schema}")
 
 
 def csv_files(
-    spark: SparkSession, name: str, directory: str, schema: str, options: Options, *, header: bool = False
+    spark: SparkSession,
+    name: str,
+    directory: str,
+    schema: str,
+    options: Options,
+    *,
+    header: bool = False,
+    once: bool = False,
 ) -> SourceRows:
     """Return the rows of CSV files; with `header` the first line of each must name the columns of the schema.
 
-    Values with line breaks are not supported. If the first line of a file names other columns, that line is refused
-    and the file is not read.
+    A quoted value may have line breaks. If it has no end, or text follows its end in a later line, then no record
+    after it can be told from a value, and each line is refused. If the first line of a file names other columns, that
+    line is refused and the file is not read.
     """
-    files = _files(spark, directory, options).withColumn("fits", F.lit(True))
+    files = _cut(_files(spark, directory, options, once=once), options).withColumn("fits", F.lit(True))
     first = 0
     if header:
-        names = _fields(schema).names
-        files = files.withColumn("fits", _names(F.col("lines")[0], options) == F.array(*map(F.lit, names)))
+        names = fields_of(schema).names
+        text = _text_of(F.col("lines")[0]["line"], options)
+        files = files.withColumn("fits", _names(text, options) == F.array(*map(F.lit, names)))
         files = files.withColumn(
             "lines", F.slice("lines", F.when(F.col("fits"), 2).otherwise(1), F.size("lines"))
         )
@@ -105,15 +120,54 @@ def csv_files(
             "lines", F.when(F.col("fits"), F.col("lines")).otherwise(F.slice("lines", 1, 1))
         )
         first = 1
-    lines = files.select("*", F.posexplode("lines").alias("row", "line")).where(F.trim("line") != "")
+    lines = files.select("*", F.posexplode("lines").alias("row", "record"))
+    lines = lines.select("*", "record.*").where(F.trim("line") != "")
     number = F.col("row") + F.when(F.col("fits"), first).otherwise(0)
-    own = {"escape": '"', **options, "columnNameOfCorruptRecord": _CORRUPT}
-    parsed = F.from_csv("line", f"{schema}, {_CORRUPT} STRING", own)
-    rows = lines.select(
-        _source_of(source_of_file(number, name), F.col("line")),
-        F.when(F.col("fits") & F.is_valid_utf8("line"), parsed).alias("fields"),
+    own = {"escape": '"', **_parsing(options), "columnNameOfCorruptRecord": _CORRUPT}
+    texts = lines.withColumn("text", _text_of(F.col("line"), options))
+    parsed = F.from_csv("text", f"{schema}, {_CORRUPT} STRING", own)
+    is_row = F.col("fits") & F.col("quoting").isNull() & F.is_valid_utf8("text")
+    rows = texts.select(
+        _source_of(source_of_file(number, name), _bytes_of(F.col("line"))),
+        "text",
+        "quoting",
+        F.when(is_row, parsed).alias("fields"),
     )
     return _readable(rows, f"CSV of {schema}")
+
+
+def _cut(files: DataFrame, options: Options) -> DataFrame:
+    """Return the records of CSV files as `lines`: each is a `line`, and what is wrong with its quotes (`quoting`)."""
+
+    def with_quoting(array: Column, quoting: Callable[[Column], Column]) -> Column:
+        return F.transform(array, lambda line: F.struct(line.alias("line"), quoting(line).alias("quoting")))
+
+    none = F.lit(None).cast("string")
+    if (found := csv_records(options)) is None:
+        lines = with_quoting(F.split("text", LINE_END), lambda _: none)
+        return files.withColumn("lines", lines)
+    # UTF-16 has bytes of quotes and line ends within other characters.
+    is_utf_16 = F.col("text").rlike("^(?:\\xff\\xfe|\\xfe\\xff)")
+    trusted = F.when(is_utf_16, "").otherwise(F.regexp_extract("text", found.trusted, 0))
+    files = files.withColumn("trusted", trusted)
+    records = F.regexp_extract_all("trusted", F.lit(found.cut), F.lit(1))
+    rest = F.substring("text", F.length("trusted") + 1, F.length("text"))
+    known = with_quoting(records, lambda line: F.when(~line.rlike(found.record), _ODD))
+    unknown = with_quoting(F.split(rest, LINE_END), lambda _: F.lit(_OPEN))
+    lines = F.when(rest == "", known).otherwise(F.concat(known, unknown))
+    return files.withColumn("lines", lines)
+
+
+def all_of(source: SourceRows) -> DataFrame:
+    """Return the rows of files that are read once; a row that can't be read ends the pipeline."""
+    rows = source.rows.drop(SOURCE)
+    if source.refused is None:
+        return rows
+    failed = F.raise_error(F.concat_ws(": ", "reason", "message"))
+    refused = source.refused.select(
+        *(failed.cast(one.dataType).alias(one.name) for one in rows.schema.fields)
+    )
+    return rows.unionByName(refused)
 
 
 def kafka_json(
@@ -132,11 +186,9 @@ def kafka_messages(
     A record without a value has null in each column.
     """
     records = _read_by(messages, _records(spark, name, kafka, topic, options))
-    is_refused = F.col(f"{_READ}.reason").isNotNull()
-    fields = F.from_json(f"{_READ}.body", schema_of(messages.reader)).alias("fields")
-    rows = records.where(~is_refused).select(SOURCE, KAFKA, fields).select(SOURCE, KAFKA, "fields.*")
-    refused = records.where(is_refused).select(SOURCE, f"{_READ}.reason", f"{_READ}.message")
-    return SourceRows(rows, refused)
+    fields = StructType([*schema_of(messages.reader).fields, StructField(_CORRUPT, StringType())])
+    parsed = F.from_json("text", fields, {"columnNameOfCorruptRecord": _CORRUPT}).alias("fields")
+    return _readable(records.select("*", parsed), "values that fit the columns of the reader schema")
 
 
 def kafka_untyped(
@@ -153,59 +205,73 @@ def kafka_untyped(
     Their canonical JSON is read as that of a JSON topic is. A record without a value has null in each column.
     """
     records = _read_by(messages, _records(spark, name, kafka, topic, options))
-    bodies = records.withColumn("text", F.col(f"{_READ}.body"))
-    return _readable(bodies.select("*", _json("text", schema, options)), f"JSON of {schema}")
+    return _readable(records.select("*", _json("text", schema, options)), f"JSON of {schema}")
 
 
 def _read_by(messages: SourceMessages, records: DataFrame) -> DataFrame:
-    """Return what the codec of a source has read of each record, as `_READ`."""
+    """Return what the codec of a source has read of each record, as `_READ`, and the JSON in it as `text`."""
     read = F.udf(messages.read, READ_ROW)(F.col(SourceField.VALUE.column))
-    return records.select(SOURCE, KAFKA, read.alias(_READ))
+    return records.select(SOURCE, KAFKA, read.alias(_READ)).withColumn("text", F.col(f"{_READ}.body"))
 
 
 def debezium(
-    spark: SparkSession, name: str, kafka: Options, topic: str, schema: str, options: Options
+    spark: SparkSession,
+    name: str,
+    kafka: Options,
+    topic: str,
+    schema: str,
+    options: Options,
+    rows: DebeziumRows,
 ) -> SourceRows:
     """Return the rows in the Debezium change events of a Kafka topic, with `_op`: c, r, u or d.
 
-    The schema is that of the table's rows. A deleted row has the columns that its event contains. Events may have
-    Debezium's schema envelope or not. The events without a value that follow a deletion are skipped.
+    The schema is that of the table's rows. A deleted row has the columns that its event contains. An update of the
+    key is two rows: the deletion of the old one, and the new one. Events may have Debezium's schema envelope or not.
+    The events without a value that follow a deletion are skipped.
     """
     envelope = f"before STRUCT<{schema}>, after STRUCT<{schema}>, op STRING"
     records = _records(spark, name, kafka, topic, options).where("text IS NOT NULL")
     parsed = records.select("*", _json("text", f"{envelope}, payload STRUCT<{envelope}>", options))
     update = F.coalesce("fields.payload", F.struct("fields.before", "fields.after", "fields.op"))
-    corrupt = F.col(f"fields.{_CORRUPT}").isNotNull()
-    events = parsed.select("*", update.alias("update"), corrupt.alias("corrupt"))
-    row = F.when(F.col("update.op") == "d", F.col("update.before")).otherwise(F.col("update.after"))
-    known = F.col("update.op").isin(*_OPERATIONS) & ~F.col("corrupt")
-    fields = _fields(schema).names
+    is_read = F.col("fields").isNotNull() & F.col(f"fields.{_CORRUPT}").isNull()
+    events = with_rows(parsed.select("*", F.when(is_read, update).alias("update")), rows)
+    corrupt = F.lit(None).cast("string").alias(_CORRUPT)
+    row = F.struct(*(f"row.`{field}`" for field in rows.fields.names), f"row.{OPERATION}", corrupt)
     return _readable(
         events.select(
-            SOURCE,
+            source_with_unchanged(F.col(SOURCE)).alias(SOURCE),
             KAFKA,
             "text",
-            F.when(
-                known & row.isNotNull(),
-                F.struct(
-                    *(row[field].alias(field) for field in fields),
-                    F.col("update.op").alias(OPERATION),
-                    F.lit(None).cast("string").alias(_CORRUPT),
-                ),
-            ).alias("fields"),
+            F.when(F.col("row").isNotNull(), row).alias("fields"),
         ),
         f"a change event (op c, r, u or d, with its row) of {schema}",
     )
 
 
-def _files(spark: SparkSession, directory: str, options: Options) -> DataFrame:
-    """Return files of text as their `lines`, because Spark does not number the rows of text stably."""
+def _files(spark: SparkSession, directory: str, options: Options, *, once: bool) -> DataFrame:
+    """Return each file as one `text`, a character for each byte: Spark does not number lines of text stably."""
     names = ("maxFilesPerTrigger", "maxBytesPerTrigger", "cleanSource", "sourceArchiveDir", "latestFirst")
-    more = ("pathGlobFilter", "recursiveFileLookup", "maxFileAge", "fileNameOnly", "encoding")
+    more = ("pathGlobFilter", "recursiveFileLookup", "maxFileAge", "fileNameOnly")
     own = {name: value for name, value in options.items() if name in (*names, *more)}
-    files = spark.readStream.options(**own).text(directory, wholetext=True)
-    text = F.regexp_replace("value", "^\\x{FEFF}", "")
-    return files.select("_metadata", F.split(text, "\r?\n").alias("lines"))
+    reader = spark.read if once else spark.readStream
+    files = reader.options(**own).text(directory, wholetext=True)
+    # Spark makes other text of bytes that are not UTF-8. In ISO 8859-1, each byte is a character, and stays one.
+    text = F.decode(F.col("value").cast("binary"), ISO_8859_1)
+    return files.select("_metadata", F.regexp_replace(text, "^\\xef\\xbb\\xbf", "").alias("text"))
+
+
+def _bytes_of(line: Column) -> Column:
+    return F.encode(line, ISO_8859_1)
+
+
+def _text_of(line: Column, options: Options) -> Column:
+    """Return a line of a file in the encoding of the file; it may be no UTF-8."""
+    return line if encoding_of(options) == ISO_8859_1 else _bytes_of(line).cast("string")
+
+
+def _parsing(options: Options) -> dict[str, str]:
+    """Return the options that are for a line, not for its file."""
+    return {name: value for name, value in options.items() if name.lower() not in ("encoding", "charset")}
 
 
 def _records(spark: SparkSession, name: str, kafka: Options, topic: str, options: Options) -> DataFrame:
@@ -235,12 +301,13 @@ def _source_of(
         source.withField(SourceField.VALUE, value.cast("binary"))
         .withField(SourceField.KEY, key.cast("binary"))
         .withField(SourceField.HEADERS, headers.cast(HEADERS_TYPE))
+        .withField(SourceField.UNCHANGED, F.lit(None).cast("array<string>"))
         .alias(SOURCE)
     )
 
 
 def _json(text: str, schema: str, options: Options) -> Column:
-    own = {"allowSingleQuotes": "false", **options, "columnNameOfCorruptRecord": _CORRUPT}
+    own = {"allowSingleQuotes": "false", **_parsing(options), "columnNameOfCorruptRecord": _CORRUPT}
     # Spark reads one value and ignores what follows it. Read as the content of an array, there must be exactly one.
     is_one = F.json_array_length(F.concat(F.lit("["), F.col(text), F.lit("]"))) == 1
     parsed = F.from_json(text, f"{schema}, {_CORRUPT} STRING", own)
@@ -249,23 +316,24 @@ def _json(text: str, schema: str, options: Options) -> Column:
 
 def _names(line: Column, options: Options) -> Column:
     """Return the names in the first line of a CSV file."""
-    separator = options.get("sep", options.get("delimiter", ","))
-    parts = F.split(line, f"\\Q{separator}\\E")
+    parts = F.split(line, f"\\Q{separator_of(options)}\\E")
     return F.transform(parts, lambda part: F.regexp_replace(F.trim(part), '^"|"$', ""))
 
 
 def _readable(rows: DataFrame, expected: str) -> SourceRows:
     """Separate the rows that could be read from the others.
 
-    `text` is null if there was nothing to read. If a codec read the messages, `_READ` says what became of them.
+    `text` is null if there was nothing to read. If a codec read the messages, `_READ` says what became of them. Of a
+    file of CSV, `quoting` says what is wrong with the quotes.
     """
     unread = F.col("fields").isNull() | F.col(f"fields.{_CORRUPT}").isNotNull()
-    text = F.col(SourceField.VALUE.column).cast("string")
-    if "text" in rows.columns:
-        text = F.col("text")
-        unread = text.isNotNull() & unread
+    text = F.col("text")
+    unread = text.isNotNull() & unread
     got = F.substring(F.make_valid_utf8(text), 1, 200)
-    reason, message = F.lit(BAD_ROW), F.concat(F.lit(f"expected {expected}, got "), got)
+    start = F.when(F.is_valid_utf8(text), f"expected {expected}, got ").otherwise("expected UTF-8, got ")
+    if "quoting" in rows.columns:
+        start = F.coalesce("quoting", start)
+    reason, message = F.lit(BAD_ROW), F.concat(start, got)
     if _READ in rows.columns:
         unread = unread | F.col(f"{_READ}.reason").isNotNull()
         reason, message = F.coalesce(f"{_READ}.reason", reason), F.coalesce(f"{_READ}.message", message)
@@ -275,7 +343,8 @@ def _readable(rows: DataFrame, expected: str) -> SourceRows:
     return SourceRows(good, refused)
 
 
-def _fields(schema: str) -> StructType:
+def fields_of(schema: str) -> StructType:
+    """Return the columns that a schema declares."""
     fields = StructType.fromDDL(schema)
     assert isinstance(fields, StructType)
     return fields

@@ -126,7 +126,8 @@ REASONS = (
     Reason(
         "bad row",
         "expected JSON of id STRING, qty INT, got [1]",
-        "A [pipeline](pipeline-file.md) can't read a row of its source. The row is a dead letter.",
+        "A [pipeline](pipeline-file.md) can't read a row of its source, or JSON can't hold a value of the row [as it"
+        " is](pipeline.md#exact-values). The row is a dead letter.",
         "Correct the row at its source, and run the pipeline on it again.",
     ),
     Reason(

@@ -18,6 +18,15 @@ PART = "_part"
 FAILURE = "_failure"
 """STRING: the message of the first check that the row fails; NULL if it passes all."""
 
+REASON = "_reason"
+"""STRING: the reason why a row can't be a command of the topic; NULL if it can. Optional."""
+
+PROBLEM = "_problem"
+"""STRING: the sentence about it."""
+
+BAD_ROW = "bad row"
+"""The reason for a row that can't be read, or would be other data as JSON."""
+
 KEY = "key"
 """STRING: the key text of the record; NULL for a dead letter until the sink sets it."""
 
@@ -44,11 +53,13 @@ class SourceField(StrEnum):
     NUMBER = "number"
     """BIGINT: the offset of a Kafka record, or the row of a file."""
     VALUE = "value"
-    """BINARY: the original bytes of the row, for a dead letter. Only pipelines have this field and the next two."""
+    """BINARY: the original bytes of the row, for a dead letter. Only pipelines have this field and the next three."""
     KEY = "key"
     """BINARY: the row's Kafka key."""
     HEADERS = "headers"
     """`HEADERS_TYPE`: the row's Kafka headers."""
+    UNCHANGED = "unchanged"
+    """ARRAY<STRING>: the columns that a Debezium update does not have, because it left them as they were; or NULL."""
 
     @property
     def column(self) -> str:

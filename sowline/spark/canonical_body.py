@@ -1,7 +1,7 @@
 """The body of a row as its topic's message type takes it: canonical JSON, in Spark SQL.
 
-Spark's JSON cuts timestamps to milliseconds and writes decimals as numbers. Canonical JSON has exact texts of
-timestamps, and where the message type has them, of decimals.
+Spark's JSON writes decimals as numbers. Canonical JSON has texts of timestamps without zeros at their end, and where
+the message type has them, of decimals.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -20,12 +20,11 @@ from pyspark.sql.types import (
 
 from sowline.codecs.schema import AVRO, FIX, NVFIX, XML
 from sowline.config.topic_definition import TopicDefinition
+from sowline.spark.row_json import FORMATS
 from sowline.spark.schema import schema_of
 
 _TEXTUAL = (FIX, NVFIX, XML)
 """The message types whose values are texts. As a number, a decimal would lose digits."""
-
-_TIMESTAMPS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
 
 
 def canonical_body(frame: DataFrame, definition: TopicDefinition) -> Column:
@@ -94,7 +93,7 @@ def _timestamp_text(value: Column) -> Column:
 
     A message type with fewer digits takes it if the others are zero.
     """
-    found = F.regexp_extract(F.to_json(F.array(value), _TIMESTAMPS), r'^\["(.*?)\.?0*Z"\]$', 1)
+    found = F.regexp_extract(F.to_json(F.array(value), FORMATS), r'^\["(.*?)\.?0*Z"\]$', 1)
     return F.concat(found, F.lit("Z"))
 
 

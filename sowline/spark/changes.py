@@ -21,6 +21,7 @@ from sowline.spark.events import (
 )
 from sowline.spark.loading import is_ended
 from sowline.spark.moment import read_positions
+from sowline.spark.row_json import row_json
 from sowline.spark.schema import CORRUPT, fields_of
 
 EARLIEST = "earliest"
@@ -122,7 +123,7 @@ def _differ(fields: StructType) -> Column:
 def _same(field: StructField) -> Column:
     was, now = (_field(record, field) for record in ("was", "now"))
     if _is_incomparable(field.dataType):
-        was, now = (F.to_json(F.struct(value.alias("value"))) for value in (was, now))
+        was, now = (row_json([value.alias("value")]) for value in (was, now))
     return was.eqNullSafe(now)
 
 

@@ -4,11 +4,31 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DataType, DecimalType, IntegralType, StringType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DecimalType,
+    IntegralType,
+    StringType,
+    StructField,
+)
 
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.protocol.command import PUBLISH
-from sowline.protocol.pipeline_row import HEADERS, HEADERS_TYPE, KEY, PART, SOURCE, VALUE
+from sowline.protocol.command import PUBLISH, SOW_DELETE
+from sowline.protocol.pipeline_row import (
+    BAD_ROW,
+    HEADERS,
+    HEADERS_TYPE,
+    KEY,
+    PART,
+    PROBLEM,
+    REASON,
+    SOURCE,
+    VALUE,
+)
+from sowline.spark.canonical_body import canonical_body
+from sowline.spark.row_json import misfit, readable, row_json, with_members
 
 Name = str | Column
 """A column, or its name."""
@@ -26,13 +46,27 @@ def command_rows(
     correlation: Column | None = None,
     keep: Sequence[str] = (),
     key_header: bool = False,
+    definition: TopicDefinition | None = None,
+    nulls: Column | None = None,
 ) -> DataFrame:
     """Return the frame's rows as `key`, `value` and (unless none has any) `headers`, with `_source` and `_part`.
 
     `keep` are further columns to keep; `command` is one for all rows, or a column of them. `to_sow` describes the
-    other parameters.
+    other parameters. `definition` is that of a topic whose messages are not JSON. If a value may be refused, the rows
+    have `_reason` and `_problem`, too. `nulls` are members of the body that are null: by default it has none.
     """
-    text = key_text(*_key_columns(frame, key))
+    keys = _key_columns(frame, key)
+    text = key_text(*keys)
+    problems = [misfit(one for one in frame.select(*keys).schema.fields if one.name in frame.columns)]
+    if body is None:
+        body = body_of(frame) if definition is None else canonical_body(frame, definition)
+        if nulls is not None:
+            body = with_members(body, nulls)
+        if (of_body := misfit(body_fields(frame), finite=definition is None)) is not None:
+            body = F.when(of_body.isNotNull(), row_json(readable(body_fields(frame)))).otherwise(body)
+            # A deletion needs no body: what is in it must not keep the record there.
+            deletes = F.coalesce(F.lit(command) == SOW_DELETE, F.lit(False))
+            problems.append(F.when(~deletes, of_body))
     named = {
         "sow.command": _command(command),
         "sow.key": text if key_header else None,
@@ -42,10 +76,20 @@ def command_rows(
     headers = [header(name, value) for name, value in named.items() if value is not None]
     return frame.select(
         text.alias(KEY),
-        (body_of(frame) if body is None else _column(body)).cast("string").alias(VALUE),
+        _column(body).cast("string").alias(VALUE),
         *([F.filter(F.array(*headers), _has_value).alias(HEADERS)] if headers else []),
+        *_problem(problems),
         *(name for name in dict.fromkeys((SOURCE, PART, *keep)) if name in frame.columns),
     )
+
+
+def _problem(problems: Sequence[Column | None]) -> list[Column]:
+    """Return why a row is refused, as `_reason` and `_problem`; no columns if no row can be."""
+    found = [problem for problem in problems if problem is not None]
+    if not found:
+        return []
+    first = F.coalesce(*found)
+    return [F.when(first.isNotNull(), BAD_ROW).alias(REASON), first.alias(PROBLEM)]
 
 
 def key_text(*fields: Column) -> Column:
@@ -56,8 +100,12 @@ def key_text(*fields: Column) -> Column:
 
 def body_of(frame: DataFrame) -> Column:
     """Return the JSON of all columns except those whose name begins with `_`; null columns are left out."""
-    names = [name for name in frame.columns if not name.startswith("_")]
-    return F.to_json(F.struct(*(frame[f"`{name}`"] for name in names)))
+    return row_json(frame[f"`{field.name}`"] for field in body_fields(frame))
+
+
+def body_fields(frame: DataFrame) -> list[StructField]:
+    """Return the columns that are in a body by default."""
+    return [field for field in frame.schema.fields if not field.name.startswith("_")]
 
 
 def header(name: str, value: Column) -> Column:

@@ -21,6 +21,8 @@ from sowline.protocol.pipeline_row import (
     HEADERS_TYPE,
     KEY,
     PART,
+    PROBLEM,
+    REASON,
     REFUSED,
     SOURCE,
     VALUE,
@@ -28,11 +30,10 @@ from sowline.protocol.pipeline_row import (
     SourceField,
 )
 from sowline.spark.broker import Broker, connected
-from sowline.spark.canonical_body import canonical_body
 from sowline.spark.commands import Name, command_rows, dead_headers, header
 from sowline.spark.ordinals import Ordinals
 from sowline.spark.rate_limit import paced
-from sowline.spark.typed_rows import PROBLEM, REASON, typed_definition, typed_rows
+from sowline.spark.typed_rows import typed_definition, typed_rows
 
 PRODUCER = {
     "acks": "all",
@@ -115,14 +116,16 @@ def to_sow(
         raise SowlineError("bad frame", "expected a checkpoint for a stream, got none")
     with connected(frame.sparkSession, log.kafka, log.options) as broker:
         definition = typed_definition(broker, topic, read_settings().config)
-        if definition is not None:
-            log = replace(log, dead=definition.dead)
+        if definition is not None or REASON in rows.columns:
+            log = replace(log, dead=f"{topic}.dead" if definition is None else definition.dead)
         _check_topics(broker, log)
     if definition is not None:
-        if body is None:
-            body = canonical_body(frame, definition)
-        commands = command_rows(frame, key, command, body, expiration, correlation, key_header=key_header)
-        rows = _with_dead_letters(typed_rows(commands, definition))
+        commands = command_rows(
+            frame, key, command, body, expiration, correlation, key_header=key_header, definition=definition
+        )
+        rows = typed_rows(commands, definition)
+    if REASON in rows.columns:
+        rows = _with_dead_letters(rows)
     if not frame.isStreaming:
         _write(rows, log)
         return None
@@ -133,11 +136,12 @@ def to_sow(
 def _with_dead_letters(rows: DataFrame) -> DataFrame:
     """Return commands, those that can't be messages of their topic as dead letters with their JSON."""
     refused = F.col(REASON).isNotNull()
-    dead = dead_headers(F.col(HEADERS), F.col(KEY), F.col(REASON), F.col(PROBLEM))
+    own = F.col(HEADERS) if HEADERS in rows.columns else F.lit(None).cast(HEADERS_TYPE)
+    dead = dead_headers(own, F.col(KEY), F.col(REASON), F.col(PROBLEM))
     return rows.select(
         KEY,
         VALUE,
-        F.when(refused, dead).otherwise(F.col(HEADERS)).alias(HEADERS),
+        F.when(refused, dead).otherwise(own).alias(HEADERS),
         refused.alias(REFUSED),
         *(name for name in (SOURCE, PART) if name in rows.columns),
     )

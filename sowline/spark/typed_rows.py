@@ -7,7 +7,7 @@ message type.
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sowline.codecs.schema import AVRO, is_format
@@ -18,16 +18,11 @@ from sowline.config.topics import load_topics
 from sowline.config.typed_message import typed_delta, typed_message
 from sowline.errors import SowlineError
 from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
-from sowline.protocol.pipeline_row import HEADERS, HEADERS_TYPE, VALUE
+from sowline.protocol.pipeline_row import HEADERS, HEADERS_TYPE, PROBLEM, REASON, VALUE
 from sowline.spark.broker import Broker
 from sowline.spark.commands import header
 from sowline.spark.events import header_text
 from sowline.spark.missing_nulls import MissingNulls
-
-REASON: Final = "_reason"
-"""STRING: the reason why a row can't be a message of the topic; NULL if it can."""
-PROBLEM: Final = "_problem"
-"""STRING: the sentence about it."""
 
 _MESSAGE: Final = "_message"
 _MESSAGE_TYPE: Final = "value BINARY, fields STRING, reason STRING, problem STRING"
@@ -56,10 +51,15 @@ def typed_rows(rows: DataFrame, definition: TopicDefinition) -> DataFrame:
     return typed.select(
         F.col(f"{_MESSAGE}.value").alias(VALUE),
         F.concat(headers, F.coalesce(more, F.array().cast(HEADERS_TYPE))).alias(HEADERS),
-        F.col(f"{_MESSAGE}.reason").alias(REASON),
-        F.col(f"{_MESSAGE}.problem").alias(PROBLEM),
-        *(F.col(name) for name in rows.columns if name not in (VALUE, HEADERS)),
+        _first(rows, REASON, F.col(f"{_MESSAGE}.reason")),
+        _first(rows, PROBLEM, F.col(f"{_MESSAGE}.problem")),
+        *(F.col(name) for name in rows.columns if name not in (VALUE, HEADERS, REASON, PROBLEM)),
     )
+
+
+def _first(rows: DataFrame, name: str, found: Column) -> Column:
+    """Return a column that rows may have already, with `found` where they have nothing in it."""
+    return (F.coalesce(name, found) if name in rows.columns else found).alias(name)
 
 
 class RowMessages:

@@ -29,6 +29,12 @@ def create_topic(kafka: str, name: str, partitions: int = 2) -> str:
     return name
 
 
+def create_log(kafka: str, name: str, partitions: int = 2) -> str:
+    """Create a log and the topic of its dead letters, as a materializer does, and return its name."""
+    create_topic(kafka, f"{name}.dead", 1)
+    return create_topic(kafka, name, partitions)
+
+
 def read_log(kafka: str, topic: str) -> list[Written]:
     """Return what a topic holds now, each partition in its order."""
     with _consumer(kafka, topic) as log:

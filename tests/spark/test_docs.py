@@ -1,5 +1,6 @@
 """The pipelines on their page and in the tutorial, and the job on the page about Spark, work as they stand."""
 
+import base64
 import json
 import re
 import subprocess
@@ -13,7 +14,7 @@ from pyspark.sql import SparkSession
 from tests.docs.pages import blocks_of
 from tests.docs.reader import Reader, Running
 from tests.integration.services import system
-from tests.spark.log import create_topic, read_log
+from tests.spark.log import create_log, create_topic, read_log
 from tests.spark.pipelines import run_once
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
@@ -68,6 +69,33 @@ def test_pipeline_of_the_tutorial(
     assert found == [line for line in shown.splitlines() if line.startswith('{"id"')]
 
 
+def test_debezium_decimals(
+    spark: SparkSession, kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pipeline on the page makes numbers of Debezium's decimals, and refuses those that it can't convert."""
+    test = "tests/spark/test_docs.py::test_debezium_decimals"
+    (pipeline,) = (block.text for block in blocks_of("docs/pipeline.md") if block.elsewhere == test)
+    raw, topic = create_topic(kafka, f"{prefix}raw", 1), create_log(kafka, f"{prefix}prices", 1)
+    cents = [0, 1, -1, 128, -129, 123456, 10**17 + 1, -(10**17), None, 10**20]
+    producer = Producer({"bootstrap.servers": kafka})
+    for number, value in enumerate(cents):
+        data = None if value is None else value.to_bytes((value.bit_length() + 8) // 8, "big", signed=True)
+        price = None if data is None else base64.b64encode(data).decode()
+        event = {"before": None, "after": {"id": number, "price": price}, "op": "c"}
+        producer.produce(raw, json.dumps(event))
+    producer.flush()
+    for name, text in {"STATE": str(tmp_path), "SOWLINE_KAFKA": kafka}.items():
+        monkeypatch.setenv(name, text)
+    file = tmp_path / "prices.yaml"
+    file.write_text(f"log: {topic}\n{pipeline.replace('db.public.prices', raw)}")
+    run_once(file)
+    found = {one.key: (one.value or b"").decode().partition('"price":')[2] for one in read_log(kafka, topic)}
+    prices = ["0.00", "0.01", "-0.01", "1.28", "-1.29", "1234.56", f"{10**15}.01", f"-{10**15}.00", None]
+    assert found == {str(n): "" if text is None else f"{text}}}" for n, text in enumerate(prices)}
+    (letter,) = read_log(kafka, f"{topic}.dead")
+    assert letter.headers["sow.message"] == "a price has at most 18 digits"
+
+
 def test_cache_of_the_gallery(kafka: str, tmp_path: Path) -> None:
     """The changes of a database, as docs/gallery.md has them, reach subscribers and the cache."""
     page, test = "docs/gallery.md", "tests/spark/test_docs.py::test_cache_of_the_gallery"
@@ -86,7 +114,7 @@ def test_own_job(spark: SparkSession, kafka: str, prefix: str, tmp_path: Path) -
     """The job on the page about Spark writes the records of a Kafka topic."""
     page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text().split("## Writing: to_sow")[1]
     example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
-    raw, topic = create_topic(kafka, f"{prefix}raw", 1), create_topic(kafka, f"{prefix}orders")
+    raw, topic = create_topic(kafka, f"{prefix}raw", 1), create_log(kafka, f"{prefix}orders")
     producer = Producer({"bootstrap.servers": kafka})
     for body in ('{"id":"a","qty":1}', '{"id":"a","gone":true}'):
         producer.produce(raw, body)

@@ -1,5 +1,6 @@
 """Declared pipelines: what their files say becomes commands and dead letters on real topics."""
 
+import base64
 import json
 from collections.abc import Callable
 from operator import itemgetter
@@ -267,6 +268,77 @@ def test_debezium(spark: SparkSession, kafka: str, prefix: str, log: str, write:
         ("sow_delete", "2", {"id": 2}, "shop/db/0@3"),
     ]
     assert [key for key, _, _ in letters(kafka, log)] == ["shop/db/0@5", "shop/db/0@6"]
+
+
+def test_debezium_values_that_are_not_there(
+    spark: SparkSession, kafka: str, prefix: str, log: str, write: Write
+) -> None:
+    """A placeholder leaves the field as it was, in the form of its type; a null beside it is written as null."""
+    raw = create_topic(kafka, f"{prefix}raw", partitions=1)
+    gone = "__debezium_unavailable_value"
+    data = base64.b64encode(gone.encode()).decode()
+    whole = {"id": 1, "name": "a", "note": "n", "data": "AAE=", "tags": ["x"], "n": [1], "h": {"k": "v"}}
+    lacking = {"note": gone, "data": data, "tags": [gone], "n": list(gone.encode()), "h": {gone: gone}}
+    events = [
+        {"before": None, "after": whole, "op": "c"},
+        {"before": None, "after": {**whole, **lacking, "name": None}, "op": "u"},
+        {"before": whole, "after": {**whole, "note": gone, "name": "b"}, "op": "u"},
+        {"before": None, "after": {**whole, "note": gone}, "op": "u"},
+        {"before": {**whole, **lacking}, "after": None, "op": "d"},
+    ]
+    send(kafka, raw, *(("1", event) for event in events))
+    columns = "id INT, name STRING, note STRING, data BINARY, tags ARRAY<STRING>, n ARRAY<INT>, h MAP<STRING, STRING>"
+    file = write(
+        f"""
+        sources:
+          db: {{kafka: {raw}, format: debezium, schema: "{columns}"}}
+        transforms:
+          - columns: {{size: length(note), note: "coalesce(note, '')", _half: id / 2}}
+        key: id
+        """
+    )
+    run_once(file)
+    assert commands(kafka, log) == [
+        ("publish", "1", {**whole, "size": 1}, "shop/db/0@0"),
+        ("delta_publish", "1", {"id": 1, "name": None}, "shop/db/0@1"),
+        ("publish", "1", {**whole, "name": "b", "size": 1}, "shop/db/0@2"),
+        ("sow_delete", "1", {"id": 1, "name": "a"}, "shop/db/0@4"),
+    ]
+    (letter,) = read_log(kafka, f"{log}.dead")
+    assert json.loads(letter.value or b"") == events[3]
+    assert "expected no map in the column h of an update that lacks values" in letter.headers["sow.message"]
+
+
+def test_debezium_updates_of_the_key(
+    spark: SparkSession, kafka: str, prefix: str, log: str, write: Write
+) -> None:
+    """The old record is deleted, by one event or by two; another placeholder is what its connector has."""
+    raw = create_topic(kafka, f"{prefix}raw", partitions=1)
+    events = [
+        {"before": None, "after": {"id": 1, "code": "a", "note": "x"}, "op": "c"},
+        {"before": {"id": 1, "code": "a"}, "after": {"id": 1, "code": "b", "note": "gone"}, "op": "u"},
+        {"before": {"id": 1, "code": "b"}, "after": None, "op": "d"},
+        {"before": None, "after": {"id": 2, "code": "c", "note": "__debezium_unavailable_value"}, "op": "c"},
+        {"before": {"id": 1}, "after": {"id": 2, "code": "c", "note": "y"}, "op": "u"},
+    ]
+    send(kafka, raw, *(("k", event) for event in events))
+    placeholder = "unavailable_value_placeholder: hex:676f6e65"
+    file = write(
+        f"""
+        sources:
+          db: {{kafka: {raw}, format: debezium, schema: "id INT, code STRING, note STRING", {placeholder}}}
+        key: code
+        """
+    )
+    run_once(file)
+    assert sorted(commands(kafka, log), key=itemgetter(3, 0)) == [
+        ("publish", "a", {"id": 1, "code": "a", "note": "x"}, "shop/db/0@0"),
+        ("delta_publish", "b", {"id": 1, "code": "b"}, "shop/db/0@1"),
+        ("sow_delete", "a", {"id": 1, "code": "a"}, "shop/db/0@1"),
+        ("sow_delete", "b", {"id": 1, "code": "b"}, "shop/db/0@2"),
+        ("publish", "c", {"id": 2, "code": "c", "note": "__debezium_unavailable_value"}, "shop/db/0@3"),
+        ("publish", "c", {"id": 2, "code": "c", "note": "y"}, "shop/db/0@4"),
+    ]
 
 
 def test_two_sources(

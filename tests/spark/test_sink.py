@@ -16,7 +16,7 @@ from sowline.spark.commands import command_rows, key_text
 from sowline.spark.sink import Log, kafka_records
 from sowline.spark.source import source_of_file, source_of_kafka
 from tests.property.keys import HOSTILE
-from tests.spark.log import Written, create_topic, read_log
+from tests.spark.log import Written, create_log, read_log
 
 ORDERS = "id STRING, qty INT, command STRING, file STRING, row INT"
 SOURCE = "named_struct('partition', '0', 'file', file, 'number', CAST(row AS BIGINT)) AS _source"
@@ -30,7 +30,7 @@ def orders(spark: SparkSession, *rows: tuple[str | None, int | None, str, str | 
 
 def written(frame: DataFrame, kafka: str, prefix: str, partitions: int = 2, **options: Any) -> list[Written]:
     """Write a frame, and return what is on the log then."""
-    topic = create_topic(kafka, f"{prefix}orders", partitions)
+    topic = create_log(kafka, f"{prefix}orders", partitions)
     given = {"key": "id", "publisher": "shop", "command": F.col("_command"), **options}
     assert to_sow(frame, topic=topic, kafka=kafka, **given) is None
     return read_log(kafka, topic)
@@ -226,7 +226,7 @@ def test_stream_goes_on_from_its_checkpoint(
     spark: SparkSession, kafka: str, prefix: str, tmp_path: Path
 ) -> None:
     """A stream started again with its checkpoint writes what is new, under numbers that go on."""
-    topic = create_topic(kafka, f"{prefix}orders")
+    topic = create_log(kafka, f"{prefix}orders")
     source = f"{tmp_path}/the source"
     Path(source).mkdir()
     spark.conf.set("spark.sql.streaming.fileSource.log.compactInterval", 2)

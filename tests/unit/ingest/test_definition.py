@@ -230,6 +230,22 @@ def test_an_error_names_line_location_and_reason(text: str, message: str, tmp_pa
             "raw.options: expected directory in place of",
         ),
         (
+            "{directory: d, format: csv, schema: a INT, options: {lineSep: x}}",
+            "raw.options: expected lines that end with LF or CR LF in place of the option lineSep",
+        ),
+        (
+            "{directory: d, format: json, schema: a INT, options: {Encoding: cp1252}}",
+            "raw.options: expected UTF-8 or ISO-8859-1 as the encoding, got cp1252: convert the files first",
+        ),
+        (
+            "{kafka: k, format: json, schema: a INT, unavailable_value_placeholder: x}",
+            "expected unavailable_value_placeholder only for debezium, but json is not",
+        ),
+        (
+            "{kafka: k, format: debezium, schema: a INT, unavailable_value_placeholder: 'hex:0'}",
+            "expected pairs of hexadecimal digits after hex:, got hex:0",
+        ),
+        (
             "{kafka: k, format: json, schema: a INT, options: {subscribe: x}}",
             "expected kafka in place of the",
         ),
