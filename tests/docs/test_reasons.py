@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from ingest.frames import CHECK_FAILED
-from ingest.sources import BAD_ROW
 from sowline.emodb.compiled import compile_condition, parse_delta
 from sowline.errors import SowlineError
 from sowline.expressions.order import parse_order
@@ -14,6 +13,7 @@ from sowline.filter import compile_filter
 from sowline.model.body import read_object
 from sowline.model.path import parse_path
 from sowline.protocol.options import parse_options
+from sowline.protocol.pipeline_row import BAD_ROW
 from sowline.reasons import REASONS
 from tests.docs.reasons import PAGE, raised, rendered
 

@@ -1,6 +1,5 @@
 """The imports that registries have without listing them as references: Confluent's own, and Google's common types."""
 
-from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +11,7 @@ _OURS: Final = Path(__file__).parent
 
 
 @cache
-def built_in_imports() -> Mapping[str, str]:
+def built_in_imports() -> dict[str, str]:
     """Return the text of each `.proto` file by its import name, but for those that the compiler has."""
     ours = {str(path.relative_to(_OURS)): path.read_text() for path in _OURS.rglob("*.proto")}
     google = {one.name: one.read_text() for one in _GOOGLE_TYPES.iterdir() if one.name.endswith(".proto")}
