@@ -47,6 +47,7 @@ from sowline.serving.http.requests import (
     TIMELINE_PARAMETERS,
     header_text,
     instant_headers,
+    number_in,
     parameters_in,
     path_of,
     readable_fields,
@@ -249,9 +250,8 @@ def _seconds_since(moment: int) -> float | None:
 def _timeline_request(address: Address, request: HttpRequest) -> Request:
     """Return the timeline request of a GET; raise `bad request` for unknown parameters."""
     given: dict[str, Any] = dict(parameters_in(request, TIMELINE_PARAMETERS))
-    limit = given.get("limit", "")
-    if limit.isascii() and limit.isdecimal():
-        given["limit"] = int(limit)
+    if "limit" in given:
+        given["limit"] = number_in(given["limit"])
     if given.get("reversed") in TRUTHS:
         given["reversed"] = TRUTHS[given["reversed"]]
     fields = {"command": "timeline", "topic": address.topic, "key": address.key, **given}

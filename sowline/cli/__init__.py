@@ -30,6 +30,7 @@ from sowline.cli.top.command import top
 from sowline.cli.types import types
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
+from sowline.model.printable import printable
 from sowline.version import __version__
 
 _HINTS = {
@@ -50,7 +51,9 @@ class CliGroup(HelpGroup):
             click.echo("\n".join(map(str, error.problems)), err=True)
             sys.exit(1)
         except SowlineError as error:
-            click.echo(f"{error.reason}: {error.message}{_HINTS.get(error.reason, '')}", err=True)
+            # The message may quote a text of another user, which must not steer this terminal.
+            message = "\n".join(map(printable, error.message.split("\n")))
+            click.echo(f"{error.reason}: {message}{_HINTS.get(error.reason, '')}", err=True)
             sys.exit(1)
         except BrokenPipeError:
             sys.stderr.close()

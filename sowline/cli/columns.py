@@ -51,19 +51,23 @@ def table_of(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
             break
         shown.append(name)
     lines = columns(
-        tuple(name.upper() for name in shown),
+        tuple(_printed(name).upper() for name in shown),
         zip(*(cells[name] for name in shown), strict=True),
         "".join(sides[name] for name in shown),
     )
     left = names[len(shown) :]
-    return lines + ([f"… and {', '.join(left)}"[:width]] if left else [])
+    return lines + ([f"… and {', '.join(map(_printed, left))}"[:width]] if left else [])
 
 
 def _is_number(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
+def _printed(text: str) -> str:
+    return "".join(character if character.isprintable() else "·" for character in text)
+
+
 def _cell(value: object) -> str:
     text = value if isinstance(value, str) else "-" if value is None else write_body(value).decode()
-    text = "".join(character if character.isprintable() else "·" for character in text)
+    text = _printed(text)
     return text if len(text) <= CELL_MAX else text[: CELL_MAX - 1] + "…"

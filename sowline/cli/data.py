@@ -22,6 +22,7 @@ from sowline.client.client import Client
 from sowline.config.kafka_options import read_options
 from sowline.errors import SowlineError
 from sowline.model.body import write_body
+from sowline.model.printable import printable
 from sowline.protocol.client_message import Message
 from sowline.protocol.options import parse_options
 
@@ -482,7 +483,7 @@ def _print(messages: Iterable[Message], full: bool, commands: set[str], count: i
     try:
         for message in messages:
             for warning in message.warnings:
-                click.echo(f"sowline: warning: {warning}", err=True)
+                click.echo(f"sowline: warning: {printable(warning)}", err=True)
             if full or message.command in commands:
                 if is_table:
                     rows.append(message.data)

@@ -78,6 +78,16 @@ def test_an_unknown_field_is_a_warning(served: Served, orders: ServedTopic) -> N
             assert begin.warnings == ()
 
 
+def test_a_warning_holds_any_name(served: Served, orders: ServedTopic) -> None:
+    """Control characters in another user's field do not end the connection: a header has them escaped."""
+    orders.write({"id": 4, "col\r\nor": 1})
+    body = json.dumps({"filter": "/colors = 1"}).encode()
+    request = urllib.request.Request(f"{served.query.url}/v1/topics/{orders.name}/sow", body)
+    with urllib.request.urlopen(request) as answer:
+        assert answer.headers["Sowline-Warning"].endswith(r"; did you mean [/col\r\nor]?")
+        assert answer.read() == b""
+
+
 def test_the_history_of_a_record(served: Served) -> None:
     """Its newest changes come from memory and then from Kafka; each has its command, publisher and correlation."""
     topic = served["moves"]

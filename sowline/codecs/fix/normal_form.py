@@ -31,7 +31,7 @@ def document_in(body: bytes) -> Document:
         document = _decode(body)
     except SowlineError as error:
         raise bad_message(error.message) from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_message(why_not_json(body, error)) from error
     if not isinstance(document, dict) or not document:
         raise bad_message("expected a JSON object with the fields of a message, got none")

@@ -9,6 +9,7 @@ from starlette.requests import Request as HttpRequest
 
 from sowline.errors import SowlineError
 from sowline.model.body import why_not_json
+from sowline.model.printable import printable
 from sowline.protocol.request import QUERY_FIELDS
 from sowline.serving.authorization.entitlements import NOT_ENTITLED, Entitlements, Rights
 
@@ -16,6 +17,11 @@ NDJSON = "application/x-ndjson"
 FRESHNESS = ("at_least", "max_staleness")
 TIMELINE_PARAMETERS = ("bookmark", "up_to", "limit", "reversed", *FRESHNESS)
 NUMBERS = ("top_n", "skip_n")
+NUMBER_DIGITS_MAX = 18
+"""Digits that 64 bits always hold."""
+
+HEADER_CHARS_MAX = 2000
+"""As much as a header has of a sentence. Clients read headers of 8 KiB at least."""
 
 
 def require_admin(request: HttpRequest) -> None:
@@ -51,11 +57,17 @@ def parameters_in(request: HttpRequest, accepted: Sequence[str]) -> dict[str, st
     return given
 
 
+def number_in(text: str) -> int | str:
+    """Return the whole number in a parameter. Any other text stays, and who reads the request refuses it."""
+    # Python reads no number of more than 4300 digits, and JSON is written with 64 bits.
+    is_number = text.isascii() and text.isdecimal() and len(text) <= NUMBER_DIGITS_MAX
+    return int(text) if is_number else text
+
+
 async def sow_fields_in(request: HttpRequest, bytes_max: int) -> dict[str, Any]:
     """Read the fields of a query from the URL and the JSON body; raise `bad request` for unknown ones."""
     fields: dict[str, Any] = {
-        name: int(text) if name in NUMBERS and text.isascii() and text.isdecimal() else text
-        for name, text in request.query_params.items()
+        name: number_in(text) if name in NUMBERS else text for name, text in request.query_params.items()
     }
     if body := await body_in(request, bytes_max):
         try:
@@ -105,8 +117,15 @@ def instant_headers(bookmark: str, seconds: float | None) -> dict[str, str]:
 
 
 def header_text(text: str) -> str:
-    """Return a text as a header may hold it: characters other than ASCII are escaped as in Python."""
-    return text.encode("ascii", "backslashreplace").decode()
+    """Return a text as a header may hold it: at most `HEADER_CHARS_MAX` characters.
+
+    Characters other than ASCII, and control characters, are escaped as in Python.
+    """
+    # The server refuses to send a header with a control character or a blank at its end, and ends the connection.
+    # Clients refuse long ones. A field of a record may have such a name
+    # (test_a_header_holds_any_text).
+    header = printable(text).encode("ascii", "backslashreplace").decode().strip()
+    return header if len(header) <= HEADER_CHARS_MAX else f"{header[: HEADER_CHARS_MAX - 3].strip()}..."
 
 
 async def with_first(first: bytes, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -17,6 +17,7 @@ from sowline.kafka.messages import headers_of
 from sowline.kafka.read_back import NewestMessages, read_newest
 from sowline.protocol.command import UNREADABLE_HEADERS
 from sowline.protocol.server_message import iso_time
+from sowline.serving.http.requests import number_in
 
 LIMIT = 100
 LIMIT_MAX = 1000
@@ -90,9 +91,10 @@ def tail_request_of(definition: TopicDefinition, kind: TailKind, given: Mapping[
 
 
 def _number(name: str, text: str, least: int, most: int) -> int:
-    if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
+    number = number_in(text)
+    if isinstance(number, str) or not least <= number <= most:
         raise SowlineError("bad request", f"expected {name}={least} to {most}, got {text[:20]!r}")
-    return int(text)
+    return number
 
 
 class TailReader:

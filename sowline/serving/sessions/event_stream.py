@@ -23,6 +23,7 @@ from sowline.protocol.request import Request, read_request
 from sowline.serving.flag import Flag
 from sowline.serving.http.native_format import wants_native
 from sowline.serving.http.queries import ServedAnswer, disconnected
+from sowline.serving.http.requests import number_in
 from sowline.serving.refusal import refused
 from sowline.serving.sessions.events import END, Events, failure_of
 from sowline.serving.sessions.open_sessions import OpenSessions, login_headers
@@ -74,8 +75,7 @@ def command_of(topic: str, given: QueryParams, last_event_id: str) -> bytes:
             f"expected the parameters {', '.join(PARAMETERS)}, got {', '.join(sorted(unknown))}",
         )
     fields: dict[str, Any] = {
-        name: int(text) if name in NUMBERS and text.isascii() and text.isdecimal() else text
-        for name, text in given.items()
+        name: number_in(text) if name in NUMBERS else text for name, text in given.items()
     }
     bookmarks = given.getlist("bookmark")
     if len(bookmarks) > 1:

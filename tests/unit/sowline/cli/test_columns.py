@@ -23,4 +23,5 @@ def test_columns_without_room_are_named() -> None:
     assert max(map(len, lines)) <= 50
     assert lines[-1] == "… and last, more"
     assert lines[1].endswith("…")
-    assert table_of([{"last": "\x1b[31m"}], 80)[1] == "·[31m"
+    assert table_of([{"la\x1bst": "\x1b[31m"}], 80) == ["LA·ST", "·[31m"]
+    assert table_of([{"id": "x" * 80, "la\nst": 1}], 20)[-1] == "… and la·st"

@@ -27,3 +27,14 @@ def test_a_logon_that_is_required(monkeypatch: pytest.MonkeyPatch, reason: str, 
     monkeypatch.setattr("sowline.cli.data.Client", refuse)
     done = CliRunner().invoke(main, ["topics", "--url", "http://127.0.0.1:1"])
     assert (done.exit_code, done.stderr) == (1, shown)
+
+
+def test_a_message_can_not_steer_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may quote another user's text; its own line breaks stay."""
+
+    def refuse(**_: object) -> None:
+        raise SowlineError("bad request", "got \x1b[31m\r\x9b\nsee above")
+
+    monkeypatch.setattr("sowline.cli.data.Client", refuse)
+    done = CliRunner().invoke(main, ["topics", "--url", "http://127.0.0.1:1"])
+    assert done.stderr == "bad request: got \\x1b[31m\\r\\x9b\nsee above\n"
