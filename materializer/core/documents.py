@@ -54,8 +54,8 @@ class Documents:
         read: dict[str, Any] = orjson.loads(current.body)
         # A state of an earlier version has no hidden fields: the template had replaced them
         # (test_a_state_of_an_earlier_version_is_read_without_the_template).
-        hidden = {} if current.writes is None else current.writes.hidden
-        return own_content(read, hidden, self._template) if self._template else read
+        hidden = None if current.writes is None else current.writes.hidden
+        return own_content(read, hidden or {}, self._template) if self._template else read
 
     def content_text(self, current: Record | None) -> bytes | None:
         """Return the content of a document as JSON; None if it was deleted or never written."""

@@ -28,7 +28,7 @@ class Writes(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     tags: tuple[str, ...] = ()
     change_id: str = ""
     redundant: bool = False
-    hidden: dict[str, Any] = {}
+    hidden: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, folded: Folded, change_id: bytes, template: Mapping[str, Json]) -> Self:
@@ -47,7 +47,7 @@ class Writes(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             tuple(sorted(document.tags)),
             change_id.hex(),
             folded.redundant,
-            {} if document.content is UNDEFINED else hidden_by(template, document.content),
+            None if document.content is UNDEFINED else hidden_by(template, document.content) or None,
         )
 
 

@@ -200,8 +200,9 @@ class DocumentModel(PartitionModel):
         self.own[key], self.changed = body, not _are_same(own, body)
         self._set(record, 0, key, kept, None if body is None else body | self.template, number)
 
-    def _hidden(self, own: Body | None) -> Body:
-        return {name: (own or {})[name] for name in self.template if name in (own or {})}
+    def _hidden(self, own: Body | None) -> Body | None:
+        found = {name: (own or {})[name] for name in self.template if name in (own or {})}
+        return found or None
 
     def _note(self, record: LogRecord, effect: Effect) -> None:
         before = self.accounts.get(effect.key)
@@ -221,12 +222,12 @@ class DocumentModel(PartitionModel):
         if before is None:
             signature = md5(bytes(16) + id).hexdigest()
             redundant = not changed and not tags
-            return Account(1, signature, self.time, self.time, self.time, tags, id.hex(), redundant, {})
+            return Account(1, signature, self.time, self.time, self.time, tags, id.hex(), redundant, None)
         signature = md5(bytes.fromhex(before.signature) + id).hexdigest()
         mutated = self.time if changed else before.mutated
         redundant = not changed and tags == before.tags
         return Account(
-            before.version + 1, signature, before.first, self.time, mutated, tags, id.hex(), redundant, {}
+            before.version + 1, signature, before.first, self.time, mutated, tags, id.hex(), redundant, None
         )
 
     def _change_id(self, record: LogRecord, headers: dict[str, str]) -> bytes:

@@ -47,8 +47,8 @@ def document(key: str, body: bytes | None, writes: Writes | None) -> Document:
 
 def own(body: bytes, writes: Writes | None) -> Any:
     """Return the content of a document that reads like this."""
-    hidden = {} if writes is None else writes.hidden
-    return own_content(orjson.loads(body), hidden, DEFINITION.template)
+    hidden = None if writes is None else writes.hidden
+    return own_content(orjson.loads(body), hidden or {}, DEFINITION.template)
 
 
 def delta_of(change: Change) -> Delta:

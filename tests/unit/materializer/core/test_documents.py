@@ -153,7 +153,7 @@ def test_the_fields_of_a_template_are_in_every_document() -> None:
     hidden = log.delta('{..,"type":~}')
     assert (hidden.outcome, hidden.body, hidden.previous) == (None, hidden.previous, hidden.body)
     assert hidden.writes is not None
-    assert (hidden.writes.redundant, hidden.writes.hidden) == (False, {})
+    assert (hidden.writes.redundant, hidden.writes.hidden) == (False, None)
     assert log.delta('{..,"n":~}?').body is None
 
 
@@ -165,7 +165,7 @@ def test_a_delta_publish_leaves_the_template_out() -> None:
     assert made.writes is not None
     assert (orjson.loads(made.body or b""), made.writes.hidden) == (
         {"n": 1, "id": "a", "q": 2, "type": "review"},
-        {},
+        None,
     )
 
 
