@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from sowline.config.topic_definition import TopicDefinition
+from sowline.emodb.template import read_with
 from sowline.errors import SowlineError
 from sowline.filter import ALL, Filter, compile_filter
 from sowline.protocol.command import DELTA, DELTA_PUBLISH, SOW_DELETE
@@ -58,7 +59,9 @@ class RecordCheck:
             )
 
     def _check(self, body: bytes, why: str) -> None:
-        if not self.allowed.matches(orjson.loads(body)):
+        # A document reads with the template's fields, whatever the write has under their names
+        # (test_what_is_written_reads_with_the_template).
+        if not self.allowed.matches(read_with(orjson.loads(body), self.topic.template)):
             raise _refused(self.allowed, why)
 
 

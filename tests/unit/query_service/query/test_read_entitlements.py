@@ -324,6 +324,16 @@ def test_deltas_are_for_who_may_write_and_read_all() -> None:
     )
 
 
+def test_what_is_written_reads_with_the_template() -> None:
+    """A document may be written if it reads like one of the user's, whatever its own fields say."""
+    definition = "{name: orders, key: /id, documents: true, template: {desk: NY}}"
+    server = Server(definition=definition).loaded()
+    posted(server, "publish", THEIRS)
+    elsewhere = Server(definition=definition.replace("NY", "LN")).loaded()
+    with pytest.raises(SowlineError, match="may not write this record"):
+        posted(elsewhere, "publish", MINE)
+
+
 def test_messages_without_records_are_asked_too() -> None:
     """Of a topic without a SOW."""
     server = Server(definition="{name: orders, sow: false}").loaded()
