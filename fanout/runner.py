@@ -182,7 +182,13 @@ class Runner:
         for message in messages:
             following = self._partitions.get(message.partition() or 0)
             if following is not None:
-                self._take(message, following)
+                try:
+                    self._take(message, following)
+                except Exception as error:
+                    error.add_note(
+                        f"{self._source.changes} [{message.partition()}] at offset {message.offset()}"
+                    )
+                    raise
         for number, following in self._partitions.items():
             if following.load is not None and following.phase is Phase.COMPLETE:
                 self._write_load(number, following, following.load)

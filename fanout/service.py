@@ -12,7 +12,7 @@ from fanout.typed_values import TypedValues
 from sowline.config.fanouts import FanoutDefinition
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
-from sowline.errors import SowlineError
+from sowline.errors import SowlineError, fault_sentence
 from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
 from sowline.registry.client import Registry, RegistryAway
@@ -74,7 +74,7 @@ class FanoutService:
                 log.error("restarting from committed offsets", fanout=fanout.name, why=str(error))
                 self._stop.wait(PAUSE_SECONDS)
             except Exception as error:
-                why = f"{type(error).__name__}: {error}"
+                why = fault_sentence(f"write fanout {fanout.name}", error, "the fanout service")
                 log.exception("fanout stopped", fanout=fanout.name, reason="unexpected", why=why)
                 self._stopped[fanout.name] = why
                 return

@@ -1,4 +1,4 @@
-"""The one exception that Sowline raises on purpose."""
+"""The one exception that Sowline raises on purpose, and the sentence about all others."""
 
 
 class SowlineError(Exception):
@@ -11,3 +11,12 @@ class SowlineError(Exception):
         super().__init__(message)
         self.reason = reason
         self.message = message
+
+
+def fault_sentence(expected: str, error: BaseException | None, service: str) -> str:
+    """Return the message about an exception that nobody foresaw; the notes of the exception name the position."""
+    notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+    return (
+        f"expected to {expected}, got {type(error).__name__}: {error}{notes}. This is a fault of Sowline: report it"
+        f" with the traceback in the log, and restart {service} with a version that has it mended"
+    )

@@ -184,7 +184,11 @@ class ViewRunner:
         if self._joined is None or any(one.is_sending_snapshot for one in self._partitions.values()):
             return
         for event in self._joined.events():
-            self._output.send(take_joined(event, self._joined.tables, self._partitions.values()))
+            try:
+                self._output.send(take_joined(event, self._joined.tables, self._partitions.values()))
+            except Exception as error:
+                error.add_note(f"the change of {event.log} [{event.partition}] at {event.position}")
+                raise
 
     # a batch
 
@@ -192,10 +196,13 @@ class ViewRunner:
         """Write the states that a batch changes."""
         made: list[Outgoing] = []
         for message in messages:
-            partition = self._partitions.get(message.partition() or 0)
-            if partition is not None:
-                event = event_of(message)
-                made += partition.take(event, message.offset() or 0)
+            number, offset = message.partition() or 0, message.offset() or 0
+            if (partition := self._partitions.get(number)) is not None:
+                try:
+                    made += partition.take(event_of(message), offset)
+                except Exception as error:
+                    error.add_note(f"{self._source.changes} [{number}] at offset {offset}")
+                    raise
         self._output.send(made)
         also_idle = time.monotonic() - self._flushed_at >= (self._interval or PROGRESS_SECONDS)
         if also_idle:

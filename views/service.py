@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
-from sowline.errors import SowlineError
+from sowline.errors import SowlineError, fault_sentence
 from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
 from sowline.runtime.health import HealthServer
@@ -74,7 +74,7 @@ class ViewsService:
                 log.error("view starts again", view=topic.name, why=str(error))
                 self._stop.wait(PAUSE_SECONDS)
             except Exception as error:
-                why = f"{type(error).__name__}: {error}"
+                why = fault_sentence(f"compute view {topic.name}", error, "the views service")
                 log.exception("view stopped", view=topic.name, reason="unexpected", why=why)
                 self._stopped[topic.name] = why
                 return

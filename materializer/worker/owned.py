@@ -16,7 +16,7 @@ from materializer.store.errors import FORESEEN
 from materializer.store.rocksdb import RocksStore
 from materializer.store.write_behind import WriteBehindStore
 from sowline.config.topic_definition import TopicDefinition
-from sowline.errors import SowlineError
+from sowline.errors import SowlineError, fault_sentence
 
 log = structlog.get_logger()
 
@@ -85,11 +85,8 @@ class OwnedPartitions:
             at, cause = f"the log records from offset {partition.checkpoint.next_offset} on", error
         else:
             at, cause = "the state in this worker's store and in the changes topic", error
-        return (
-            f"expected to apply {at}, got {type(cause).__name__}: {cause}. This is a fault of Sowline: report it with"
-            " the traceback in the log, and restart the materializer with a version that has it mended. What comes"
-            " before is applied, and nothing behind it is lost"
-        )
+        sentence = fault_sentence(f"apply {at}", cause, "the materializer")
+        return f"{sentence}. What comes before is applied, and nothing behind it is lost"
 
     def close(self) -> None:
         """Close the stores of all partitions; their state stays on disk."""

@@ -125,18 +125,23 @@ class Schemas:
             return batches
         ready = {}
         for partition_id, records in batches.items():
-            self._read_for_define(partition_id, records)
-            if partition_id in self._held or not self._resolve(partition_id, records):
-                if partition_id not in self._held:
-                    consumer.pause([TopicPartition(*partition_id)])
-                self._held.setdefault(partition_id, []).extend(records)
-            else:
-                ready[partition_id] = records
+            with self._owned.guarded(partition_id):
+                self._read_for_define(partition_id, records)
+                if partition_id in self._held or not self._resolve(partition_id, records):
+                    if partition_id not in self._held:
+                        consumer.pause([TopicPartition(*partition_id)])
+                    self._held.setdefault(partition_id, []).extend(records)
+                else:
+                    ready[partition_id] = records
         return ready
 
     def released(self, consumer: Consumer) -> Batches:
         """Return the batches that can be applied now; their partitions go on."""
-        ready = {one: records for one, records in self._held.items() if self._resolve(one, records)}
+        ready = {}
+        for partition_id, records in self._held.items():
+            with self._owned.guarded(partition_id):
+                if partition_id in self._owned.partitions and self._resolve(partition_id, records):
+                    ready[partition_id] = records
         for partition_id in ready:
             del self._held[partition_id]
             consumer.resume([TopicPartition(*partition_id)])

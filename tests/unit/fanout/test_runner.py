@@ -12,7 +12,7 @@ from fanout.service import FanoutService
 from fanout.typed_values import TypedValues
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
-from sowline.errors import SowlineError
+from sowline.errors import SowlineError, fault_sentence
 from sowline.registry.client import RegistryAway
 
 NO_MESSAGE: Any = None
@@ -35,7 +35,26 @@ def test_an_unexpected_error_stops_it_visibly(monkeypatch: pytest.MonkeyPatch) -
     service = FanoutService(SETTINGS, TOPICS, threading.Event())
     monkeypatch.setattr(Runner, "run", _failing)
     service._keep(TOPICS.fanouts[0])
-    assert service.not_ready() == "f: KeyError: 'no such'"
+    assert service.not_ready() == (
+        "f: expected to write fanout f, got KeyError: 'no such'. This is a fault of Sowline: report it with the"
+        " traceback in the log, and restart the fanout service with a version that has it mended"
+    )
+
+
+def test_an_unexpected_error_names_the_change(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence has the position in the changes topic."""
+
+    def failing(*_: Any) -> None:
+        raise KeyError("no such")
+
+    monkeypatch.setattr(Runner, "_take", failing)
+    runner._partitions[0] = SimpleNamespace(load=None)  # type: ignore[assignment]
+    message: Any = SimpleNamespace(partition=lambda: 0, offset=lambda: 7)
+    with pytest.raises(KeyError) as caught:
+        runner._write([message])
+    assert "KeyError: 'no such' (t.changes [0] at offset 7). This is" in fault_sentence(
+        "it", caught.value, "it"
+    )
 
 
 def test_a_registry_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -241,3 +241,24 @@ def test_a_schema_that_can_not_be_used_is_an_answer() -> None:
     """It is definite, so messages must not wait for another one."""
     registry: Any = Asked(SowlineError("bad schema", "expected AVRO, PROTOBUF or JSON for schema 7, got XML"))
     assert resolved(registry, 7).problem == "expected AVRO, PROTOBUF or JSON for schema 7, got XML"
+
+
+def test_a_partition_whose_messages_break_something_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before they are applied, or while they wait; the worker goes on."""
+    played = Played(monkeypatch, Asked(RegistryAway("away")))
+
+    def breaking(_: Any) -> None:
+        raise KeyError("no such")
+
+    for is_waiting in (False, True):
+        played.open()
+        if is_waiting:
+            assert not played.ready(LogRecord(0, 0, None, b"\0\0\0\0\x09\x02"))
+        monkeypatch.setattr(played.owned.partitions[OWNED].bodies, "unresolved", breaking)
+        partition: Any = played.owned.partitions[OWNED]
+        partition.checkpoint, partition.close = SimpleNamespace(next_offset=0), lambda: None
+        assert played.released() == [] if is_waiting else not played.ready(LogRecord(0, 0, None, b""))
+        assert "got KeyError: 'no such'" in played.owned.stopped.pop(OWNED)
+        assert played.owned.partitions == {}
+        assert played.released() == []
+        assert played.owned.stopped == {}

@@ -1,0 +1,31 @@
+"""The views process: one view that fails stops, and says so."""
+
+import threading
+
+import pytest
+
+from sowline.config.settings import Settings
+from sowline.config.topics import parse_topics
+from views.runner import ViewRunner
+from views.service import ViewsService
+
+SETTINGS = Settings(kafka="127.0.0.1:1")
+TOPICS = parse_topics("{topics: [{name: t, key: /id}], views: [{name: v, from: t}]}")
+
+
+def _failing(runner: ViewRunner) -> None:
+    error = KeyError("no such")
+    error.add_note("t.changes [0] at offset 7")
+    raise error
+
+
+def test_an_unexpected_error_stops_it_visibly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service is not ready; it names the change, and says what to do."""
+    service = ViewsService(SETTINGS, TOPICS, threading.Event())
+    monkeypatch.setattr(ViewRunner, "run", _failing)
+    service._keep(TOPICS.named("v"))
+    assert service.not_ready() == (
+        "v: expected to compute view v, got KeyError: 'no such' (t.changes [0] at offset 7). This is a fault of"
+        " Sowline: report it with the traceback in the log, and restart the views service with a version that has it"
+        " mended"
+    )
