@@ -24,6 +24,7 @@ BENCHMARKS = (
     "shards",
     "subscribers",
     "overload",
+    "greedy",
     "pipeline",
     "recovery",
     "starts",

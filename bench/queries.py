@@ -41,6 +41,7 @@ from sowline.runtime.http_server import HttpProtocol
 from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import QueryLimits
+from sowline.serving.view_memory import ViewHolder, ViewMemory
 
 TOPICS = "topics: [{name: orders, key: [/order, /side], hash_indexes: [[/order]]}]"
 RETURNED = 50_000
@@ -155,9 +156,11 @@ async def _pages(bodies: list[bytes]) -> None:
         selection = Selection(order=parse_order("/price DESC"), top_n=50, skip_n=100)
         query = Query([topic], selection, QueryLimits())
         await query.begin()
-        view = PageView(topic, selection)
+        view = PageView(topic, selection, ViewMemory())
         await view.fill(query)
-        viewer = Viewer(Outbox(1 << 40), "page", topic, selection, delta=False)
+        viewer = Viewer(
+            Outbox(1 << 40), "page", topic, selection, ViewMemory(), ViewHolder("", None), delta=False
+        )
         view.add(viewer)
         changes = [_repriced(topic, number * (size // CHANGES)) for number in range(CHANGES)]
         began = time.perf_counter()

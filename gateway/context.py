@@ -15,6 +15,7 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline.serving.result import QueryLimits
+from sowline.serving.view_memory import ViewLimits, ViewMemory
 from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.pending_commands import WriteService
 
@@ -38,6 +39,7 @@ class GatewayContext:
     streams: SharedStreams
     native: NativeMessages
     slots: QuerySlots
+    views: ViewMemory
     catch_up_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(GATEWAY_MAX))
     subscriptions: set[ClientSubscription] = field(default_factory=set)
     """The subscriptions of all clients."""
@@ -50,12 +52,13 @@ class GatewayContext:
         limits: QueryLimits,
         kafka: KafkaConfig,
         slots: SlotLimits = SlotLimits(),  # noqa: B008
+        views: ViewLimits = ViewLimits(),  # noqa: B008
     ) -> Self:
         """Return the context of a gateway that writes to this Kafka."""
         destination = NodesDestination(nodes, http, limits)
         writes = WriteService(destination, CommandWriter(kafka, nodes.topics.values()))
         streams, native = SharedStreams(nodes), NativeMessages(nodes.topics)
-        return cls(nodes, http, limits, writes, streams, native, QuerySlots(slots))
+        return cls(nodes, http, limits, writes, streams, native, QuerySlots(slots), ViewMemory(views))
 
     def live_subscriptions(self) -> Counter[str]:
         """Return by topic how many subscriptions of clients are live."""

@@ -21,7 +21,7 @@ from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.serving.app import Server
-from sowline.serving.client_port import ClientPort, slot_limits
+from sowline.serving.client_port import ClientPort, slot_limits, view_limits
 from sowline.serving.result import QueryLimits
 
 USUAL_PORT = 8070
@@ -41,9 +41,15 @@ class GatewayService:
             settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max
         )
         context = GatewayContext.of(
-            self._nodes, self._http, limits, settings.kafka_client, slot_limits(settings)
+            self._nodes,
+            self._http,
+            limits,
+            settings.kafka_client,
+            slot_limits(settings),
+            view_limits(settings),
         )
-        self._writer, self._streams, self._slots = context.writes.writer, context.streams, context.slots
+        self._writer, self._streams = context.writes.writer, context.streams
+        self._slots, self._views = context.slots, context.views
         self._client_port = ClientPort(settings, USUAL_PORT)
         self._server = Server(
             settings,
@@ -114,7 +120,7 @@ class GatewayService:
             "Times that a subscription left live delivery because its client was too slow",
             value=self._streams.fell_behind,
         )
-        yield from self._client_port.metrics(self._server, self._slots)
+        yield from self._client_port.metrics(self._server, self._slots, self._views)
 
 
 def _credentials(settings: Settings) -> Credentials:

@@ -26,9 +26,10 @@ from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
 from sowline.native import Core
 from sowline.runtime.native import native_core, panic_metric
-from sowline.serving.client_port import ClientPort, slot_limits
+from sowline.serving.client_port import ClientPort, slot_limits, view_limits
 from sowline.serving.query_slots import QuerySlots
 from sowline.serving.result import QueryLimits
+from sowline.serving.view_memory import ViewMemory
 
 log = structlog.get_logger()
 
@@ -61,7 +62,10 @@ class QueryService:
             settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max
         )
         self._slots = QuerySlots(slot_limits(settings))
-        context = ServiceContext(self._state, self._dispatcher, settings.kafka_client, limits, self._slots)
+        self._views = ViewMemory(view_limits(settings))
+        context = ServiceContext(
+            self._state, self._dispatcher, settings.kafka_client, limits, self._slots, self._views
+        )
         self._destination = context.destination
         self._writer = context.writes.writer
         self._snapshots = Snapshots.open(settings, self._state)
@@ -173,7 +177,7 @@ class QueryService:
         yield from self._snapshots.metrics()
         yield from self._history_metrics()
         yield from self._timeline_metrics()
-        yield from self._client_port.metrics(self._server, self._slots)
+        yield from self._client_port.metrics(self._server, self._slots, self._views)
         yield GaugeMetricFamily(
             "sowline_subscriptions_live", "Live subscriptions", value=self._dispatcher.live
         )

@@ -740,6 +740,15 @@ REASONS = (
         "Find the program that writes to the log of the view. It should write to the topics that the view reads.",
     ),
     Reason(
+        "views too large",
+        "expected live pages and groups on one connection to take at most 512 MiB of memory, got 560 MiB with this"
+        " one; narrow the filter, unsubscribe others, or let several share one filter and order",
+        "The live pages and groups of a connection, of a user or of the service would need more memory than their"
+        " [limit](queries.md#memory-of-live-views). A live one that has grown beyond it ends.",
+        "Narrow the filter, unsubscribe pages that are not needed, or give pages the same filter and order: they then"
+        " share one view. The operator may raise `SOWLINE_VIEW_BYTES_PER_CONNECTION_MAX` and the limits above it.",
+    ),
+    Reason(
         "workers active",
         "expected no materializer to run, but group sowline has members. Stop them, and wait until the group is"
         " empty",

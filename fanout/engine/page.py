@@ -15,11 +15,16 @@ from sortedcontainers import SortedList
 
 from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
 from sowline.emodb.writes import DocumentMetadata
-from sowline.expressions.order import SortKey
+from sowline.expressions.order import SortKey, value_bytes
 from sowline.protocol.change import DELETED, Change
 
 Held = TypeVar("Held")
 """What a set keeps of a record besides its index: the caller's."""
+
+ENTRY_BYTES: Final = 400
+"""The memory of a record in a set, with what is kept of it, but without its body and the values it is sorted by."""
+
+SAMPLED: Final = 32
 
 OUTSIDE: Final = inf
 """The index of a record that is not in the set: behind all others."""
@@ -84,6 +89,15 @@ class SortedSet(Generic[Held]):
 
     def __len__(self) -> int:
         return len(self._records)
+
+    @property
+    def nbytes(self) -> int:
+        """The estimated memory in bytes, without that of bodies: of some sort keys, times the number of records."""
+        count = len(self._keys)
+        if not count:
+            return 0
+        some = [self._keys[at] for at in range(0, count, max(1, count // SAMPLED))]
+        return count * (ENTRY_BYTES + sum(map(_sort_key_bytes, some)) // len(some))
 
     @property
     def windows(self) -> frozenset[Window]:
@@ -188,6 +202,10 @@ class SortedSet(Generic[Held]):
         elif drawn_in < len(self):
             events.append(Entered(*self._at(drawn_in)))
         return events
+
+
+def _sort_key_bytes(sort_key: SortKey) -> int:
+    return sum(map(value_bytes, sort_key[:-1]))
 
 
 class HasBody(Protocol):

@@ -218,8 +218,10 @@ class GatewayCommands(SessionCommands):
             topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
             check_replaced(replaced, ViewOverNodes, bookmark_range)
             rights, view = self._runner.rights, cast("ViewOverNodes | None", replaced)
-            slot = self._runner.new_slot()
-            return ViewOverNodes(self._context, outbox, request, topic, rights, self._seen, slot, view)
+            slot, holder = self._runner.new_slot(), self._runner.holder_for(request)
+            return ViewOverNodes(
+                self._context, outbox, request, topic, rights, self._seen, slot, holder, view
+            )
         check_pace(request, options, is_view=False)
         # The nodes do not check what they don't get: the gateway conflates, and orders the snapshot only.
         readable = together(self._runner.rights.read, topics)

@@ -16,9 +16,36 @@ from sowline.expressions.order import Order, SortKey
 from sowline.groups import MergedGroups
 from sowline.protocol.change import DELETED
 
+GROUP_BYTES = 700
+"""The memory of a group, without its state."""
+
+READ_TIMES = 4
+"""How many times as much memory as its text the state of a group needs once it was read."""
+
+
+class _AverageSize:
+    """The average size of the bodies that nodes have sent."""
+
+    def __init__(self) -> None:
+        self._sum = self._count = 0
+
+    def note(self, body: bytes) -> None:
+        """Note one more body."""
+        self._sum += len(body)
+        self._count += 1
+
+    @property
+    def of_body(self) -> int:
+        """The average in bytes."""
+        return self._sum // max(1, self._count)
+
 
 class MergedView(ABC):
     """What the nodes show. `source` tells the parts of the nodes from each other."""
+
+    @abstractmethod
+    def measure(self) -> int:
+        """Return the estimated memory of what is kept, in bytes."""
 
     @abstractmethod
     def put(self, source: Hashable, sow_key: bytes, body: bytes, relayed: bytes) -> None:
@@ -54,9 +81,15 @@ class MergedPage(MergedView):
         self._set: SortedSet[ShownRecord] = SortedSet()
         self._gone: dict[bytes, Delivery] = {}
         """Why records are no longer shown by their nodes; a client that is behind may hold them."""
+        self._size = _AverageSize()
+
+    def measure(self) -> int:
+        """Return the estimated memory of the records, in bytes."""
+        return self._set.nbytes + len(self._set) * self._size.of_body
 
     def put(self, source: Hashable, sow_key: bytes, body: bytes, relayed: bytes) -> None:
         """Take a record that a node shows now."""
+        self._size.note(body)
         self._gone.pop(sow_key, None)
         self._set.put(_key_of(self._order, sow_key, body), ShownRecord.read(body, relayed))
 
@@ -90,9 +123,15 @@ class MergedGroupsView(MergedView):
 
     def __init__(self, groups: MergedGroups) -> None:
         self._groups = groups
+        self._size = _AverageSize()
+
+    def measure(self) -> int:
+        """Return the estimated memory of the groups and of their states at the nodes, in bytes."""
+        return len(self._groups) * (GROUP_BYTES + READ_TIMES * self._size.of_body)
 
     def put(self, source: Hashable, sow_key: bytes, body: bytes, relayed: bytes) -> None:
         """Take the state of a group at a node; raise `too many groups`."""
+        self._size.note(body)
         self._groups.put(source, body)
 
     def remove(self, source: Hashable, sow_key: bytes, gone: Delivery | None) -> None:
@@ -127,7 +166,12 @@ class MergedGroupPage(MergedGroupsView):
 
     def put(self, source: Hashable, sow_key: bytes, body: bytes, relayed: bytes) -> None:
         """Take the state of a group at a node; raise `too many groups`."""
+        self._size.note(body)
         self._update(self._groups.put(source, body))
+
+    def measure(self) -> int:
+        """Return the estimated memory of the groups and of their order, in bytes."""
+        return super().measure() + self._set.nbytes
 
     def remove(self, source: Hashable, sow_key: bytes, gone: Delivery | None) -> None:
         """Drop the state of a group at a node that has no records of it any more."""

@@ -64,6 +64,13 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.query_slots import QuerySlot
 from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
+from sowline.serving.view_memory import ViewBytes, ViewHolder
+
+HELD_BYTES = 150
+"""The memory of a record or group that the client holds, without its body."""
+
+STEPS_COUNTED = 256
+"""The memory of a view is counted again after so many steps."""
 
 TOUCHED_MAX = 10_000
 """Records and groups that a slow client lacks; if there are more, all that it holds is compared."""
@@ -85,6 +92,7 @@ class ViewOverNodes:
         rights: Rights,
         seen: SeenPositions,
         slot: QuerySlot,
+        holder: ViewHolder,
         replaced: "ViewOverNodes | None" = None,
     ) -> None:
         check_endless(request)
@@ -99,6 +107,9 @@ class ViewOverNodes:
         self._rights = rights
         self._seen = seen
         self._slot = slot
+        self._holder = holder
+        self._bytes = ViewBytes(context.views)
+        self._steps = 0
         self._options = options
         self.form = Form.live(options, self._topic, delta=request.is_delta)
         self._keys = keys_shown(self._topic, options)
@@ -218,6 +229,7 @@ class ViewOverNodes:
     async def run(self) -> bytes | None:
         """Serve until cancelled; raise if it can't continue. It never returns: a view has no end."""
         self._context.subscriptions.add(self)
+        self._bytes.enter(self._holder)
         try:
             async with self._slot:
                 await self._slot.take()
@@ -225,6 +237,7 @@ class ViewOverNodes:
             await together([self._follow(), self._send_later()])
         finally:
             self._context.subscriptions.discard(self)
+            self._bytes.leave(self._holder)
             if self._query is not None:
                 await self._query.close()
         return None
@@ -459,6 +472,7 @@ class ViewOverNodes:
             "sub_id": SUB_ID,
             "ack_type": "processed,completed,stats",
             "options": for_merged_view(request.options),
+            "user": self._holder.user,
             **page,
         }
         asked = msgspec.structs.replace(
@@ -482,6 +496,7 @@ class ViewOverNodes:
                 for record in batch.records:
                     found = read_record(record)
                     view.put(part.share, found.sow_key.encode(), bytes(found.data), bytes(found.relayed))
+                self._count_bytes(view)
             query.count()
         except BaseException:
             await query.close()
@@ -528,6 +543,11 @@ class ViewOverNodes:
                 case "group_begin":
                     raise FreshView
 
+    def _count_bytes(self, view: MergedView) -> None:
+        """Count the memory of the view; raise `views too large` if there is no room for it."""
+        self._bytes.resize(view.measure() + len(self._held) * HELD_BYTES)
+        self._bytes.require_room()
+
     def _note_positions(self, part: Part, bookmark: str) -> None:
         positions = parse_bookmark(bookmark)
         self._positions = newest(self._positions, positions)
@@ -546,6 +566,9 @@ class ViewOverNodes:
             else:
                 view.put(part.share, key, bytes(received.data), bytes(received.relayed))
         self._note_positions(part, step[-1].bookmark)
+        self._steps += 1
+        if self._steps % STEPS_COUNTED == 0:
+            self._count_bytes(view)
         when = ms_of(step[-1].timestamp) if self.form.timestamp and step[-1].timestamp else None
         if self._touched is not None:
             for received in step:

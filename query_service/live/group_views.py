@@ -20,6 +20,7 @@ from sowline.model.path import Document
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import DELETED, Change
 from sowline.serving.cooperative import in_turns
+from sowline.serving.view_memory import ViewMemory
 
 Order = tuple[int, int, Position]
 """When a record last changed: log time, partition, position."""
@@ -30,8 +31,8 @@ LONG_AGO: Order = (0, 0, before_the_log())
 class GroupView(LiveView):
     """The groups of the records that match."""
 
-    def __init__(self, topic: TopicState, selection: Selection, groups_max: int) -> None:
-        super().__init__(topic, selection)
+    def __init__(self, topic: TopicState, selection: Selection, memory: ViewMemory, groups_max: int) -> None:
+        super().__init__(topic, selection, memory)
         self._groups = groups_of(topic, selection, groups_max)
 
     @property
@@ -39,8 +40,12 @@ class GroupView(LiveView):
         """The number of records in the groups."""
         return self._groups.members
 
+    def measure(self) -> int:
+        """Return the estimated memory of the groups, in bytes."""
+        return self._groups.measure()
+
     async def _load(self, query: Query) -> None:
-        await load_groups(self._groups, query)
+        await load_groups(self._groups, query, lambda: self._note_bytes(self._groups.measure()))
         # Compute the results now, in steps: they are cached. The first `shown_to` would compute all of them in one
         # instant, and block every other client meanwhile.
         await in_turns(self._groups.records(), query.work)
@@ -132,8 +137,12 @@ class GroupPageView(Paged, GroupView):
         """
         return not self._groups.tells_latest
 
+    def measure(self) -> int:
+        """Return the estimated memory of the groups and of the sorted set, in bytes."""
+        return self._groups.measure() + self._set.nbytes
+
     async def _load(self, query: Query) -> None:
-        await load_groups(self._groups, query)
+        await load_groups(self._groups, query, lambda: self._note_bytes(self._groups.measure()))
         groups = ((self._key(key, body), ShownRecord(body, 0)) for key, body in self._groups.records())
         self._set = await sorted_set(await in_turns(groups, query.work))
 

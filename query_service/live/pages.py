@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import orjson
 
-from fanout.engine.page import SortedSet, deliveries
+from fanout.engine.page import ENTRY_BYTES, SortedSet, deliveries
 from fanout.engine.shown import Due, ShownRecord, no_longer_shown
 from fanout.engine.subscription import PUBLISH, ChangeView, Delivery
 from query_service.index.rows import RowNumbers
 from query_service.live.view import LiveView, Viewer
+from query_service.query.grouping import CHECKED
 from query_service.query.ordering import in_thread_if_large, sorted_in_runs
 from query_service.query.query import Query
 from query_service.query.selection import Selection
@@ -17,6 +18,7 @@ from query_service.topics.state import TopicState
 from sowline.expressions.order import SortKey
 from sowline.protocol.change import Change
 from sowline.serving.cooperative import in_turns
+from sowline.serving.view_memory import ViewMemory
 
 
 async def sorted_set(keyed: list[tuple[SortKey, ShownRecord]]) -> SortedSet[ShownRecord]:
@@ -31,10 +33,14 @@ async def sorted_set(keyed: list[tuple[SortKey, ShownRecord]]) -> SortedSet[Show
 class Paged(LiveView):
     """A view of a sorted set, with a window for each page."""
 
-    def __init__(self, topic: TopicState, selection: Selection, *more: int) -> None:
-        super().__init__(topic, selection, *more)
+    def __init__(self, topic: TopicState, selection: Selection, memory: ViewMemory, *more: int) -> None:
+        super().__init__(topic, selection, memory, *more)
         self._order = selection.order
         self._set: SortedSet[ShownRecord] = SortedSet()
+
+    def measure(self) -> int:
+        """Return the estimated memory of the sorted set, in bytes."""
+        return self._set.nbytes
 
     def add(self, viewer: Viewer) -> None:
         """Make a viewer live, and open its window."""
@@ -79,7 +85,10 @@ class PageView(Paged):
     async def _load(self, query: Query) -> None:
         keyed: list[tuple[SortKey, ShownRecord]] = []
         async for topic_slice, indices in query.matches():
-            keyed += await in_turns(self._keyed(topic_slice, indices), query.work)
+            for start in range(0, len(indices), CHECKED):
+                some = indices[start : start + CHECKED]
+                keyed += await in_turns(self._keyed(topic_slice, some), query.work)
+                self._note_bytes(len(keyed) * ENTRY_BYTES)
         self._set = await sorted_set(keyed)
 
     def _keyed(self, topic_slice: TopicSlice, indices: RowNumbers) -> Iterator[tuple[SortKey, ShownRecord]]:

@@ -36,17 +36,37 @@ from sowline.model.position import Position
 from sowline.protocol.change import Change
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.refusal import unforeseen
+from sowline.serving.view_memory import ViewBytes, ViewHolder, ViewMemory
 
 log = structlog.get_logger()
+
+HELD_BYTES = 150
+"""The memory of a record or group that a client holds while it is not live, without its body."""
+
+RECOUNTED = 64
+RECOUNTED_BYTES = 1 << 16
+"""A live view is counted again when it has grown by one in this many of its bytes, and by as many as this."""
 
 
 class Viewer:
     """One subscriber of a view. While it is not live, `held` is its client's view, at `positions`."""
 
     def __init__(
-        self, outbox: Outbox, sub_id: str, topic: TopicState, selection: Selection, *, delta: bool
+        self,
+        outbox: Outbox,
+        sub_id: str,
+        topic: TopicState,
+        selection: Selection,
+        memory: ViewMemory,
+        holder: ViewHolder,
+        *,
+        delta: bool,
     ) -> None:
         options = selection.options
+        self._memory = memory
+        self.holder = holder
+        self.failed: SowlineError | None = None
+        """Why it ends, while the view goes on for others."""
         self.outbox = outbox
         self.sub_id = sub_id
         self.oof = options.oof
@@ -57,7 +77,7 @@ class Viewer:
         self.form = Form.live(options, topic.definition, delta=delta)
         self.keys = keys_shown(topic.definition, options)
         self.window = Window(selection.skip_n, selection.top_n or 0)
-        self.held: dict[bytes, ShownRecord] = {}
+        self._held: dict[bytes, ShownRecord] = {}
         self.positions: Positions = {}
         self.behind = asyncio.Event()
         self.live = asyncio.Event()
@@ -74,6 +94,24 @@ class Viewer:
             lambda: topic.positions,
             of_each=True,
         )
+
+    @property
+    def held(self) -> dict[bytes, ShownRecord]:
+        """The view of its client while it is not live."""
+        return self._held
+
+    @held.setter
+    def held(self, held: dict[bytes, ShownRecord]) -> None:
+        # Ten thousand subscriptions of a connection that reads nothing share one view, but each holds its own copy
+        # (test_what_slow_clients_hold_counts).
+        self._memory.count(self.holder, (len(held) - len(self._held)) * HELD_BYTES)
+        self._held = held
+
+    def fail_if_too_large(self) -> None:
+        """End it, and forget what its client holds, if that is more than there is memory for."""
+        if (refusal := self._memory.excess(self.holder)) is not None:
+            self.failed = refusal
+            self.held = {}
 
     def take_from(self, replaced: "Viewer") -> None:
         """Take over the client's view from the viewer that this one replaces."""
@@ -98,8 +136,9 @@ class Viewer:
 class LiveView(ABC):
     """The common part of pages and groups. A view is filled from a query, then follows the changes after it."""
 
-    def __init__(self, topic: TopicState, selection: Selection) -> None:
+    def __init__(self, topic: TopicState, selection: Selection, memory: ViewMemory) -> None:
         self.topic = topic
+        self.bytes = ViewBytes(memory)
         self.users = 0
         """The number of subscriptions that use it or wait for it."""
         self.filling: asyncio.Task[None] | None = None
@@ -123,6 +162,7 @@ class LiveView(ABC):
             await self._load(query)
             for partition, seen in self._pending or ():
                 self._take(partition, seen)
+            self._note_bytes(self.measure())
         except SowlineError as error:
             self.failed = error
         except Exception as error:
@@ -131,6 +171,25 @@ class LiveView(ABC):
         # Nothing is awaited between the last pending change and this line. A change that came in between would stay
         # in the list and never be applied.
         self._pending = None
+
+    def _note_bytes(self, nbytes: int) -> None:
+        """Count the memory of the view; raise `views too large` if there is no room for it."""
+        self.bytes.resize(nbytes)
+        self.bytes.require_room()
+
+    def _recount(self) -> None:
+        """Count the memory of the view after changes; end what has become too large."""
+        now, before = self.measure(), self.bytes.nbytes
+        if now <= before:
+            self.bytes.resize(now)
+        elif now - before > max(before // RECOUNTED, RECOUNTED_BYTES):
+            try:
+                self._note_bytes(now)
+            except SowlineError as error:
+                self._fail(error)
+            for viewer in list(self._viewers):
+                if self.bytes.refusal(viewer.holder) is not None:
+                    self.fall_behind(viewer)
 
     def add(self, viewer: Viewer) -> None:
         """Make a viewer live; its client must hold exactly the current view."""
@@ -200,6 +259,8 @@ class LiveView(ABC):
 
         For other viewers send the conflated messages that are too large to keep; return their number.
         """
+        if self._pending is None and self.failed is None:
+            self._recount()
         for viewer in [viewer for viewer in self._viewers if viewer.is_too_slow]:
             self.fall_behind(viewer)
         return sum(viewer.conflated.relieve() for viewer in self._viewers if viewer.conflated is not None)
@@ -216,6 +277,7 @@ class LiveView(ABC):
         viewer.held = self.shown_to(viewer)
         viewer.positions = self.topic.positions
         viewer.behind.set()
+        viewer.fail_if_too_large()
 
     def catch_up(self, viewer: Viewer) -> None:
         """Send a viewer the difference from its view, and make it live, in one instant."""
@@ -277,6 +339,10 @@ class LiveView(ABC):
     def can_go_back(self) -> bool:
         """Whether undoing changes restores the view before them."""
         return True
+
+    @abstractmethod
+    def measure(self) -> int:
+        """Return the estimated memory of the view, in bytes."""
 
     @property
     @abstractmethod

@@ -24,6 +24,9 @@ from sowline.serving.cooperative import CHUNK, Spend, in_turns
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
 
+CHECKED = 10_000
+"""Records after which the memory of groups is checked."""
+
 
 def groups_of(topic: TopicState, selection: Selection, groups_max: int) -> Groups:
     """Return the groups of a selection, empty; raise `invalid projection`. For a gateway, results are states."""
@@ -33,10 +36,19 @@ def groups_of(topic: TopicState, selection: Selection, groups_max: int) -> Group
     return kind(topic.definition.name, options.grouping, projection, groups_max=groups_max)
 
 
-async def load_groups(groups: Groups, query: Query) -> None:
-    """Add all records that a query finds; other tasks run in between. Raise `too many groups`."""
+def _nothing() -> None:
+    pass
+
+
+async def load_groups(groups: Groups, query: Query, check: Callable[[], None] = _nothing) -> None:
+    """Add all records that a query finds; other tasks run in between. Raise `too many groups`.
+
+    After each portion call `check`, which may raise.
+    """
     async for topic_slice, indices in query.matches():
-        await in_turns(_loading(groups, topic_slice, indices), query.work)
+        for start in range(0, len(indices), CHECKED):
+            await in_turns(_loading(groups, topic_slice, indices[start : start + CHECKED]), query.work)
+            check()
 
 
 def _loading(groups: Groups, topic_slice: TopicSlice, indices: RowNumbers) -> Iterator[None]:

@@ -12,6 +12,7 @@ from query_service.query.query import Query
 from query_service.query.selection import Selection
 from query_service.topics.state import TopicState
 from sowline.serving.query_slots import QuerySlot
+from sowline.serving.view_memory import ViewHolder
 
 
 class OpenViews:
@@ -23,6 +24,7 @@ class OpenViews:
         topic: TopicState,
         selection: Selection,
         new_slot: Callable[[], QuerySlot],
+        holder: ViewHolder,
         *,
         is_page: bool,
     ) -> None:
@@ -31,6 +33,7 @@ class OpenViews:
         self._topic = topic
         self._selection = selection
         self._new_slot = new_slot
+        self._holder = holder
         self._is_page = is_page
         self._open: dict[ViewName, LiveView] = {}
         self.view: LiveView | None = None
@@ -57,6 +60,7 @@ class OpenViews:
         view = await self._find()
         if self._open.get(self._name) is not view:
             view.users += 1
+            view.bytes.enter(self._holder)
         # Leave other views only now: the new view may be one of them, and would be closed and filled again
         # (test_a_page_instead_of_a_page).
         others = [name for name, open in self._open.items() if open is not view]
@@ -77,6 +81,7 @@ class OpenViews:
     def _leave(self, name: ViewName) -> None:
         view = self._open.pop(name)
         view.users -= 1
+        view.bytes.leave(self._holder)
         if not view.users:
             self._context.dispatcher.remove_view(self._topic.definition.name, name)
             if view.filling is not None:
@@ -111,6 +116,6 @@ class OpenViews:
 
     def _new_view(self) -> LiveView:
         if not self._selection.options.projection:
-            return PageView(self._topic, self._selection)
+            return PageView(self._topic, self._selection, self._context.views)
         kind = GroupPageView if self._is_page else GroupView
-        return kind(self._topic, self._selection, self._context.limits.groups_max)
+        return kind(self._topic, self._selection, self._context.views, self._context.limits.groups_max)

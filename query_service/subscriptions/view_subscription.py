@@ -81,9 +81,18 @@ class ViewSubscription:
         if not selection.options.pause:
             self._going.set()
         self._is_page = request.skip_n is not None
-        self.viewer = Viewer(outbox, request.id_of_subscription, topic, selection, delta=request.is_delta)
+        holder = runner.holder_for(request)
+        self.viewer = Viewer(
+            outbox,
+            request.id_of_subscription,
+            topic,
+            selection,
+            context.views,
+            holder,
+            delta=request.is_delta,
+        )
         self._new_fill_slot = runner.new_fill_slot
-        self.views = OpenViews(context, topic, selection, self._slot_to_fill, is_page=self._is_page)
+        self.views = OpenViews(context, topic, selection, self._slot_to_fill, holder, is_page=self._is_page)
         self.has_begun = False
         """Whether its command was acknowledged, if requested."""
         self._is_replacement = replaced is not None
@@ -204,6 +213,8 @@ class ViewSubscription:
             # Other subscriptions may wait for the same view. Without the shield, a client that unsubscribes now would
             # cancel the filling for all of them. The last one that leaves cancels it.
             await asyncio.shield(view.filling)
+            if view.failed is None and (refusal := view.bytes.refusal(self.viewer.holder)) is not None:
+                raise refusal
             if self._is_replacement:
                 await self._in_turn(partial(self._replace, view))
             elif positions is None:
@@ -236,13 +247,14 @@ class ViewSubscription:
             await self._going.wait()
             # A view that fails lets all its viewers fall behind. Each of them arrives here, and ends with the reason
             # (test_too_many_groups_end_the_subscription).
-            if view.failed is not None:
-                raise view.failed
+            if (failed := view.failed or self.viewer.failed) is not None:
+                raise failed
             self._catch_up(view)
 
     def stop(self) -> None:
         """Send nothing more, and leave the view; the last subscription that leaves closes it."""
         self.views.stop(self.viewer)
+        self.viewer.held = {}
 
     def _begin(self, view: LiveView, mark: Mark) -> None:
         """Send the current view as a group, and be live from then on."""

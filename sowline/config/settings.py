@@ -115,6 +115,19 @@ class Settings(BaseSettings):
         ge=0,
         description="memory for the indexes of all topics; the least used are dropped first",
     )
+    view_bytes_max: int = Field(
+        default=1 << 31,
+        ge=0,
+        description="memory for the live pages and groups of a service; more are refused",
+    )
+    view_bytes_per_user_max: int = Field(
+        default=1 << 30,
+        ge=0,
+        description="how much of that one user may hold, or one address without a logon",
+    )
+    view_bytes_per_connection_max: int = Field(
+        default=1 << 29, ge=0, description="how much of that one connection may hold"
+    )
     history_bytes_max: int = Field(
         default=1 << 30,
         ge=0,

@@ -10,6 +10,7 @@ element. Records that are equal in all terms are in ascending order of their SOW
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from sys import getsizeof
 from typing import Any
 
 from sowline.errors import SowlineError
@@ -110,6 +111,11 @@ class _Falling:
 
     def __hash__(self) -> int:
         return hash(self.text)
+
+
+def value_bytes(part: Any) -> int:
+    """Return the memory of a part of a sort key, in bytes."""
+    return getsizeof(part) + (getsizeof(part.text) if isinstance(part, _Falling) else 0)
 
 
 def _scalar_reader(term: Term) -> Callable[[Document], Scalar]:

@@ -24,6 +24,10 @@ class AggregateState(Protocol):
     A NULL never changes it. Two values that are equal and of one type are the same value, -0.0 and 0.0 too.
     """
 
+    @property
+    def nbytes(self) -> int:
+        """The estimated memory in bytes of the values that it keeps; 0 if it keeps none."""
+
     def add(self, value: Scalar) -> None:
         """Add a value."""
 

@@ -45,9 +45,25 @@ class Groups:
         self._by_sow_key: dict[bytes, GroupState] = {}
         self._orders: dict[bytes, Order] = {}
         """When each record last changed, if the projection shows fields of the latest record."""
+        self._changed: set[GroupState] | None = None
+        """The groups whose memory was not counted since they changed; None if it was never asked for."""
+        self._nbytes = 0
 
     def __len__(self) -> int:
         return len(self._groups)
+
+    def measure(self) -> int:
+        """Return the estimated memory of the groups, in bytes; it counts those that changed since the last call."""
+        changed, self._changed = self._changed, set()
+        for group in self._groups.values() if changed is None else changed:
+            now = group.nbytes if group.records else 0
+            self._nbytes += now - group.counted_bytes
+            group.counted_bytes = now
+        return self._nbytes
+
+    def _note_changed(self, group: GroupState) -> None:
+        if self._changed is not None:
+            self._changed.add(group)
 
     @property
     def tells_latest(self) -> bool:
@@ -100,6 +116,7 @@ class Groups:
 
     def _replace(self, sow_key: bytes, left: GroupInput, entered: GroupInput, order: Order) -> GroupChange:
         group = self._group_of(left)
+        self._note_changed(group)
         previous = self._body(group)
         for state, (_, argument) in zip(group.states, self._layout.states, strict=True):
             old, new = left.arguments[argument], entered.arguments[argument]
@@ -117,6 +134,7 @@ class Groups:
     def _take_out(self, sow_key: bytes, left: GroupInput) -> GroupChange:
         group = self._group_of(left)
         previous = self._body(group)
+        self._note_changed(group)
         group.body = None
         group.records -= 1
         if not group.records:
@@ -136,6 +154,7 @@ class Groups:
     def _add(self, sow_key: bytes, entered: GroupInput, order: Order) -> GroupState:
         """Add a record to its group; make the group if it does not exist."""
         group = self._group_for(entered.key)
+        self._note_changed(group)
         group.body = None
         group.records += 1
         for state, (_, argument) in zip(group.states, self._layout.states, strict=True):

@@ -10,6 +10,12 @@ from sowline.model.path import Value
 Order = tuple[Any, ...]
 """When a record last changed, such as (time, partition, position); orders compare."""
 
+ORDER_BYTES = 900
+"""The memory of an empty order of records."""
+
+RECORD_BYTES = 330
+"""The memory of a record's order, SOW key and values."""
+
 
 class Latest:
     """The values, in each record of a group, of the fields that are neither grouped by nor aggregated."""
@@ -18,6 +24,11 @@ class Latest:
 
     def __init__(self) -> None:
         self._values = SortedDict()
+
+    @property
+    def nbytes(self) -> int:
+        """The estimated memory of the records, in bytes."""
+        return ORDER_BYTES + len(self._values) * RECORD_BYTES
 
     def add(self, order: Order, sow_key: bytes, values: Sequence[Value]) -> None:
         """Add a record."""

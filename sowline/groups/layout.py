@@ -41,10 +41,15 @@ class GroupInput(NamedTuple):
     others: list[Value]
 
 
+GROUP_BYTES = 700
+STATE_BYTES = 200
+"""The memory of a group, and of the state of one of its aggregates, without the values that they keep."""
+
+
 class GroupState:
     """The records with the same values in the fields that are grouped by."""
 
-    __slots__ = ("body", "key", "latest", "records", "slots", "sow_key", "states")
+    __slots__ = ("body", "counted_bytes", "key", "latest", "records", "slots", "sow_key", "states")
 
     def __init__(
         self,
@@ -63,8 +68,17 @@ class GroupState:
         self.latest = latest
         """The latest record, if the projection shows fields of it."""
         self.records = 0
+        self.counted_bytes = 0
+        """Its memory when that was last counted."""
         self.body: bytes | None = None
         """The projection, if it was computed since the last change."""
+
+    @property
+    def nbytes(self) -> int:
+        """Its estimated memory, in bytes."""
+        kept = sum(state.nbytes for state in self.states) + len(self.states) * STATE_BYTES
+        kept += 0 if self.latest is None else self.latest.nbytes
+        return GROUP_BYTES + kept + 2 * len(self.key) + len(self.body or b"")
 
     def exported(self) -> bytes:
         """Return the state as JSON, which `merge` adds to that of a group with the same values."""

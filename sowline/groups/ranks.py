@@ -13,6 +13,10 @@ CONCAT_CHARS_MAX: Final = 64 * 1024
 CUT: Final = "…"
 """The end of a GROUP_CONCAT that was cut."""
 
+VALUE_BYTES: Final = 230
+DISTINCT_BYTES: Final = 165
+"""The memory of one value that a state keeps, in order and without one, without the characters of a text."""
+
 Rank = tuple[int, Number, int, str]
 """A value's rank in the order of MIN and MAX. The value can be read from it."""
 
@@ -37,9 +41,11 @@ class _Values:
 class OrderedValues(_Values):
     """The values in order, without NaN, which has no rank."""
 
-    __slots__ = ("_counts", "order")
+    __slots__ = ("_counts", "nbytes", "order")
 
     def __init__(self) -> None:
+        self.nbytes = 0
+        """The estimated memory of the values."""
         self._counts: dict[Rank, int] = {}
         self.order = SortedList()
         """The rank of each value, each once."""
@@ -50,6 +56,7 @@ class OrderedValues(_Values):
             ranking = rank(value)
             if _counted(self._counts, ranking):
                 self.order.add(ranking)
+                self.nbytes += VALUE_BYTES + len(ranking[3])
 
     def remove(self, value: Scalar) -> None:
         """Remove a value that was added."""
@@ -57,6 +64,7 @@ class OrderedValues(_Values):
             ranking = rank(value)
             if _discounted(self._counts, ranking):
                 self.order.remove(ranking)
+                self.nbytes -= VALUE_BYTES + len(ranking[3])
 
     def exported(self) -> list[Scalar]:
         """Return the first and the last value: no other one can be first or last of more values."""
@@ -78,6 +86,11 @@ class Texts(_Values):
 
     def __init__(self) -> None:
         self._ranks = OrderedValues()
+
+    @property
+    def nbytes(self) -> int:
+        """The estimated memory of the texts."""
+        return self._ranks.nbytes
 
     def add(self, value: Scalar) -> None:
         """Add a value."""
@@ -112,10 +125,12 @@ class Distinct(_Values):
     TRUE.
     """
 
-    __slots__ = ("_counts", "_spellings", "count")
+    __slots__ = ("_counts", "_spellings", "count", "nbytes")
 
     def __init__(self) -> None:
         self.count = 0
+        self.nbytes = 0
+        """The estimated memory of the values."""
         self._counts: dict[Rank, int] = {}
         self._spellings: dict[Number, int] = {}
         """By number, the count of different strings that spell it."""
@@ -143,6 +158,8 @@ class Distinct(_Values):
         is_other, number, kind, _ = ranking
         before = 0 if is_other else self._standing_for(number)
         change(self._counts, ranking)
+        size = DISTINCT_BYTES + len(ranking[3])
+        self.nbytes += size if ranking in self._counts else -size
         if is_other:
             self.count += 1 if ranking in self._counts else -1
             return

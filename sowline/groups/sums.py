@@ -20,6 +20,7 @@ class Count:
     """The number of values, without NULLs."""
 
     __slots__ = ("count",)
+    nbytes = 0
 
     def __init__(self) -> None:
         self.count = 0
@@ -47,6 +48,7 @@ class _Totals:
     """Counts and sums in attributes; those of two states add up."""
 
     __slots__: tuple[str, ...] = ()
+    nbytes = 0
 
     _all: Callable[[Any], tuple[int, ...]]
 

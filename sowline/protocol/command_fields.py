@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sowline.protocol.request import QUERY_FIELDS
 
-NODE_FIELDS = ("merges", "relays", "replaces", "sample_n", "shares")
+NODE_FIELDS = ("merges", "relays", "replaces", "sample_n", "shares", "user")
 """The fields that only gateways set, in what they ask of query services. No client description has them."""
 
 

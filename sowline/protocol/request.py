@@ -186,6 +186,8 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     """Whether a gateway asks, which makes the messages of the client's subscription itself."""
     shares: bool = False
     """Whether a gateway asks, which passes the messages of the subscription on to several clients."""
+    user: str = ""
+    """The user, or the address, of the client that a gateway asks for: its live views count as those of this user."""
     sample_n: int = 0
     """If not 0, a gateway asks for a deep page: each `sample_n`-th of the skipped records is a sample.
 

@@ -21,10 +21,18 @@ from sowline.serving.access.tls import Certified, tls_of
 from sowline.serving.app import Server
 from sowline.serving.authorization.access_file import LOOPBACK
 from sowline.serving.query_slots import QuerySlots, SlotLimits
+from sowline.serving.view_memory import ViewLimits, ViewMemory
 
 log = structlog.get_logger()
 
 LOOK_SECONDS = 0.1
+
+
+def view_limits(settings: Settings) -> ViewLimits:
+    """Return how much memory live views may take."""
+    return ViewLimits(
+        settings.view_bytes_max, settings.view_bytes_per_user_max, settings.view_bytes_per_connection_max
+    )
 
 
 def slot_limits(settings: Settings) -> SlotLimits:
@@ -99,7 +107,7 @@ class ClientPort:
                 why=f"the process may have {limit} descriptors; raise the hard limit (ulimit -Hn)",
             )
 
-    def metrics(self, server: Server, slots: QuerySlots) -> Iterator[Metric]:
+    def metrics(self, server: Server, slots: QuerySlots, views: ViewMemory) -> Iterator[Metric]:
         """Yield the metrics of connections, of queries and of access; docs/metrics.md describes each."""
         queries = GaugeMetricFamily(
             "sowline_queries",
@@ -109,6 +117,9 @@ class ClientPort:
         queries.add_metric(["running"], slots.running)
         queries.add_metric(["waiting"], slots.waiting)
         yield queries
+        yield GaugeMetricFamily(
+            "sowline_view_bytes", "Estimated memory of all live pages and groups", value=views.nbytes
+        )
         yield CounterMetricFamily(
             "sowline_queries_refused", "Queries refused because too many waited", value=slots.refused
         )

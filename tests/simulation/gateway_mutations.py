@@ -47,6 +47,8 @@ def _groups_merged_from_the_first_ones() -> list[Any]:
 class _MeanOfMeans:
     """The state of an average that forgets how many values each part has."""
 
+    nbytes = 0
+
     def __init__(self) -> None:
         self._sums = Sums()
         self._means: list[float] = []

@@ -17,6 +17,7 @@ from sowline.serving.outbox.native_outbox import NativeOutbox
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.query_slots import Asker, QuerySlot, QuerySlots
 from sowline.serving.refusal import unforeseen
+from sowline.serving.view_memory import ViewHolder
 
 log = structlog.get_logger()
 
@@ -64,6 +65,12 @@ class CommandRunner:
     def new_fill_slot(self) -> QuerySlot:
         """Return a slot for filling a view: it waits for no client, so a gateway's may wait, too."""
         return self._slots.new(Asker(self._login.payer, self))
+
+    def holder_for(self, request: Request) -> ViewHolder:
+        """Return who holds the view of a subscription: at a gateway's connection, the user that it names."""
+        if self.is_of_gateway:
+            return ViewHolder(request.user, None)
+        return ViewHolder(self._login.payer, self)
 
     def start(self, request: Request, run: Run, ack_type: str, **fields: Any) -> asyncio.Task[None]:
         """Start the work of a command; acknowledge a failure with this `ack_type`."""

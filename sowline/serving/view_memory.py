@@ -1,0 +1,133 @@
+"""Limits the memory of live pages and groups: of a connection, of a user and of the service.
+
+A view that several subscriptions share counts once: for the service, for each user and for each connection.
+"""
+
+from collections import Counter
+from collections.abc import Hashable
+from typing import NamedTuple, TypeVar
+
+from sowline.errors import SowlineError
+
+MIB = 1 << 20
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+class ViewLimits(NamedTuple):
+    """The largest numbers of bytes of live views."""
+
+    service: int = 2048 * MIB
+    user: int = 1024 * MIB
+    connection: int = 512 * MIB
+
+
+class ViewHolder(NamedTuple):
+    """The client of a subscription to a view."""
+
+    user: str
+    connection: Hashable
+    """None for a gateway, which has a connection for each of its clients' views."""
+
+
+class ViewMemory:
+    """The estimated bytes of all live views of a service, and of those that each user and each connection holds."""
+
+    def __init__(self, limits: ViewLimits = ViewLimits()) -> None:  # noqa: B008
+        self.limits = limits
+        self.nbytes = 0
+        self.of_user: Counter[Hashable] = Counter()
+        self.of_connection: Counter[Hashable] = Counter()
+
+    def count(self, holder: ViewHolder, change: int) -> None:
+        """Count more bytes of one subscription, or fewer."""
+        self.nbytes += change
+        _change(self.of_user, holder.user, change)
+        if holder.connection is not None:
+            _change(self.of_connection, holder.connection, change)
+
+    def excess(self, holder: ViewHolder) -> SowlineError | None:
+        """Return `views too large` if the service or a client holds more than it may; None if not."""
+        if self.nbytes > self.limits.service:
+            return _too_large("of one service", self.limits.service, self.nbytes)
+        return self.refusal(holder)
+
+    def refusal(self, holder: ViewHolder) -> SowlineError | None:
+        """Return `views too large` if a client holds more than it may; None if not."""
+        limits, held = self.limits, self.of_connection[holder.connection]
+        if held > limits.connection:
+            return _too_large("on one connection", limits.connection, held)
+        if self.of_user[holder.user] > limits.user:
+            return _too_large("of one user", limits.user, self.of_user[holder.user])
+        return None
+
+
+class ViewBytes:
+    """The estimated bytes of one live view, and its holders."""
+
+    def __init__(self, memory: ViewMemory) -> None:
+        self._memory = memory
+        self._holders: Counter[ViewHolder] = Counter()
+        self._users: Counter[Hashable] = Counter()
+        self._connections: Counter[Hashable] = Counter()
+        self.nbytes = 0
+
+    def enter(self, holder: ViewHolder) -> None:
+        """Count one more subscription of a client."""
+        self._holders[holder] += 1
+        self._count(holder, 1)
+
+    def leave(self, holder: ViewHolder) -> None:
+        """Count one subscription of a client less; with the last one, the view has ended."""
+        self._count(holder, -1)
+        _change(self._holders, holder, -1)
+        if not self._holders:
+            self.resize(0)
+
+    def _count(self, holder: ViewHolder, change: int) -> None:
+        memory = self._memory
+        for names, sums, name in (
+            (self._users, memory.of_user, holder.user),
+            (self._connections, memory.of_connection, holder.connection),
+        ):
+            before = names[name]
+            _change(names, name, change)
+            if name is not None and (not before or not names[name]):
+                _change(sums, name, change * self.nbytes)
+
+    def resize(self, nbytes: int) -> None:
+        """Note how large the view is now."""
+        more, self.nbytes = nbytes - self.nbytes, nbytes
+        self._memory.nbytes += more
+        for user in self._users:
+            _change(self._memory.of_user, user, more)
+        for connection in self._connections:
+            if connection is not None:
+                _change(self._memory.of_connection, connection, more)
+
+    def require_room(self) -> None:
+        """Raise `views too large` if the service has no room for the view, or none of its clients has."""
+        refused = None
+        for holder in self._holders:
+            if (refused := self._memory.excess(holder)) is None:
+                return
+        if refused is not None:
+            raise refused
+
+    def refusal(self, holder: ViewHolder) -> SowlineError | None:
+        """Return `views too large` if a client holds more than it may; None if not."""
+        return self._memory.refusal(holder)
+
+
+def _change(counts: Counter[Name], name: Name, change: int) -> None:
+    counts[name] += change
+    if not counts[name]:
+        del counts[name]
+
+
+def _too_large(whose: str, limit: int, got: int) -> SowlineError:
+    return SowlineError(
+        "views too large",
+        f"expected live pages and groups {whose} to take at most {limit / MIB:.0f} MiB of memory, got {got / MIB:.0f}"
+        " MiB with this one; narrow the filter, unsubscribe others, or let several share one filter and order",
+    )
