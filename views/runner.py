@@ -35,6 +35,9 @@ POLL_SECONDS = 0.2
 JOIN_POLL_SECONDS = 0.01
 """With joins, two consumers are read in turn."""
 
+GROUP_SHOWN_MAX = 200
+"""Characters of a group's key text in the log."""
+
 PROGRESS_SECONDS = 0.5
 """How often a source partition's position is reported to the partitions of the view that it changes nothing in."""
 
@@ -89,6 +92,7 @@ class ViewRunner:
                 )
                 self._take_joined()
                 self._take(messages)
+                self._warn_of_large_states()
                 self._behind.look(self._consumer, self._reached)
         finally:
             self._output.close()
@@ -210,6 +214,20 @@ class ViewRunner:
         if also_idle or not self._interval:
             for partition in self._partitions.values():
                 self._output.send(partition.flush(also_idle=also_idle))
+
+    def _warn_of_large_states(self) -> None:
+        # A GROUP_CONCAT of all records grows with each of them, and each writes it again: the log gets gigabytes
+        # before the limit stops the view.
+        for number, partition in self._partitions.items():
+            if (large := partition.large_state()) is not None:
+                log.warning(
+                    "view has a large state",
+                    view=self._topic.name,
+                    partition=number,
+                    group=large.key[:GROUP_SHOWN_MAX],
+                    bytes=large.bytes,
+                    bytes_max=large.bytes_max,
+                )
 
     def _wait(self) -> float:
         """Return for how many seconds to wait for the next change."""

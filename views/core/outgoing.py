@@ -48,6 +48,18 @@ def _size_of(state: PartialState) -> int:
     return KEY_BYTES_MAX + len(bytes(state.state))
 
 
+WARNED_SHARE = 16
+"""A state is large from this part of its limit on."""
+
+
+class LargeState(NamedTuple):
+    """A state that is large: the key text of its group, its bytes, and how many it may have."""
+
+    key: str
+    bytes: int
+    bytes_max: int
+
+
 class _Open:
     """The message of one partition of the view that is being collected."""
 
@@ -97,6 +109,9 @@ class OutgoingPartials:
         self._bytes_max = topic.record_bytes_max + HEADROOM_BYTES // 2
         # A group has a state for each source partition, a single record has only one.
         self._state_bytes_max = topic.record_bytes_max // (source_partitions if view.grouping_paths else 1)
+        # A state of a single record is as large as the record. That of a group grows with its records.
+        self._warned_bytes = self._state_bytes_max // (WARNED_SHARE if view.grouping_paths else 1)
+        self._large: LargeState | None = None
         self._open = [_Open(position) for _ in range(topic.partitions)]
         self._taken = {
             (log, number): (position, reached)
@@ -129,6 +144,11 @@ class OutgoingPartials:
             else:
                 for state in states:
                     self._open[number].put(state)
+
+    def large_state(self) -> LargeState | None:
+        """Return a state that is large, once; again for one of twice its size, of any group."""
+        large, self._large = self._large, None
+        return large
 
     def _are_many(self, states: list[PartialState], size: int) -> bool:
         """Whether states of one change need several messages: those of a joined record that belongs to many."""
@@ -214,4 +234,7 @@ class OutgoingPartials:
                 f" {self._name}, got {len(one.state)}: raise record_bytes_max (groups have it divided by the number"
                 " of source partitions), or leave out what lists values",
             )
+        if one.state is not None and len(one.state) > self._warned_bytes:
+            self._large = LargeState(one.key, len(one.state), self._state_bytes_max)
+            self._warned_bytes = 2 * len(one.state)
         return PartialState(str(position), one.key, NO_STATE if one.state is None else Raw(one.state))

@@ -18,7 +18,7 @@ from sowline.protocol.change import Change, Event
 from sowline.protocol.changes_loader import LoadProgress
 from views.core.followed_partition import FollowedPartition
 from views.core.joins import JoinedEvent, JoinedStates, JoinedTables, TakenOut
-from views.core.outgoing import NOTHING_TAKEN, Moved, Outgoing, OutgoingPartials
+from views.core.outgoing import NOTHING_TAKEN, LargeState, Moved, Outgoing, OutgoingPartials
 from views.core.states import states_of
 
 NO_TABLES: Final = JoinedTables(())
@@ -106,6 +106,10 @@ class SourcePartition(FollowedPartition):
         changes = self._joined.take_in(event, taken_out)
         moved = self._moved(event.log, event.partition)
         return list(self._outgoing.take(self._next_position(), changes, moved))
+
+    def large_state(self) -> LargeState | None:
+        """Return a state that has become large, if there is one to warn of."""
+        return None if self._outgoing is None else self._outgoing.large_state()
 
     def flush(self, *, also_idle: bool) -> list[Outgoing]:
         """Return messages up to the position; `also_idle` reports it to all partitions of the view."""

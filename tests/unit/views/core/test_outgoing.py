@@ -151,6 +151,18 @@ def test_a_state_that_is_too_large_is_refused() -> None:
     assert shown(list(of.flush(also_idle=True))) == [(0, "-1", "0", {"a": "[1]"})]
 
 
+def test_a_state_that_grows_is_warned_of_long_before_its_limit() -> None:
+    """Once at a sixteenth of the limit, then each time that one is twice as large."""
+    of, warned = outgoing(record_bytes_max=1600), []
+    for size in range(2, 1600):
+        take(of, size, ("a", f"[{'1' * (size - 2)}]"))
+        if (large := of.large_state()) is not None:
+            warned.append(large)
+    assert [one.bytes for one in warned] == [101, 203, 407, 815]
+    assert {(one.key, one.bytes_max) for one in warned} == {("a", 1600)}
+    assert of.large_state() is None
+
+
 def test_a_single_record_has_one_state() -> None:
     """In a view without groups, a record may be as large as the view allows, whatever the partitions."""
     of = OutgoingPartials(defined({"record_bytes_max": 400}, 4, 1), 0, 4, before_the_log())
