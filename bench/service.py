@@ -40,6 +40,11 @@ class Running:
         self._check()
         return _answer(self.url, "/startupz") is not None
 
+    def is_ready(self) -> bool:
+        """Whether it has all that it serves."""
+        self._check()
+        return _answer(self.url, "/readyz") is not None
+
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
         self._process.send_signal(number)

@@ -25,7 +25,7 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition, by_changes
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
-from sowline.kafka.clients import REPORT_ENDS, plain_consumer
+from sowline.kafka.clients import REPORT_ENDS, of_many, plain_consumer
 from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.kafka.messages import event_of
 
@@ -86,7 +86,8 @@ class Standby:
         self._path = path
         self._cluster = Cluster(kafka)
         ahead = {"queued.max.messages.kbytes": QUEUE_KBYTES}
-        self._consumer = plain_consumer(kafka, {**REPORT_ENDS, **ahead})
+        partitions = sum(definition.partitions for definition in definitions.values())
+        self._consumer = plain_consumer(kafka, {**REPORT_ENDS, **ahead, **of_many(partitions)})
         self._copies: dict[PartitionId, WarmCopy] = {}
         self._assigned: set[PartitionId] = set()
         self._checking: deque[PartitionId] = deque()

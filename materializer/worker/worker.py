@@ -23,7 +23,7 @@ from sowline.config.settings import WORKERS, Settings
 from sowline.config.topics import Topics
 from sowline.emodb import use_native
 from sowline.kafka.admin import Cluster
-from sowline.kafka.clients import REPORT_ENDS, plain_consumer, poll_batch, raising
+from sowline.kafka.clients import REPORT_ENDS, of_many, plain_consumer, poll_batch, raising
 from sowline.model.limits import MIB
 from sowline.registry.client import Registry
 from sowline.runtime.native import native_core
@@ -50,6 +50,11 @@ FETCH_AHEAD: Mapping[str, Any] = {
 compressed: in memory it may be many times as large. Small portions of each partition keep the others from waiting.
 """
 
+CHECKED_A_SECOND = 1000
+CHECKED_ALWAYS = 200
+"""Partitions that are checked in a second, for due commands and for the ends of their logs. So few as
+`CHECKED_ALWAYS` are checked after each batch."""
+
 COPY_SECONDS = 0.005
 """The time for copies of other partitions between two batches; more, if the batch took longer."""
 
@@ -74,10 +79,11 @@ class Worker:
         self._cluster = cluster = Cluster(kafka)
         native = native_core(settings.core)
         self._emitter = emitter = Emitter(kafka, topics.topics, stopping, native)
-        self._consumer = self._make_consumer()
+        self._consumer = self._make_consumer(sum(definition.partitions for definition in topics.topics))
         self.counts = counts = Counts()
         self._owned = owned = OwnedPartitions({definition.log: definition for definition in topics.topics})
         self._log_ends: dict[PartitionId, int] = {}
+        self._ends_at = self._append_at = 0.0
         self._standby: Standby | None = None
         if settings.standby:
             self._standby = Standby(kafka, owned.definitions, self._path, native)
@@ -91,7 +97,7 @@ class Worker:
             settings, cluster, owned, repair, schemas, self._standby, start_phase, native
         )
 
-    def _make_consumer(self) -> Consumer:
+    def _make_consumer(self, partitions: int) -> Consumer:
         session = self._settings.session_timeout_ms
         return plain_consumer(
             self._settings.kafka_client,
@@ -102,6 +108,7 @@ class Worker:
                 "max.poll.interval.ms": 600_000,
                 **REPORT_ENDS,
                 **FETCH_AHEAD,
+                **of_many(partitions),
             },
             group_of(self._settings),
         )
@@ -131,7 +138,7 @@ class Worker:
                     self._consumer, self._settings.batch_records_max, wait_seconds, self._on_end
                 )
                 began = time.monotonic()
-                self._log_ends = {one: self._log_end(one) for one in self._owned.partitions}
+                self._note_ends(began)
                 if messages:
                     batches = self._batches.by_partition(messages)
                     self._batches.apply(self._schemas.ready(self._consumer, batches))
@@ -160,6 +167,17 @@ class Worker:
             if not standby.work(POLL_SECONDS):
                 time.sleep(COPY_SECONDS)
 
+    def _note_ends(self, now: float) -> None:
+        """Note where the logs end, for health and metrics."""
+        if now >= self._ends_at:
+            self._ends_at = now + self._pause()
+            self._log_ends = {one: self._log_end(one) for one in self._owned.partitions}
+
+    def _pause(self) -> float:
+        """Return the seconds until the partitions are checked again; with few of them, no time."""
+        count = len(self._owned.partitions)
+        return count / CHECKED_A_SECOND if count > CHECKED_ALWAYS else 0.0
+
     def _log_end(self, partition_id: PartitionId) -> int:
         _, high = self._consumer.get_watermark_offsets(TopicPartition(*partition_id), cached=True)
         return max(0, high)
@@ -172,7 +190,10 @@ class Worker:
 
     def _append(self) -> None:
         """Append the due commands to the logs."""
-        now = now_ms()
+        began = time.monotonic()
+        if began < self._append_at:
+            return
+        now, self._append_at = now_ms(), began + self._pause()
         for partition_id, owner_commands in list(self._owned.owner_commands.items()):
             # What waits for a schema may postpone an expiry.
             if self._schemas.is_waiting(partition_id):

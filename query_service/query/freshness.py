@@ -100,7 +100,7 @@ async def _wait_for_lag(state: ServedTopics, topics: Sequence[TopicState], secon
                 f"expected a state of at most {seconds_max:g} s behind the log, but it {found}"
                 f"{'' if seconds is None else ' behind'}; retry later, or allow more",
             )
-        await state.next_news(remaining)
+        await state.next_news(topics, remaining)
 
 
 def lag_seconds(topics: Sequence[TopicState]) -> float | None:

@@ -25,7 +25,7 @@ from sowline.config.shard import WHOLE, Shard
 from sowline.config.topic_definition import TopicDefinition, by_changes
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster, await_answer, compaction_lag_ms
-from sowline.kafka.clients import REPORT_ENDS, Behind, plain_consumer, poll_batch
+from sowline.kafka.clients import REPORT_ENDS, Behind, of_many, plain_consumer, poll_batch
 from sowline.protocol.change import ChangesId
 from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete, is_of
 from sowline.serving.cooperative import StepSize
@@ -134,7 +134,7 @@ class TopicFollower:
         for topic in self._topics:
             for number in self._shard.partitions(topic):
                 self._begin_with_snapshot(topic, number)
-        consumer = plain_consumer(self._kafka, REPORT_ENDS)
+        consumer = plain_consumer(self._kafka, {**REPORT_ENDS, **of_many(len(self._starts))})
         try:
             self._assigned = [
                 TopicPartition(*partition, offset) for partition, offset in self._starts.items()

@@ -4,9 +4,11 @@
 """
 
 import asyncio
+import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -25,7 +27,13 @@ from sowline.model.position import Position
 log = structlog.get_logger()
 
 SAMPLE_SECONDS = 0.5
-"""Between two samples, unless one is requested earlier: also what a reported lag may be too long by."""
+"""Between two samples. With few partitions it is also what a reported lag may be too long by."""
+
+SAMPLED_MAX = 100
+"""Partitions of a sample beside those that were asked for. Of more partitions, each sample has some, in turn."""
+
+TURN_SECONDS_MAX = 15.0
+"""Within this time each partition is sampled, however many there are."""
 
 ANSWER_SECONDS_MAX = 10.0
 READ_SECONDS_MAX = 1.0
@@ -49,25 +57,52 @@ class LogEndSample(NamedTuple):
     held: Mapping[LogPartition, Position]
 
 
-class LogEnds:
-    """Samples the ends of the logs twice a second.
+class LogTurns:
+    """Chooses the logs of each sample: those that were asked for, then those whose last sample is the oldest.
 
-    `held` returns the replicas' positions, and `unapplied` the offsets between those and the sampled ends. `take` is
-    called with each sample, and `take_hole` with each range of offsets without records, both in the event loop.
+    To ask for the ends of thousands of idle partitions twice a second would take a third of a core. Pure.
+    """
+
+    def __init__(self, partitions: Mapping[str, int]) -> None:
+        self._partitions = partitions
+        self._turn = deque(partitions)
+        whole_turn = sum(partitions.values()) * SAMPLE_SECONDS / TURN_SECONDS_MAX
+        self._sampled_max = max(SAMPLED_MAX, math.ceil(whole_turn))
+
+    def next(self, asked: Iterable[str]) -> list[str]:
+        """Return the logs of the next sample; `asked` are those that readers wait for."""
+        chosen, count = dict.fromkeys(asked), 0
+        for log in [log for log in self._turn if log not in chosen]:
+            count += self._partitions[log]
+            if count > self._sampled_max and count > self._partitions[log]:
+                break
+            chosen[log] = None
+        self._turn = deque([*(log for log in self._turn if log not in chosen), *chosen])
+        return list(chosen)
+
+
+class LogEnds:
+    """Samples the ends of the logs twice a second: of all, or of many in turn, and at once of those asked for.
+
+    `held` returns the replicas' positions, and `unapplied` the offsets between those and the sampled ends, both of
+    some logs. `take` is called with each sample, and `take_hole` with each range of offsets without records, both in
+    the event loop.
     """
 
     def __init__(
         self,
         kafka: KafkaConfig,
         topics: Sequence[TopicDefinition],
-        held: Callable[[], Mapping[LogPartition, Position]],
-        unapplied: Callable[[], Mapping[LogPartition, range]],
+        held: Callable[[Iterable[str]], Mapping[LogPartition, Position]],
+        unapplied: Callable[[Iterable[str]], Mapping[LogPartition, range]],
         take: Callable[[LogEndSample], None],
         take_hole: Callable[[LogPartition, range], None],
         shard: Shard = WHOLE,
     ) -> None:
         self._kafka = kafka
-        self._partitions = [(topic.log, number) for topic in topics for number in shard.partitions(topic)]
+        self._partitions = {topic.log: list(shard.partitions(topic)) for topic in topics}
+        self._turns = LogTurns({log_name: len(numbers) for log_name, numbers in self._partitions.items()})
+        self._asked: deque[str] = deque()
         self._held = held
         self._unapplied = unapplied
         self._take = take
@@ -77,7 +112,7 @@ class LogEnds:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="log ends", daemon=True)
         self._refused = ""
-        self._before: Mapping[LogPartition, range] = {}
+        self._before: dict[LogPartition, range] = {}
         self._with_records: dict[LogPartition, int] = {}
         """By partition: the first offset that is not applied, where it is known that records follow."""
 
@@ -93,21 +128,33 @@ class LogEnds:
         if self._thread.is_alive():
             self._thread.join(ANSWER_SECONDS_MAX)
 
-    def sample_soon(self) -> None:
-        """Take the next sample now."""
+    def sample_soon(self, logs: Iterable[str]) -> None:
+        """Take a sample of these logs now."""
+        self._asked.extend(logs)
         self._wake.set()
 
     def _run(self) -> None:
-        cluster = Cluster(self._kafka, self._stop)
+        cluster, due = Cluster(self._kafka, self._stop), 0.0
         while not self._stop.is_set():
             self._wake.clear()
+            logs = self._taken()
+            if time.monotonic() >= due:
+                due = time.monotonic() + SAMPLE_SECONDS
+                logs = self._turns.next(logs)
             try:
-                self._sample(cluster)
-                self._look_for_holes()
+                self._sample(cluster, logs)
+                self._look_for_holes(logs)
                 self._refused = ""
             except (KafkaException, SowlineError) as error:
                 self._note_refusal(error)
-            self._wake.wait(SAMPLE_SECONDS)
+            self._wake.wait(max(0.0, due - time.monotonic()))
+
+    def _taken(self) -> list[str]:
+        """Return the logs that were asked for since the last sample."""
+        asked: dict[str, None] = {}
+        while self._asked:
+            asked[self._asked.popleft()] = None
+        return list(asked)
 
     def _note_refusal(self, error: Exception) -> None:
         """Log once why Kafka does not report the ends. Queries are still answered; the lag is then not known."""
@@ -117,11 +164,11 @@ class LogEnds:
             self._refused = str(error)
             log.warning("the lag behind the log is not known", why=str(error))
 
-    def _sample(self, cluster: Cluster) -> None:
+    def _sample(self, cluster: Cluster, logs: Sequence[str]) -> None:
         # The positions and the time come before the request: the ends in its answer are at least as new. The other
         # order could call a record applied that was appended after the positions were read.
-        held, at = self._held(), time.monotonic()
-        answer = cluster.ask(self._partitions)
+        held, at = self._held(logs), time.monotonic()
+        answer = cluster.ask((log_name, number) for log_name in logs for number in self._partitions[log_name])
         if self._is_answered(answer):
             sample = LogEndSample(at, answer.ends(), answer.topic_ids(), held)
             self._call(self._take, sample)
@@ -132,10 +179,11 @@ class LogEnds:
             time.sleep(POLL_SECONDS)
         return answer.is_answered
 
-    def _look_for_holes(self) -> None:
-        """Read the last offsets of a log that seems to be behind and has not moved since the last sample."""
-        before, self._before = self._before, self._unapplied()
-        for partition, offsets in self._before.items():
+    def _look_for_holes(self, logs: Sequence[str]) -> None:
+        """Read the last offsets of a log that seems to be behind and has not moved since its last sample."""
+        before, unapplied = self._before, self._unapplied(logs)
+        self._before = {**before, **unapplied}
+        for partition, offsets in unapplied.items():
             has_stopped = partition in before and before[partition].start == offsets.start
             is_known = self._with_records.get(partition) == offsets.start
             if not has_stopped or is_known or not 0 < len(offsets) <= HOLE_OFFSETS_MAX:

@@ -244,8 +244,8 @@ class ServedTopics:
         self._sampled = asyncio.Event()
         self.unread_changes: Mapping[ChangesPartition, int] = {}
         """By partition, the events in Kafka that are not applied here yet; the follower keeps it up to date."""
-        self.sample_soon: Callable[[], None] = lambda: None
-        """Requests a sample of the logs' ends before it is due."""
+        self.sample_soon: Callable[[Iterable[str]], None] = lambda logs: None
+        """Requests a sample of the ends of some logs before it is due."""
         self.delays = Latencies()
         """Delays from the log append of a batch's oldest change until the listener was called."""
         self.broken: str | None = None
@@ -267,20 +267,20 @@ class ServedTopics:
         ]
         return sum(known) if len(known) == len(topic.partitions) else None
 
-    def held(self) -> dict[LogPartition, Position]:
-        """Return the position of each partition that is loaded, by log and number. Any thread may call this."""
+    def held(self, logs: Iterable[str]) -> dict[LogPartition, Position]:
+        """Return the position of each partition of some logs that is loaded. Any thread may call this."""
         return {
             (log_name, partition.number): partition.held
-            for log_name, topic in self._by_log.items()
-            for partition in topic.partitions.values()
+            for log_name in logs
+            for partition in self._by_log[log_name].partitions.values()
             if not partition.loading
         }
 
-    def unapplied(self) -> dict[LogPartition, range]:
-        """Return the offsets of each log between what is applied and its newest sampled end; as `held` does."""
+    def unapplied(self, logs: Iterable[str]) -> dict[LogPartition, range]:
+        """Return the offsets of some logs between what is applied and the newest sampled ends; as `held` does."""
         return {
             (log_name, number): self._by_log[log_name].log_ends[number].unapplied(position)
-            for (log_name, number), position in self.held().items()
+            for (log_name, number), position in self.held(logs).items()
         }
 
     def take_log_ends(self, sample: LogEndSample) -> None:
@@ -291,9 +291,9 @@ class ServedTopics:
         self._sampled.set()
         self._sampled = asyncio.Event()
 
-    async def next_news(self, seconds_max: float) -> None:
-        """Request a sample of the logs' ends; wait for a sample or for changes, at most for this time."""
-        self.sample_soon()
+    async def next_news(self, topics: Iterable[TopicState], seconds_max: float) -> None:
+        """Request a sample of the ends of these logs; wait for a sample or for changes, at most for this time."""
+        self.sample_soon(topic.definition.log for topic in topics)
         waits = [asyncio.ensure_future(event.wait()) for event in (self._sampled, self._moved)]
         try:
             await asyncio.wait(waits, timeout=seconds_max, return_when=asyncio.FIRST_COMPLETED)
@@ -399,7 +399,7 @@ class ServedTopics:
         for changes_topic, number in partitions:
             topic = self._by_changes[changes_topic]
             topic.partitions[number].loaded()
-            self.sample_soon()
+            self.sample_soon([topic.definition.log])
             if not topic.loading and topic.indexes.are_declared:
                 task = asyncio.get_running_loop().create_task(topic.indexes.make_declared())
                 self._making.add(task)

@@ -20,6 +20,20 @@ REPORT_ENDS: Mapping[str, Any] = {"enable.partition.eof": True}
 """The consumer option that makes `poll_batch` call its `on_end`."""
 
 
+FETCH_WAIT_MS_MIN, FETCH_WAIT_MS_MAX = 50, 500
+PARTITIONS_A_MS = 4
+
+
+def of_many(partitions: int) -> dict[str, Any]:
+    """Return the consumer options for a number of partitions: with many, Kafka is asked less often while it has none.
+
+    Each request names all partitions, and takes as long as there is nothing new. A record is never waited for, but a
+    partition that is added has to wait for the end of the request before it.
+    """
+    wait_ms = min(FETCH_WAIT_MS_MAX, max(FETCH_WAIT_MS_MIN, partitions // PARTITIONS_A_MS))
+    return {"fetch.wait.max.ms": wait_ms}
+
+
 def logged(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a client's options with Python's logging instead of plain lines on standard error.
 
@@ -67,7 +81,7 @@ def plain_consumer(
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
             "fetch.queue.backoff.ms": 10,
-            "fetch.wait.max.ms": 50,
+            **of_many(0),
             **kafka,
             **(options or {}),
         }
@@ -142,6 +156,7 @@ def _judge(message: Message, on_end: Ends | None) -> None:
 
 
 ENDS_EVERY_SECONDS = 0.5
+ENDS_A_SECOND = 400
 
 
 def member_consumer(kafka: KafkaConfig, group: str, session_timeout_ms: int) -> Consumer:
@@ -156,10 +171,13 @@ def member_consumer(kafka: KafkaConfig, group: str, session_timeout_ms: int) -> 
 
 
 class Behind:
-    """Notes, at most twice a second, how far a consumer is behind the end offsets of its last fetch."""
+    """Notes, at most twice a second, how far a consumer is behind the end offsets of its last fetch.
+
+    Of more than 200 partitions, it looks at 400 in a second.
+    """
 
     def __init__(self) -> None:
-        self._looked_at = 0.0
+        self._look_at = 0.0
         self.lags: dict[tuple[str, int], int] = {}
         """Offsets between what was reached and the end, by topic and partition, where the end is known."""
 
@@ -171,10 +189,11 @@ class Behind:
     def look(self, consumer: Consumer, reached: Callable[[], Iterable[TopicPartition]]) -> None:
         """Check, if it is time to; `reached` returns the next offset of each partition."""
         now = time.monotonic()
-        if now - self._looked_at < ENDS_EVERY_SECONDS:
+        if now < self._look_at:
             return
-        self._looked_at = now
-        for there in reached():
+        found = list(reached())
+        self._look_at = now + max(ENDS_EVERY_SECONDS, len(found) / ENDS_A_SECOND)
+        for there in found:
             _, end = consumer.get_watermark_offsets(there, cached=True)
             if end >= 0:
                 self.lags[there.topic, there.partition] = max(0, end - there.offset)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterable
 
 import pytest
 
@@ -27,7 +28,7 @@ def served() -> tuple[Server, Client]:
 
 def sample(server: Server, end: int, seconds_ago: float = 0.0) -> None:
     """Let the log end before this offset."""
-    held = server.state.held()
+    held = server.state.held(["orders"])
     server.state.take_log_ends(
         LogEndSample(time.monotonic() - seconds_ago, {("orders", 0): end}, {"orders": "id"}, held)
     )
@@ -100,16 +101,16 @@ async def test_a_read_requests_a_newer_sample() -> None:
     """The state may be fresh though the last sample is old."""
     server, client = served()
     sample(server, 1, seconds_ago=60)
-    requested = []
+    requested: list[str] = []
 
-    def sample_soon() -> None:
-        requested.append(1)
+    def sample_soon(logs: Iterable[str]) -> None:
+        requested.extend(logs)
         asyncio.get_running_loop().call_soon(sample, server, 1)
 
     server.state.sample_soon = sample_soon
     await client.session.receive(b'{"command":"sow","command_id":"1","topic":"orders","max_staleness":"5s"}')
     assert [one["command"] for one in await client.read()] == ["group_begin", "sow", "group_end"]
-    assert requested == [1]
+    assert requested == ["orders"]
 
 
 @pytest.mark.parametrize(("end", "found"), [(9, "is 60"), (None, "is not known how old")])
@@ -157,5 +158,5 @@ def test_a_lag_is_that_of_all_topics() -> None:
     sample(server, 1, seconds_ago=5)
     assert 5 <= (freshness.lag_seconds([server.topic]) or 0) < 60
     assert server.topic.lag.records == 0
-    assert server.state.unapplied() == {("orders", 0): range(1, 1)}
-    assert server.state.held() == {("orders", 0): Position(0, 0)}
+    assert server.state.unapplied(["orders"]) == {("orders", 0): range(1, 1)}
+    assert server.state.held(["orders"]) == {("orders", 0): Position(0, 0)}
