@@ -71,6 +71,9 @@ class LiveSubscription:
 
     def as_sent(self, delivery: Delivery) -> Delivery:
         """Return the message as this user may see it."""
+        # Most subscriptions are of neither kind, and this is called for each message of each of them.
+        if self._entitled is None and not self._is_of_conflated:
+            return delivery
         return as_sent(delivery, self._entitled, is_conflated=self._is_of_conflated)
 
     def put_relayed(self, partition: int, seen: ChangeView, delivery: Delivery) -> None:
