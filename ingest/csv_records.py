@@ -57,7 +57,7 @@ def csv_records(options: Mapping[str, str]) -> CsvRecords | None:
         return None
     encoding = encoding_of(options)
     separator, quote, escape = (_bytes_of(text, encoding) for text in (separator_of(options), quote, escape))
-    lead = r"[ \t]*+" if _option(options, "ignoreLeadingWhiteSpace") == "true" else ""
+    lead = r"[ \t]*+" if (_option(options, "ignoreLeadingWhiteSpace") or "").lower() == "true" else ""
     opening = f"{lead}{quote}"
 
     def quoted(*others: str) -> str:

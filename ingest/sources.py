@@ -5,7 +5,7 @@ bytes as they came (`value`), its Kafka key (`key`) and headers. Rows that can't
 reason.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -14,6 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from ingest.csv_records import ISO_8859_1, LINE_END, csv_records, encoding_of, separator_of
 from ingest.debezium import OPERATION, DebeziumRows, source_with_unchanged, with_rows
+from ingest.decimals import exact
 from sowline.protocol.pipeline_row import BAD_ROW, HEADERS_TYPE, SOURCE, SourceField
 from sowline.spark.row_json import readable, row_json
 from sowline.spark.schema import schema_of
@@ -35,6 +36,7 @@ BATCH_LIMITS = frozenset(("maxOffsetsPerTrigger", "maxFilesPerTrigger", "maxByte
 KAFKA = "_kafka"
 """The column of a Kafka record's metadata that statements may use: key, topic, partition, offset, time and headers.
 """
+_NO_UTF_8 = "expected UTF-8, got "
 _ODD = "expected quotes around a whole value, with those in it escaped, got "
 _OPEN = "expected an end of the quoted value that begins here or in a line before, got "
 _CORRUPT = "_corrupt"
@@ -107,28 +109,28 @@ def csv_files(
     after it can be told from a value, and each line is refused. If the first line of a file names other columns, that
     line is refused and the file is not read.
     """
-    files = _cut(_files(spark, directory, options, once=once), options).withColumn("fits", F.lit(True))
-    first = 0
+    files = _cut(_files(spark, directory, options, once=once), options)
+    fits = F.lit(True)
     if header:
-        names = fields_of(schema).names
-        text = _text_of(F.col("lines")[0]["line"], options)
-        files = files.withColumn("fits", _names(text, options) == F.array(*map(F.lit, names)))
-        files = files.withColumn(
-            "lines", F.slice("lines", F.when(F.col("fits"), 2).otherwise(1), F.size("lines"))
-        )
-        files = files.withColumn(
-            "lines", F.when(F.col("fits"), F.col("lines")).otherwise(F.slice("lines", 1, 1))
-        )
-        first = 1
-    lines = files.select("*", F.posexplode("lines").alias("row", "record"))
-    lines = lines.select("*", "record.*").where(F.trim("line") != "")
-    number = F.col("row") + F.when(F.col("fits"), first).otherwise(0)
+        names = F.array(*map(F.lit, fields_of(schema).names))
+        fits = _names(_text_of(F.col("lines")[0], options), options) == names
+    # Next to the generator, `fits` would be computed for each line, with a copy of all lines. Without `outer`, Spark
+    # infers a filter of files without lines, and cuts each file twice for it.
+    files = files.select("*", fits.alias("fits"))
+    lines = files.select("*", F.posexplode_outer("lines").alias("row", "line")).drop("lines")
+    lines = lines.where(F.trim("line") != "")
+    if header:
+        lines = lines.where((F.col("row") > 0) == F.col("fits"))
     own = {"escape": '"', **_parsing(options), "columnNameOfCorruptRecord": _CORRUPT}
-    texts = lines.withColumn("text", _text_of(F.col("line"), options))
-    parsed = F.from_csv("text", f"{schema}, {_CORRUPT} STRING", own)
+    texts = lines.withColumn("text", _text_of(F.col("line"), options)).withColumn(
+        "quoting", _quoting(options)
+    )
+    parsed = exact(
+        fields_of(f"{schema}, {_CORRUPT} STRING"), lambda fields: F.from_csv("text", fields.toDDL(), own)
+    )
     is_row = F.col("fits") & F.col("quoting").isNull() & F.is_valid_utf8("text")
     rows = texts.select(
-        _source_of(source_of_file(number, name), _bytes_of(F.col("line"))),
+        _source_of(source_of_file(F.col("row"), name), _bytes_of(F.col("line"))),
         "text",
         "quoting",
         F.when(is_row, parsed).alias("fields"),
@@ -137,25 +139,35 @@ def csv_files(
 
 
 def _cut(files: DataFrame, options: Options) -> DataFrame:
-    """Return the records of CSV files as `lines`: each is a `line`, and what is wrong with its quotes (`quoting`)."""
+    """Return the records of CSV files as `lines`; those from number `known` on may be parts of a value, by `unknown`.
 
-    def with_quoting(array: Column, quoting: Callable[[Column], Column]) -> Column:
-        return F.transform(array, lambda line: F.struct(line.alias("line"), quoting(line).alias("quoting")))
-
-    none = F.lit(None).cast("string")
+    A file is held in memory several times while it is cut, so nothing else is made of all its lines at once.
+    """
     if (found := csv_records(options)) is None:
-        lines = with_quoting(F.split("text", LINE_END), lambda _: none)
-        return files.withColumn("lines", lines)
+        lines = F.split("text", LINE_END)
+        return files.select("_metadata", lines.alias("lines")).select(
+            "*", F.size("lines").alias("known"), F.lit(None).cast("string").alias("unknown")
+        )
     # UTF-16 has bytes of quotes and line ends within other characters.
     is_utf_16 = F.col("text").rlike("^(?:\\xff\\xfe|\\xfe\\xff)")
-    trusted = F.when(is_utf_16, "").otherwise(F.regexp_extract("text", found.trusted, 0))
-    files = files.withColumn("trusted", trusted)
-    records = F.regexp_extract_all("trusted", F.lit(found.cut), F.lit(1))
-    rest = F.substring("text", F.length("trusted") + 1, F.length("text"))
-    known = with_quoting(records, lambda line: F.when(~line.rlike(found.record), _ODD))
-    unknown = with_quoting(F.split(rest, LINE_END), lambda _: F.lit(_OPEN))
-    lines = F.when(rest == "", known).otherwise(F.concat(known, unknown))
-    return files.withColumn("lines", lines)
+    length = F.when(is_utf_16, 0).otherwise(F.length(F.regexp_extract("text", found.trusted, 0)))
+    unknown = F.when(is_utf_16, _NO_UTF_8).otherwise(_OPEN)
+    files = files.select("_metadata", "text", unknown.alias("unknown"), length.alias("length"))
+    records = F.regexp_extract_all(F.left("text", F.col("length")), F.lit(found.cut), F.lit(1))
+    rest = F.split(F.substring("text", F.col("length") + 1, F.length("text")), LINE_END)
+    is_whole = F.col("length") == F.length("text")
+    # An empty text has one record, which is empty: it must not come before the names of the columns.
+    lines = F.when(is_whole, records).when(F.col("length") == 0, rest).otherwise(F.concat(records, rest))
+    unknown_size = F.when(is_whole, 0).otherwise(F.size(rest))
+    files = files.select("_metadata", "unknown", unknown_size.alias("size"), lines.alias("lines"))
+    return files.select("_metadata", "unknown", "lines", (F.size("lines") - F.col("size")).alias("known"))
+
+
+def _quoting(options: Options) -> Column:
+    """Return what is wrong with the quotes of a line; null if nothing is."""
+    problem = F.when(F.col("row") >= F.col("known"), F.col("unknown"))
+    found = csv_records(options)
+    return problem if found is None else problem.when(~F.col("line").rlike(found.record), _ODD)
 
 
 def all_of(source: SourceRows) -> DataFrame:
@@ -310,7 +322,7 @@ def _json(text: str, schema: str, options: Options) -> Column:
     own = {"allowSingleQuotes": "false", **_parsing(options), "columnNameOfCorruptRecord": _CORRUPT}
     # Spark reads one value and ignores what follows it. Read as the content of an array, there must be exactly one.
     is_one = F.json_array_length(F.concat(F.lit("["), F.col(text), F.lit("]"))) == 1
-    parsed = F.from_json(text, f"{schema}, {_CORRUPT} STRING", own)
+    parsed = exact(fields_of(f"{schema}, {_CORRUPT} STRING"), lambda fields: F.from_json(text, fields, own))
     return F.when(is_one & F.is_valid_utf8(F.col(text)), parsed).alias("fields")
 
 
@@ -330,7 +342,7 @@ def _readable(rows: DataFrame, expected: str) -> SourceRows:
     text = F.col("text")
     unread = text.isNotNull() & unread
     got = F.substring(F.make_valid_utf8(text), 1, 200)
-    start = F.when(F.is_valid_utf8(text), f"expected {expected}, got ").otherwise("expected UTF-8, got ")
+    start = F.when(F.is_valid_utf8(text), f"expected {expected}, got ").otherwise(_NO_UTF_8)
     if "quoting" in rows.columns:
         start = F.coalesce("quoting", start)
     reason, message = F.lit(BAD_ROW), F.concat(start, got)

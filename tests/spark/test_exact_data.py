@@ -99,8 +99,9 @@ def test_encodings(
     (tmp_path / "in" / "b.csv").write_bytes(content)
     run_once(file)
     assert bodies(kafka, log) == ['{"id":1,"note":"éclat","x":1.0}']
-    values = [value for value, _ in letters(kafka, log)]
-    assert b"\n".join(value or b"" for value in values) == content
+    found = letters(kafka, log)
+    assert b"\n".join(value or b"" for value, _ in found) == content
+    assert {message for _, message in found} == {"expected UTF-8"}
 
 
 def test_json_lines(
@@ -124,6 +125,44 @@ def test_json_lines(
         (lines[2], FINITE),
         (lines[3], FINITE),
     ]
+
+
+DECIMALS = "id INT NOT NULL, a DECIMAL(4,2), b ARRAY<STRUCT<c: DECIMAL(38,20)>>, d MAP<STRING, DECIMAL(3,0)>"
+
+
+def test_decimals(
+    spark: SparkSession, kafka: str, log: str, pipeline: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """A number is not rounded where its column has fewer decimals: the row is refused."""
+    lines = [
+        b'{"id":1,"a":1.5,"b":[{"c":0.12345678901234567890}],"d":{"k":9e2}}',
+        b'{"id":2,"a":1.239}',
+        b'{"id":3,"a":99.999}',
+        b'{"id":4,"d":{"k":1,"l":1.5}}',
+        b'{"id":5,"a":1.23000,"b":[null]}',
+        b'{"id":6,"a":100}',
+    ]
+    (tmp_path / "in" / "a.json").write_bytes(b"\n".join(lines))
+    file = pipeline(
+        f"""
+        sources:
+          lines: {{directory: HERE/in, format: json, schema: "{DECIMALS}"}}
+          sheet: {{directory: HERE/sheet, format: csv, schema: "id INT, `a b` DECIMAL(4,2)"}}
+        transforms:
+          - select: SELECT * FROM lines UNION ALL SELECT _source, id, `a b`, NULL, NULL FROM sheet
+        key: id
+        """
+    )
+    (tmp_path / "sheet").mkdir()
+    (tmp_path / "sheet" / "a.csv").write_text("7,1.5\n8,1.239\n")
+    run_once(file)
+    assert bodies(kafka, log) == [
+        '{"id":1,"a":1.50,"b":[{"c":0.12345678901234567890}],"d":{"k":900}}',
+        '{"id":5,"a":1.23,"b":[null]}',
+        '{"id":7,"a":1.50}',
+    ]
+    refused = {value for value, message in letters(kafka, log) if message.startswith("expected ")}
+    assert refused == {lines[1], lines[2], lines[3], lines[5], b"8,1.239"}
 
 
 EVERY_TYPE = """

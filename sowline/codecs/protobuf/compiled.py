@@ -126,8 +126,15 @@ def _files(text: str, references: tuple[tuple[str, str], ...]) -> Iterable[FileD
     with TemporaryDirectory(prefix="sowline-protoc-") as directory:
         sources = Path(directory, "sources")
         sources.mkdir()
-        # What a registry lists as a reference is what the writer had. It comes before a built-in file of that name.
-        for name, content in (built_in_imports() | dict(references) | {_MAIN: text}).items():
+        # What a registry lists as a reference is what the writer had. It comes before a built-in file of that name, or
+        # of a directory of that name.
+        given = dict(references)
+        built_in = {
+            name: content
+            for name, content in built_in_imports().items()
+            if given.keys().isdisjoint(map(str, PurePosixPath(name).parents))
+        }
+        for name, content in (built_in | given | {_MAIN: text}).items():
             # The compiler has these files, and a message type that has a JSON form must be the real one.
             if name.startswith(_BUNDLED):
                 continue

@@ -535,6 +535,13 @@ def test_built_in_imports() -> None:
     codec_of(Schema("protobuf", text))
 
 
+def test_a_reference_may_have_the_name_of_a_directory_of_built_in_imports() -> None:
+    """It is there, and the other built-in imports too."""
+    text = 'syntax = "proto3"; import "google"; import "confluent/meta.proto"; message R { A a = 1; }'
+    schema = Schema("protobuf", text, (("google", 'syntax = "proto3"; message A { int32 n = 1; }'),))
+    assert _written(schema, b'{"a":{"n":1}}') == b'{"a":{"n":1}}'
+
+
 @pytest.mark.parametrize("form", [str, _base64], ids=["text", "base64"])
 def test_a_reference_comes_before_a_built_in_import(form: Any) -> None:
     """What the registry lists is what the writer had."""
