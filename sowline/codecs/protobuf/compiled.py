@@ -126,8 +126,8 @@ def _files(text: str, references: tuple[tuple[str, str], ...]) -> Iterable[FileD
     with TemporaryDirectory(prefix="sowline-protoc-") as directory:
         sources = Path(directory, "sources")
         sources.mkdir()
-        # What a registry lists as a reference is what the writer had. It comes before a built-in file of that name, or
-        # of a directory of that name.
+        # What a registry lists as a reference is what the writer had. It comes before a built-in file of that name,
+        # or in a directory of that name.
         given = dict(references)
         built_in = {
             name: content
