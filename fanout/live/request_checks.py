@@ -1,5 +1,7 @@
 """Checks of subscriptions that depend on their kind: to records, to a page, or to groups. Pure."""
 
+from typing import Protocol
+
 from sowline.errors import SowlineError
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.protocol.options import Options
@@ -54,29 +56,38 @@ def check_complete(options: Options) -> None:
         )
 
 
-def check_view_replaced(before: Request, topic_before: str, now: Request, topic: str) -> None:
-    """Raise unless a view is of the topic of the view that it replaces, and restates its page, if that is one.
+class Replaceable(Protocol):
+    """A subscription that another one may replace."""
 
-    To restate a page is to name `top_n`, `skip_n` and, if it had one, `order_by`. Raise `not supported`, `invalid
-    top_n`, `invalid skip_n` or `invalid order by`.
-    """
+    @property
+    def request(self) -> Request:
+        """The request that it serves."""
+
+
+def check_view_replaced(topic_before: str, topic: str) -> None:
+    """Raise `not supported` unless a view is of the topic of the view that it replaces."""
     if topic_before != topic:
         raise SowlineError(
             "not supported",
             f"a subscription to a page or groups of {topic_before} can't be replaced by one of {topic}; unsubscribe"
             " first",
         )
-    # A client that changes the filter and leaves out `order_by` would silently get another page
-    # (test_a_page_is_restated).
-    if before.skip_n is None:
-        return
+
+
+def check_restated(before: Request, now: Request) -> None:
+    """Raise unless a request restates the `top_n`, `skip_n` and `order_by` of the subscription that it replaces.
+
+    Raise `invalid top_n`, `invalid skip_n` or `invalid order by`.
+    """
+    # A client that changes the filter and leaves out `order_by` would silently get other records, or in another
+    # order (test_a_page_is_restated, test_the_first_records_are_restated).
     for name in ("top_n", "skip_n", "order_by"):
         had, has = getattr(before, name), getattr(now, name)
         if had not in (None, "") and has in (None, ""):
             raise SowlineError(
                 f"invalid {name.replace('order_by', 'order by')}",
-                f"expected {name} in the command that replaces a page with {name} {had!r}, got none; restate it,"
-                " or unsubscribe first",
+                f"expected {name} in the command that replaces a subscription with {name} {had!r}, got none; restate"
+                " it, or unsubscribe first",
             )
 
 
@@ -88,8 +99,13 @@ def check_endless(request: Request) -> None:
         )
 
 
-def check_replaced(replaced: object, kind: type, bookmark_range: BookmarkRange) -> None:
-    """Raise if a subscription of a kind can't replace this one, if any: `not supported` or `invalid bookmark`."""
+def check_replaced(
+    replaced: Replaceable | None, kind: type, request: Request, bookmark_range: BookmarkRange
+) -> None:
+    """Raise if a request for a subscription of a kind can't replace this one, if any.
+
+    Raise `not supported`, `invalid bookmark`, and as `check_restated` does.
+    """
     if replaced is None:
         return
     if not bookmark_range.begins_now:
@@ -103,3 +119,4 @@ def check_replaced(replaced: object, kind: type, bookmark_range: BookmarkRange) 
             "a subscription to a page (top_n and skip_n) or to groups can only replace another such one, and no other"
             " subscription can: unsubscribe the first",
         )
+    check_restated(replaced.request, request)

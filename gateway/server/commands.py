@@ -216,7 +216,7 @@ class GatewayCommands(SessionCommands):
             )
         if is_of_view(request, options):
             topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
-            check_replaced(replaced, ViewOverNodes, bookmark_range)
+            check_replaced(replaced, ViewOverNodes, request, bookmark_range)
             rights, view = self._runner.rights, cast("ViewOverNodes | None", replaced)
             slot, holder = self._runner.new_slot(), self._runner.holder_for(request)
             return ViewOverNodes(
@@ -226,7 +226,7 @@ class GatewayCommands(SessionCommands):
         # The nodes do not check what they don't get: the gateway conflates, and orders the snapshot only.
         readable = together(self._runner.rights.read, topics)
         check_fields(readable, ALL, (*request.order.paths, *options.conflation_key))
-        check_replaced(replaced, ForwardedSubscription, bookmark_range)
+        check_replaced(replaced, ForwardedSubscription, request, bookmark_range)
         if replaced is not None:
             compile_filter(request.filter)  # if it is refused later, the replaced subscription has ended
         return ForwardedSubscription(

@@ -93,7 +93,7 @@ class ForwardedSubscription:
         """Until it begins, what the client of the replaced subscription holds, if that is known."""
         self._context = context
         self._outbox = outbox
-        self._request = request
+        self.request = request
         self._topics = topics
         self._logs = [context.nodes.topics[name].log for name in topics]
         self._rights = rights
@@ -147,7 +147,7 @@ class ForwardedSubscription:
 
         At the end return the `completed` acknowledgement.
         """
-        request = self._request
+        request = self.request
         mark: Mark = "reset" if self._is_replacement else None
         self._context.subscriptions.add(self)
         try:
@@ -190,7 +190,7 @@ class ForwardedSubscription:
     @property
     def _joins_at_once(self) -> bool:
         """Whether it can begin in a shared stream. One that comes back has to catch up first, by itself."""
-        request = self._request
+        request = self.request
         if self._membership is None or not request.bookmark_range.begins_now:
             return False
         if request.has_snapshot:
@@ -203,10 +203,10 @@ class ForwardedSubscription:
         held = self._held
         if held is None:
             return None
-        if self._request.has_snapshot:
+        if self.request.has_snapshot:
             # Without a snapshot, the client was sent only the records that changed: what it lacks is not known.
             return held if held.is_complete else None
-        return held if self._request.parsed_options.oof else None
+        return held if self.request.parsed_options.oof else None
 
     async def _returned(self) -> Request:
         """Wait until a member has to leave the stream, and until the client has room; return the request to go on."""
@@ -219,7 +219,7 @@ class ForwardedSubscription:
     async def _begin_in_stream(self, mark: Mark) -> None:
         """Join the stream. Send the snapshot or the difference, if any, at the stream's positions or later ones."""
         assert self._membership is not None
-        held, has_snapshot = self._compared, self._request.has_snapshot
+        held, has_snapshot = self._compared, self.request.has_snapshot
         self.is_querying = has_snapshot or held is not None
         async with self._snapshot_slot:
             if self.is_querying:
@@ -239,11 +239,11 @@ class ForwardedSubscription:
 
     def _floor_in(self, stream: SharedStream) -> PositionsByLog:
         """Return where it begins at the earliest: what the stream has sent until now never comes again."""
-        return newest(self._seen.floor(self._logs, self._request.at_least), stream.positions)
+        return newest(self._seen.floor(self._logs, self.request.at_least), stream.positions)
 
     async def _send_snapshot(self, mark: Mark, floor: PositionsByLog) -> None:
         """Send the records as a group, with the acknowledgements."""
-        request, context = msgspec.structs.replace(self._request, bookmark=""), self._context
+        request, context = msgspec.structs.replace(self.request, bookmark=""), self._context
         query = ShardedQuery(context.nodes, request, self._topics, self._rights, context.limits, floor)
         try:
             await query.begin()
@@ -262,7 +262,7 @@ class ForwardedSubscription:
 
         Return False if the nodes can't determine what the client holds; then nothing was sent.
         """
-        request, context = msgspec.structs.replace(self._request, bookmark=""), self._context
+        request, context = msgspec.structs.replace(self.request, bookmark=""), self._context
         if not request.has_snapshot:
             request = msgspec.structs.replace(request, top_n=0, skip_n=None)
         query = ShardedQuery(
@@ -302,7 +302,7 @@ class ForwardedSubscription:
         self._outlet.begin((), positions)
         self._seen.note(positions)
         bookmark = format_bookmark(positions)
-        acknowledge_processed(self._outbox, self._request, bookmark=bookmark, sub_id=self._sub_id)
+        acknowledge_processed(self._outbox, self.request, bookmark=bookmark, sub_id=self._sub_id)
 
     async def _join_when_level(self, membership: StreamMembership) -> None:
         """Join the stream once the client was sent as much as its members."""
@@ -324,15 +324,15 @@ class ForwardedSubscription:
 
     def _continued(self) -> Request:
         """Return the request of a client that comes back with its bookmark."""
-        options = self._request.options
-        if not self._request.parsed_options.reset:
+        options = self.request.options
+        if not self.request.parsed_options.reset:
             # `now` and `epoch` are for the bookmark of the client's request. If changes are gone later, that is an
             # error: the client must learn of it.
             options = failing_if_expired(options)
         return msgspec.structs.replace(
-            self._request,
+            self.request,
             bookmark=self._rest(),
-            up_to=self._up_to or self._request.up_to,
+            up_to=self._up_to or self.request.up_to,
             options=options,
             at_least="",
             max_staleness="",
@@ -340,16 +340,16 @@ class ForwardedSubscription:
 
     def _rest(self) -> str:
         """Return the bookmark of what the client still lacks; a range keeps its end, unless that is known by now."""
-        given, bookmark = self._request.bookmark, format_bookmark(self._outlet.sent)
+        given, bookmark = self.request.bookmark, format_bookmark(self._outlet.sent)
         asked = split_range(given) if isinstance(given, str) and not self._up_to else None
         return bookmark if asked is None else range_text(bookmark, asked)
 
     def _afresh(self) -> Request:
         """Return the request of a new client, with a snapshot: it replaces what the client holds."""
-        command = "sow_and_delta_subscribe" if self._request.is_delta else "sow_and_subscribe"
+        command = "sow_and_delta_subscribe" if self.request.is_delta else "sow_and_subscribe"
         floor = format_bookmark(newest(self._seen.floor(self._logs), self._outlet.sent))
         return msgspec.structs.replace(
-            self._request, command=command, bookmark="", at_least=floor, max_staleness=""
+            self.request, command=command, bookmark="", at_least=floor, max_staleness=""
         )
 
     async def _begin(self, request: Request, mark: Mark) -> None:
@@ -419,7 +419,7 @@ class ForwardedSubscription:
                 self.has_begun, self._held = True, None
                 self._up_to = _end_of(query.parts)
                 fields = {"up_to": self._up_to, "sub_id": self._sub_id}
-                acknowledge_processed(self._outbox, self._request, bookmark=query.bookmark, **fields)
+                acknowledge_processed(self._outbox, self.request, bookmark=query.bookmark, **fields)
         except BaseException:
             await query.close()
             raise
@@ -427,7 +427,7 @@ class ForwardedSubscription:
 
     def _acknowledge(self, query: ShardedQuery, *, has_group: bool = False) -> None:
         """Send the acknowledgements that are due: of a group that was sent, and of nodes that have caught up."""
-        is_endless = self._request.bookmark_range.end is None
+        is_endless = self.request.bookmark_range.end is None
         if is_endless and all(part.is_completed for part in query.parts):
             self._acknowledge_completed(query.bookmark if has_group else "")
         if has_group:
@@ -441,7 +441,7 @@ class ForwardedSubscription:
             return
         self._owes_completed = False
         if group:
-            acknowledge_completed(self._outbox, self._request, group)
+            acknowledge_completed(self._outbox, self.request, group)
         else:
             self._outbox.put(self._completed(), (self._sub_id,))
 
@@ -454,11 +454,11 @@ class ForwardedSubscription:
         """Acknowledge the counts, once."""
         if self._owes_stats:
             self._owes_stats = False
-            self._outbox.put(ack("stats", self._request.command_id, **result.stats), (self._sub_id,))
+            self._outbox.put(ack("stats", self.request.command_id, **result.stats), (self._sub_id,))
 
     def _completed(self) -> bytes:
         bookmark = format_bookmark(self._outlet.sent)
-        return ack("completed", self._request.command_id, bookmark=bookmark, sub_id=self._sub_id)
+        return ack("completed", self.request.command_id, bookmark=bookmark, sub_id=self._sub_id)
 
     async def _send_all(self) -> bool:
         """Send the changes of all nodes; raise when one is lost or begins with a new group.
@@ -575,10 +575,10 @@ class ForwardedSubscription:
         if not self.has_begun:
             return self._held
         # Within a snapshot it is unknown which of its records the client has; and so it is after one with a limit.
-        if self.is_querying or self._request.top_n is not None:
+        if self.is_querying or self.request.top_n is not None:
             return None
         sent = self._outlet.sent if self._membership is None else self._membership.sent
-        return HeldView(self._request, self._topics, {log: dict(of) for log, of in sent.items()})
+        return HeldView(self.request, self._topics, {log: dict(of) for log, of in sent.items()})
 
     def _leave(self) -> None:
         """Leave the stream; its messages that wait for the snapshot are read again by the subscription itself."""
@@ -609,7 +609,7 @@ class ForwardedSubscription:
 
     def subscription_status(self) -> SubscriptionStatus:
         """Return whether it is live. The gateway does not know how far it is behind, and returns 0."""
-        return SubscriptionStatus(self._request, self._state, 0, 0.0)
+        return SubscriptionStatus(self.request, self._state, 0, 0.0)
 
     @property
     def _state(self) -> State:

@@ -158,7 +158,7 @@ class ViewOverNodes:
 
     def _take_over(self, replaced: "ViewOverNodes") -> None:
         """Stop the replaced subscription, and take over its client's view, if that is known."""
-        check_view_replaced(replaced.request, replaced._topic.name, self.request, self._topic.name)
+        check_view_replaced(replaced._topic.name, self._topic.name)
         replaced.stop()
         was_grouped, is_grouped = bool(replaced._options.projection), bool(self._options.projection)
         # Of groups with a limit, the client received only the first ones.

@@ -34,7 +34,7 @@ from sowline.protocol.change import AGAIN, DELETE, Change
 from sowline.protocol.command import SOW_DELETE
 from sowline.protocol.request import TIMELINE_LIMIT_MAX, Request
 from sowline.protocol.server_message import iso_time
-from sowline.serving.authorization.entitlements import NOT_ENTITLED, Rights
+from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.refusal import no_sow
 
 READS_AT_ONCE = 2
@@ -114,11 +114,7 @@ class TimelineAnswer:
 def timeline_request_of(state: ServedTopics, request: Request, rights: Rights) -> TimelineRequest:
     """Return the request for a timeline; raise if it is invalid."""
     topic = one_topic(state, request.topic, rights.read)
-    if not rights.read.of(topic.definition.name).is_whole:
-        raise SowlineError(
-            NOT_ENTITLED,
-            f"a timeline shows past versions: you need the right to read all of {topic.definition.name}",
-        )
+    rights.read.require_whole(topic.definition.name, "a timeline shows past versions")
     if not topic.definition.has_sow:
         raise no_sow(topic.definition.name)
     if not request.key:

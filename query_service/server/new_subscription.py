@@ -32,7 +32,7 @@ def subscription_for(
     bookmark_range = bookmark_range_of(request, topics)
     to_view = is_view(request, selection)
     check_pace(request, selection.options, is_view=to_view)
-    check_replaced(replaced, ViewSubscription if to_view else RecordSubscription, bookmark_range)
+    check_replaced(replaced, ViewSubscription if to_view else RecordSubscription, request, bookmark_range)
     if to_view:
         topic, view = only_topic(request, topics), cast("ViewSubscription | None", replaced)
         return ViewSubscription(context, runner, request, topic, selection, bookmark_range, view)

@@ -58,7 +58,7 @@ class RecordSubscription:
         self._runner = runner
         self._slot = runner.new_slot()
         self._outbox = outbox = runner.outbox_for(selection.options)
-        self._request = request
+        self.request = request
         self._topics = topics
         self._selection = selection
         self._bookmark_range = bookmark_range
@@ -97,7 +97,7 @@ class RecordSubscription:
         thousands begin and changes come all the time, they would hardly get there.
         """
         options, is_endless = self._selection.options, self._bookmark_range.end is None
-        is_plain = self._begins_now and not self._request.has_snapshot and not self._is_replacement
+        is_plain = self._begins_now and not self.request.has_snapshot and not self._is_replacement
         if not is_plain or not is_endless or options.rate is not None or options.pause or self._outbox.full:
             return
         self._is_begun = True
@@ -201,7 +201,7 @@ class RecordSubscription:
     def subscription_status(self) -> SubscriptionStatus:
         """Return whether it is live, or how far behind."""
         live = self._live
-        return SubscriptionStatus(self._request, self._state, live.behind_positions, live.behind_seconds)
+        return SubscriptionStatus(self.request, self._state, live.behind_positions, live.behind_seconds)
 
     @property
     def _state(self) -> State:
@@ -306,8 +306,8 @@ class RecordSubscription:
         self._acknowledge()
         if isinstance(query, ReplacementQuery) and self._selection.options.oof:
             # The messages belong to the same step as a group that follows.
-            await query.send_leaving(self._live.first, has_group=self._request.has_snapshot)
-        if self._request.has_snapshot:
+            await query.send_leaving(self._live.first, has_group=self.request.has_snapshot)
+        if self.request.has_snapshot:
             await self._send_group(query, mark)
         else:
             self._acknowledge_no_group()
@@ -317,7 +317,7 @@ class RecordSubscription:
         context = self._context
         # Without a snapshot, a client was sent only the records that changed. A group of the records that it lacks
         # can't be computed, so it gets the whole group as a reset (test_plain_subscriptions).
-        if self._held is not None and (self._held.is_complete or not self._request.has_snapshot):
+        if self._held is not None and (self._held.is_complete or not self.request.has_snapshot):
             replacement = ReplacementQuery(context, self._held, self._topics, self._selection)
             self._query = replacement
             with contextlib.suppress(BookmarkExpired):
@@ -337,7 +337,7 @@ class RecordSubscription:
         )
         acknowledge_processed(
             self._outbox,
-            self._request,
+            self.request,
             bookmark=self._bookmark,
             up_to="" if end is None else format_bookmark(end),
             sub_id=self._sub_id,
@@ -346,7 +346,7 @@ class RecordSubscription:
 
     @property
     def _sub_id(self) -> str:
-        return self._request.id_of_subscription
+        return self.request.id_of_subscription
 
     @property
     def _bookmark(self) -> str:
@@ -357,28 +357,28 @@ class RecordSubscription:
         self._query = query = self._new_query()
         async with self._slot:
             await self._begin_query(query)
-            await send_group(self._outbox, self._request, query, "reset")
+            await send_group(self._outbox, self.request, query, "reset")
         self._acknowledge_group(query, is_completed=False)
         self._query = None
 
     async def _send_group(self, query: Query, mark: Mark = None) -> None:
-        await send_group(self._outbox, self._request, query, mark)
+        await send_group(self._outbox, self.request, query, mark)
         self._acknowledge_group(query, is_completed=not self._replaying and self._ends is None)
         self._query = None
 
     def _acknowledge_group(self, query: Query, *, is_completed: bool) -> None:
         """Acknowledge a group that was sent; `stats` counts only the first group."""
         result = query.result if self._owes_stats else None
-        acknowledge(self._outbox, self._request, query.bookmark, result, is_completed=is_completed)
+        acknowledge(self._outbox, self.request, query.bookmark, result, is_completed=is_completed)
         self._owes_stats = False
 
     def _acknowledge_no_group(self) -> None:
         """Acknowledge a start without a group; it is completed if there is nothing to replay either."""
-        if self._begins_now and self._ends is None and "completed" in self._request.acks:
+        if self._begins_now and self._ends is None and "completed" in self.request.acks:
             self._outbox.put(self._completed(), (self._sub_id,))
         if self._owes_stats:
             self._outbox.put(
-                ack("stats", self._request.command_id, **Result(lag_seconds=lag_seconds(self._topics)).stats),
+                ack("stats", self.request.command_id, **Result(lag_seconds=lag_seconds(self._topics)).stats),
                 (self._sub_id,),
             )
         self._owes_stats = False
@@ -448,8 +448,8 @@ class RecordSubscription:
             self._outbox.put_behind(
                 message("caught_up", bookmark=self._bookmark, sids=(self._sub_id,)), (self._sub_id,)
             )
-        if not self._replaying and self._ends is None and "completed" in self._request.acks:
+        if not self._replaying and self._ends is None and "completed" in self.request.acks:
             self._outbox.put(self._completed(), (self._sub_id,))
 
     def _completed(self) -> bytes:
-        return ack("completed", self._request.command_id, bookmark=self._bookmark, sub_id=self._sub_id)
+        return ack("completed", self.request.command_id, bookmark=self._bookmark, sub_id=self._sub_id)

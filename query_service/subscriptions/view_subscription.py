@@ -104,9 +104,7 @@ class ViewSubscription:
 
     def _take_over(self, replaced: "ViewSubscription") -> None:
         """Stop the replaced subscription, and take over its client's view, if that is known."""
-        check_view_replaced(
-            replaced.request, replaced.topic.definition.name, self.request, self.topic.definition.name
-        )
+        check_view_replaced(replaced.topic.definition.name, self.topic.definition.name)
         was_grouped, is_grouped = (
             bool(replaced.selection.options.projection),
             bool(self.selection.options.projection),

@@ -79,7 +79,9 @@ class Twins:
     def replace(self, dice: random.Random, running: Service | None = None) -> None:
         """Replace both; the service, if it is given, is killed meanwhile."""
         chosen = dice.choice(self._readings)
-        changes = {"filter": "", "order_by": "", "options": "", **chosen}
+        changes = {"filter": "", "options": "", **chosen}
+        if before := self._reading.get("order_by"):
+            changes.setdefault("order_by", before)
         self._reading = {"delta": self._reading.get("delta", True), **changes}
         answer = self._driver.start("replace", view=self._name, changes=camel(changes))
         if running is not None:

@@ -198,11 +198,9 @@ class Ask:
         """What becomes of another command that is to replace this one: `replace`, or why it is refused."""
         if now.is_view != self.is_view:
             return "not supported"
-        if self.skip_n is None:
-            return "replace"
-        if now.top_n is None:
+        if self.top_n is not None and now.top_n is None:
             return "invalid top_n"
-        if now.skip_n is None:
+        if self.skip_n is not None and now.skip_n is None:
             return "invalid skip_n"
         return "invalid order by" if self.order_by and not now.order_by else "replace"
 

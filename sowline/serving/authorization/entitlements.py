@@ -95,7 +95,8 @@ class WriteEntitlement(_EntitlementModel):
 class Role(_EntitlementModel):
     """A role: the rights of its users.
 
-    `admin` is the right to see the connected clients and their requests. `gateway` is the right to act with the
+    `admin` is the right to see the connected clients and their requests, and, of topics that the user may read, what
+    Kafka has. `gateway` is the right to act with the
     rights of other users (`sowline.serving.authorization.delegation`).
     """
 
@@ -138,6 +139,11 @@ class Entitlements:
             NOT_ENTITLED,
             f"expected a topic that you may {self._to} ({self.topics or 'none'}), got {excerpt(topic)!r}",
         )
+
+    def require_whole(self, topic: str, why: str) -> None:
+        """Raise `not entitled`, with the reason, unless all records and fields of a topic are covered."""
+        if topic not in self or not self.of(topic).is_whole:
+            raise SowlineError(NOT_ENTITLED, f"{why}: you need the right to {self._to} all of {topic}")
 
     def __bool__(self) -> bool:
         return bool(self._listed)

@@ -62,6 +62,10 @@ class KafkaApi:
         """Answer with the newest messages of one of a topic's Kafka topics."""
         try:
             topic = self._topic(request)
+            # A log holds records as they were written, also those and the fields that a role must not see
+            # (test_an_administrator_with_a_filter_sees_no_messages).
+            why = f"{topic.log}, its changes and its dead letters hold whole records"
+            rights_in(request).read.require_whole(topic.name, why)
             given = parameters_in(request, TAIL_PARAMETERS)
             tail = await self._tails.read(tail_request_of(topic, kind, given))
         except SowlineError as error:

@@ -100,12 +100,9 @@ def _check_delta(name: str, allowed: Filter, rights: Rights) -> None:
             allowed,
             "the effect of a delta is known only when it is applied; send a publish or a delta_publish",
         )
-    if name not in rights.read or not rights.read.of(name).is_whole:
-        raise SowlineError(
-            NOT_ENTITLED,
-            f"a delta can test what a document holds: you need the right to read all of {name}; send a publish or a"
-            " delta_publish instead",
-        )
+    rights.read.require_whole(
+        name, "a delta can test what a document holds. Send a publish or a delta_publish instead"
+    )
 
 
 def _refused(allowed: Filter, why: str) -> SowlineError:

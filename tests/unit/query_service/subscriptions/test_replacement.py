@@ -120,7 +120,7 @@ async def test_the_exact_messages(server: Server) -> None:
         ({}, {"options": "select=[-/,+/id]"}, ["replace", "sow 0", "sow 1", "sow 2", "sow 3"]),
         ({}, {"topic": "^ord.*"}, ["replace"]),
         ({}, {"order_by": "/n DESC"}, ["replace"]),
-        ({"top_n": 1}, {}, ["reset", "sow 0", "sow 1", "sow 2", "sow 3"]),
+        ({"top_n": 1}, {"top_n": 9}, ["reset", "sow 0", "sow 1", "sow 2", "sow 3"]),
         ({"filter": "/n > 3"}, {"order_by": "/n DESC"}, ["replace", "sow 3", "sow 2", "sow 1", "sow 0"]),
         (
             {"sow_keys": [sow_key(DOMAIN, "1").decode()]},
@@ -305,3 +305,17 @@ async def test_records_do_not_replace_a_page(server: Server) -> None:
     replace(client)
     server.put({"id": 0, "n": 9})
     assert summaries(await client.read()) == ["not supported", "oof 0 more", "publish 2"]
+
+
+@pytest.mark.parametrize(
+    ("left_out", "reason"), [("order_by", "invalid order by"), ("top_n", "invalid top_n")]
+)
+async def test_the_first_records_are_restated(server: Server, left_out: str, reason: str) -> None:
+    """A command that replaces a subscription without a page restates its options, too, or is refused."""
+    first = {"top_n": 2, "order_by": "/n"}
+    client = await begun(server, **first)
+    replace(client, **{name: value for name, value in first.items() if name != left_out})
+    server.put({"id": 0, "n": 9})
+    assert summaries(await client.read()) == [reason, "publish 0"]
+    replace(client, command_id="3", **first | {"order_by": "/n DESC"})
+    assert (await client.read())[0]["command"] == "group_begin"
