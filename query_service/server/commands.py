@@ -10,7 +10,7 @@ from query_service.server.new_subscription import subscription_for
 from query_service.server.outcome_commands import OutcomeCommands
 from query_service.server.query_commands import QueryCommands
 from sowline.errors import SowlineError
-from sowline.protocol.command_fields import NODE_FIELDS
+from sowline.protocol.command_fields import require_of_client
 from sowline.protocol.request import FETCH, OUTCOME, WATCH_OUTCOMES, Request
 from sowline.protocol.server_message import failure
 from sowline.serving.access.login_session import LoginSession
@@ -60,11 +60,8 @@ class ServiceCommands(SessionCommands):
 
     def begin(self, request: Request) -> Waiting:
         """Start a command, other than a logon; raise if it is refused."""
-        if not self._runner.is_of_gateway and any(getattr(request, name) for name in NODE_FIELDS):
-            raise SowlineError(
-                "bad request",
-                f"expected {', '.join(f'`{name}`' for name in NODE_FIELDS)} only from a gateway",
-            )
+        if not self._runner.is_of_gateway:
+            require_of_client(request)
         return self._when_fresh(request) if request.demands_fresh else self._begin(request)
 
     async def _when_fresh(self, request: Request) -> None:

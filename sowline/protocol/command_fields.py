@@ -5,10 +5,20 @@ The protocol description is made from these tables (`python -m deploy.protocol`)
 
 from typing import NamedTuple
 
-from sowline.protocol.request import QUERY_FIELDS
+from sowline.errors import SowlineError
+from sowline.protocol.request import QUERY_FIELDS, Request
 
 NODE_FIELDS = ("merges", "relays", "replaces", "sample_n", "shares", "user")
 """The fields that only gateways set, in what they ask of query services. No client description has them."""
+
+
+def require_of_client(request: Request) -> None:
+    """Raise `bad request` if a client's request has fields that only gateways set."""
+    if any(getattr(request, name) for name in NODE_FIELDS):
+        raise SowlineError(
+            "bad request",
+            f"expected {', '.join(f'`{name}`' for name in NODE_FIELDS)} only from a gateway",
+        )
 
 
 class CommandFields(NamedTuple):

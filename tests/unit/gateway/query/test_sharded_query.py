@@ -270,3 +270,15 @@ async def test_groups_of_a_node_that_became_another_shard() -> None:
             query._parts.append(_PartOfGroups(route, states=tuple(one for _, one in states.records())))
         records = [record async for portion in query.records() for record in portion.records]
         assert [orjson.loads(record)["data"] for record in records] == [{"v": 1, "n": 2}]
+
+
+@pytest.mark.parametrize(
+    "field", [{"merges": True}, {"relays": True}, {"shares": True}, {"sample_n": 2}, {"replaces": {}}]
+)
+@pytest.mark.parametrize("command", ["sow", "sow_and_subscribe"])
+async def test_a_client_is_no_gateway(command: str, field: Json) -> None:
+    """The fields that gateways set in what they ask of query services are refused, as at a query service."""
+    async with rig(["0/2", "1/2"]) as made:
+        for client in (made.client(), made.whole_client()):
+            [refused] = await client.ask(command, **field)
+            assert (refused["reason"], "only from a gateway" in refused["message"]) == ("bad request", True)
