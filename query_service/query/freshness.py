@@ -98,9 +98,19 @@ async def _wait_for_lag(state: ServedTopics, topics: Sequence[TopicState], secon
             raise SowlineError(
                 "stale",
                 f"expected a state of at most {seconds_max:g} s behind the log, but it {found}"
-                f"{'' if seconds is None else ' behind'}; retry later, or allow more",
+                f"{'' if seconds is None else ' behind'}{_transactions(topics)}; retry later, or allow more",
             )
         await state.next_news(topics, remaining)
+
+
+def _transactions(topics: Sequence[TopicState]) -> str:
+    """Return which open transactions hold topics, as a part of a sentence."""
+    held = [
+        f"{topic.definition.log} [{number}] is {one}"
+        for topic in topics
+        for number, one in topic.transactions().items()
+    ]
+    return f" (an open transaction: {'; '.join(held[:3])})" if held else ""
 
 
 def lag_seconds(topics: Sequence[TopicState]) -> float | None:

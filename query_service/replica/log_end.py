@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from sowline.model.position import Position
+from sowline.protocol.server_message import iso_time
 
 SAMPLES_MAX = 256
 """Samples that a partition keeps while it is behind; beyond that, every second one is dropped."""
@@ -35,6 +36,20 @@ class Lag(NamedTuple):
         )
 
 
+class OpenTransaction(NamedTuple):
+    """A transaction in a log that was neither committed nor aborted: nothing from `offset` on can be applied.
+
+    `written` is the time of its first record in ms; None while that is not known.
+    """
+
+    offset: int
+    written: int | None = None
+
+    def __str__(self) -> str:
+        when = "" if self.written is None else f", written at {iso_time(self.written)}"
+        return f"held since offset {self.offset}{when}"
+
+
 class LogEnd:
     """The sampled ends of one log partition. Times are seconds of one monotonic clock."""
 
@@ -45,12 +60,22 @@ class LogEnd:
         self._samples: deque[tuple[float, int]] = deque()
         self._applied_at: float | None = None
         self._hole = range(0)
+        self._transaction: OpenTransaction | None = None
 
-    def note(self, at: float, end: int, log_id: str, held: Position) -> None:
+    def note(
+        self,
+        at: float,
+        end: int,
+        log_id: str,
+        held: Position,
+        transaction: OpenTransaction | None = None,
+    ) -> None:
         """Take a sample: the log ended before offset `end` at the time `at` or later.
 
-        `held` is the position that the replica had at that time, and `log_id` Kafka's id of the log's topic.
+        `held` is the position that the replica had at that time, and `log_id` Kafka's id of the log's topic. The end
+        is that of all records, also behind an open `transaction`.
         """
+        self._transaction = transaction
         # Offsets of another topic mean nothing for this state: `applied up to 5,000, log replaced, end at 3` is not a
         # lag of 0. The materializer begins an era as soon as it has noticed (test_a_replaced_log_is_not_known).
         if self._log_id not in (None, log_id):
@@ -96,6 +121,11 @@ class LogEnd:
         # be applied to its end (test_offsets_without_records_are_no_lag).
         offset = held.offset + 1
         return self._hole.stop if offset in self._hole else offset
+
+    def transaction(self, held: Position) -> OpenTransaction | None:
+        """Return the open transaction that a replica at this position waits for; None if there is none."""
+        found = self._transaction
+        return None if found is None or held.era < self._era_min or held.offset >= found.offset else found
 
     def lag(self, held: Position, now: float) -> Lag:
         """Return how far a replica at this position is behind."""

@@ -19,7 +19,7 @@ from query_service.query.read_request import one_topic, read_request_of, topics_
 from query_service.query.record_reads import read_record
 from query_service.query.timeline_read import timeline_request_of
 from query_service.query.view_stages import reflects_of, with_view_stages
-from query_service.replica.log_end import Lag
+from query_service.replica.log_end import Lag, OpenTransaction
 from query_service.subscriptions.bookmark_resolver import check_newest, wait_for_past, wait_for_replica
 from query_service.subscriptions.query_at_bookmark import query_at
 from query_service.topics.state import TopicState
@@ -28,7 +28,7 @@ from sowline.errors import SowlineError
 from sowline.model.body import write_body
 from sowline.protocol.media_types import NATIVE
 from sowline.protocol.request import Request, read_request
-from sowline.protocol.server_message import one_line
+from sowline.protocol.server_message import iso_time, one_line
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.backlogs import Backlogs
@@ -221,9 +221,16 @@ class HttpApi:
         return query
 
 
+def _transaction_fields(found: OpenTransaction | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    written = None if found.written is None else iso_time(found.written)
+    return {"transaction": {"offset": found.offset, "written": written}}
+
+
 def _lag_fields(topic: TopicState) -> dict[str, Any]:
     """Return how far the topic is behind its log, and each of its partitions, as JSON has it."""
-    lags, positions = topic.lags(), topic.positions
+    lags, positions, transactions = topic.lags(), topic.positions, topic.transactions()
     of_all = Lag.of(lags.values())
     return {
         "lag": of_all.records,
@@ -234,6 +241,7 @@ def _lag_fields(topic: TopicState) -> dict[str, Any]:
                 "position": str(positions[number]),
                 "lag": lag.records,
                 "lag_seconds": _rounded(lag.seconds),
+                **_transaction_fields(transactions.get(number)),
             }
             for number, lag in lags.items()
         ],

@@ -9,17 +9,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import structlog
 from confluent_kafka import KafkaException
 
+from query_service.replica.log_end import OpenTransaction
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.shard import WHOLE, Shard
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
-from sowline.kafka.clients import holds_records
+from sowline.kafka.clients import holds_records, written_at
 from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.kafka.retriable import is_away
 from sowline.model.position import Position
@@ -48,13 +50,14 @@ LogPartition = tuple[str, int]
 class LogEndSample(NamedTuple):
     """Where the logs ended at a time, or later; `at` is in seconds of the monotonic clock.
 
-    `held` are the positions of the replicas at that time.
+    `held` are the positions of the replicas at that time, and `transactions` those that are open in a log.
     """
 
     at: float
     ends: Mapping[LogPartition, int]
     topic_ids: Mapping[str, str]
     held: Mapping[LogPartition, Position]
+    transactions: Mapping[LogPartition, OpenTransaction] = MappingProxyType({})
 
 
 class LogTurns:
@@ -115,6 +118,11 @@ class LogEnds:
         self._before: dict[LogPartition, range] = {}
         self._with_records: dict[LogPartition, int] = {}
         """By partition: the first offset that is not applied, where it is known that records follow."""
+        self._committed: dict[LogPartition, int] = {}
+        """The ends of what is committed, in the last sample of each log."""
+        self._newest: dict[LogPartition, int] = {}
+        """The ends of all records, in the last sample of each log."""
+        self._open: dict[LogPartition, OpenTransaction] = {}
 
     def start(self) -> None:
         """Begin to sample; call it in the event loop that is to get the samples."""
@@ -143,6 +151,7 @@ class LogEnds:
                 logs = self._turns.next(logs)
             try:
                 self._sample(cluster, logs)
+                self._look_into_transactions()
                 self._look_for_holes(logs)
                 self._refused = ""
             except (KafkaException, SowlineError) as error:
@@ -168,10 +177,33 @@ class LogEnds:
         # The positions and the time come before the request: the ends in its answer are at least as new. The other
         # order could call a record applied that was appended after the positions were read.
         held, at = self._held(logs), time.monotonic()
-        answer = cluster.ask((log_name, number) for log_name in logs for number in self._partitions[log_name])
+        partitions = ((log_name, number) for log_name in logs for number in self._partitions[log_name])
+        answer = cluster.ask(partitions, uncommitted=True)
         if self._is_answered(answer):
-            sample = LogEndSample(at, answer.ends(), answer.topic_ids(), held)
+            committed, newest = answer.ends(), answer.newest_ends()
+            self._note_transactions(committed, newest)
+            sample = LogEndSample(at, newest, answer.topic_ids(), held, dict(self._open))
             self._call(self._take, sample)
+
+    def _note_transactions(self, committed: dict[LogPartition, int], newest: dict[LogPartition, int]) -> None:
+        """Note where what is committed ends before records that were there at the last sample already."""
+        # The two ends of one sample come from two requests. Records may be written in between, so one sample proves
+        # nothing.
+        for partition, offset in committed.items():
+            before = self._open.pop(partition, None)
+            if offset < self._newest.get(partition, 0):
+                is_known = before is not None and before.offset == offset
+                self._open[partition] = before if before and is_known else OpenTransaction(offset)
+        self._committed.update(committed)
+        self._newest.update(newest)
+
+    def _look_into_transactions(self) -> None:
+        """Read when an open transaction began, one at a time."""
+        for partition, one in self._open.items():
+            if one.written is None:
+                written = written_at(self._kafka, *partition, one.offset, READ_SECONDS_MAX)
+                self._open[partition] = one._replace(written=written)
+                return
 
     def _is_answered(self, answer: ClusterAnswer) -> bool:
         deadline = time.monotonic() + ANSWER_SECONDS_MAX
@@ -185,6 +217,8 @@ class LogEnds:
         self._before = {**before, **unapplied}
         for partition, offsets in unapplied.items():
             has_stopped = partition in before and before[partition].start == offsets.start
+            # Nothing behind an open transaction can be read, whatever is there.
+            offsets = range(offsets.start, min(offsets.stop, self._committed.get(partition, offsets.stop)))
             is_known = self._with_records.get(partition) == offsets.start
             if not has_stopped or is_known or not 0 < len(offsets) <= HOLE_OFFSETS_MAX:
                 continue

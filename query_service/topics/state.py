@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from query_service.index.budget import Memory
 from query_service.index.rows import Block, Rows
 from query_service.replica.history import Former, Histories, PartitionHistory, joined, time_text
-from query_service.replica.log_end import Lag, LogEnd
+from query_service.replica.log_end import Lag, LogEnd, OpenTransaction
 from query_service.replica.partition_replica import RING_BYTES_MAX, GapFound, Head, PartitionReplica
 from query_service.replica.plain_run import events_of
 from query_service.replica.timeline import Timeline, Timelines
@@ -149,6 +149,14 @@ class TopicState:
             number: Lag() if partition.loading else self.log_ends[number].lag(partition.held, now)
             for number, partition in self.partitions.items()
         }
+
+    def transactions(self) -> dict[int, OpenTransaction]:
+        """Return the open transactions that partitions wait for, by partition."""
+        found = {
+            number: self.log_ends[number].transaction(partition.held)
+            for number, partition in self.partitions.items()
+        }
+        return {number: one for number, one in found.items() if one is not None}
 
     @property
     def lag(self) -> Lag:
@@ -287,7 +295,13 @@ class ServedTopics:
         """Take where the logs end: what the lag is measured from."""
         for (log_name, number), position in sample.held.items():
             log_end = self._by_log[log_name].log_ends[number]
-            log_end.note(sample.at, sample.ends[log_name, number], sample.topic_ids[log_name], position)
+            log_end.note(
+                sample.at,
+                sample.ends[log_name, number],
+                sample.topic_ids[log_name],
+                position,
+                sample.transactions.get((log_name, number)),
+            )
         self._sampled.set()
         self._sampled = asyncio.Event()
 

@@ -243,12 +243,14 @@ class Cluster:
         """Return the offset of the first record that each partition still holds."""
         return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
-    def ask(self, partitions: Iterable[tuple[str, int]], *, starts: bool = False) -> ClusterAnswer:
+    def ask(
+        self, partitions: Iterable[tuple[str, int]], *, starts: bool = False, uncommitted: bool = False
+    ) -> ClusterAnswer:
         """Ask where partitions end, given as (topic, partition), and for their topics' ids; wait for nothing.
 
-        With `starts`, ask where they begin, too.
+        With `starts`, ask where they begin, too; with `uncommitted`, where records end that are not committed.
         """
-        return ClusterAnswer(self._admin, partitions, starts)
+        return ClusterAnswer(self._admin, partitions, starts, uncommitted)
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return the offset of a partition's first record of that time (ms) or later; its end if there is none."""

@@ -252,6 +252,17 @@ def holds_records(
     return None
 
 
+def written_at(kafka: KafkaConfig, topic: str, partition: int, offset: int, seconds: float) -> int | None:
+    """Return the time of the record at an offset, in ms, committed or not; None if Kafka has not answered in time."""
+    deadline = time.monotonic() + seconds
+    with consuming(kafka, {"isolation.level": "read_uncommitted"}) as consumer:
+        consumer.assign([TopicPartition(topic, partition, offset)])
+        while time.monotonic() < deadline:
+            for message in poll_batch(consumer, 1, 0.1):
+                return message.timestamp()[1]
+    return None
+
+
 NEAR_OFFSETS = 100
 """Messages at most this far apart are read together, with the messages between them."""
 

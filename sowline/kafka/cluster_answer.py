@@ -18,15 +18,21 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 class ClusterAnswer:
     """A pending request to the cluster for the offsets at which partitions end, and the ids of their topics.
 
-    With `starts`, also for the offsets at which they begin.
+    With `starts`, also for the offsets at which they begin; with `uncommitted`, at which their newest records end.
     """
 
     def __init__(
-        self, admin: AdminClient, partitions: Iterable[tuple[str, int]], starts: bool = False
+        self,
+        admin: AdminClient,
+        partitions: Iterable[tuple[str, int]],
+        starts: bool = False,
+        uncommitted: bool = False,
     ) -> None:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(*topic_partition): latest for topic_partition in partitions}
         self._ends = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
+        every = IsolationLevel.READ_UNCOMMITTED
+        self._newest = admin.list_offsets(asked, isolation_level=every) if uncommitted else {}
         earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
         self._starts = admin.list_offsets(dict.fromkeys(asked, earliest)) if starts else {}
         self._topics = admin.describe_topics(
@@ -36,13 +42,16 @@ class ClusterAnswer:
     @property
     def is_answered(self) -> bool:
         """Whether all answers are there, or will not come."""
-        return all(
-            future.done() for future in (*self._ends.values(), *self._starts.values(), *self._topics.values())
-        )
+        answers = (self._ends, self._newest, self._starts, self._topics)
+        return all(future.done() for pending in answers for future in pending.values())
 
     def ends(self) -> dict[tuple[str, int], int]:
         """Return the offset behind the last committed record of each partition; raises what Kafka refused."""
         return _known_offsets(self._ends)
+
+    def newest_ends(self) -> dict[tuple[str, int], int]:
+        """Return the offset behind the last record of each partition, committed or not; raises what Kafka refused."""
+        return _known_offsets(self._newest)
 
     def starts(self) -> dict[tuple[str, int], int]:
         """Return the offset of the first record of each partition; raises what Kafka refused."""

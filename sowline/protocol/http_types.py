@@ -24,6 +24,15 @@ class ErrorReport(msgspec.Struct, forbid_unknown_fields=True):
     """What was expected, what came and what to do, for people."""
 
 
+class TransactionReport(msgspec.Struct, forbid_unknown_fields=True):
+    """An open transaction in a log: nothing from its first record on can be applied."""
+
+    offset: int
+    """The offset of its first record."""
+    written: str | None
+    """The time of that record; null while it is not known."""
+
+
 class PartitionLagReport(msgspec.Struct, forbid_unknown_fields=True):
     """How far one partition is behind the log."""
 
@@ -35,6 +44,8 @@ class PartitionLagReport(msgspec.Struct, forbid_unknown_fields=True):
     """Records of the log that answers do not contain yet; null while that is not known."""
     lag_seconds: float | None
     """The time since the service was last known to be at the log's end; null while that is not known."""
+    transaction: TransactionReport | UnsetType = UNSET
+    """The open transaction that holds the partition, if there is one."""
 
 
 class IndexReport(msgspec.Struct, forbid_unknown_fields=True):

@@ -124,6 +124,39 @@ def test_offsets_without_records_are_no_lag(lagging: System) -> None:
     assert about(query.url)["records"] == 20
 
 
+def test_an_open_transaction_holds_what_is_behind_it(lagging: System) -> None:
+    """Acknowledged writes behind it are not applied: they are lag, a fresh read is refused, and says why."""
+    definition = lagging.topics.topics[0]
+    lagging.service("materializer").start().wait_ready()
+    query = lagging.service("query_service").start().wait_ready()
+    producer = Producer({"bootstrap.servers": lagging.kafka, "transactional.id": f"{definition.name}-open"})
+    producer.init_transactions(60)
+    wait_for(lambda: about(query.url)["lag"] == 0, "no lag")
+    producer.begin_transaction()
+    producer.produce(definition.log, b'{"id": 1}', partition=0)
+    producer.flush(60)
+    lagging.write(definition.name, *({"id": number} for number in range(20)))
+
+    def held() -> Json | None:
+        (found,) = [one for one in about(query.url)["lags"] if one["partition"] == 0]
+        return found if found.get("transaction", {}).get("written") else None
+
+    found = wait_for(held, "the transaction to be named")
+    assert found is not None
+    assert (found["transaction"]["offset"], about(query.url)["lag"] > 1) == (0, True)
+    with (
+        Client(query.url) as client,
+        pytest.raises(SowlineError, match=r"held since offset 0, written at 2") as refused,
+    ):
+        client.record(definition.name, "2", max_staleness="1ms")
+    assert refused.value.reason == "stale"
+    producer.abort_transaction(60)
+    wait_for(
+        lambda: (one := about(query.url))["records"] == 20 and one["lag"] == 0, "the end of the transaction"
+    )
+    assert held() is None
+
+
 def _is_applied(topic: Json, ends: dict[int, int]) -> bool:
     behind = [ends[one["partition"]] - 1 - int(one["position"]) for one in topic["lags"]]
     return topic["lag"] == 0 and all(offsets > 0 for offsets in behind) and topic["lag_seconds"] is not None

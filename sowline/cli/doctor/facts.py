@@ -12,13 +12,17 @@ TopicPartitionId = tuple[str, int]
 
 @dataclass(frozen=True)
 class PartitionFacts:
-    """A partition in Kafka: whether it has a leader, its replicas, those in sync, and the offsets it holds."""
+    """A partition in Kafka: whether it has a leader, its replicas, those in sync, and the offsets it holds.
+
+    `held_ms` is the time of the first record of an open transaction, which begins at `end`; None if there is none.
+    """
 
     has_leader: bool = True
     replicas: int = 1
     in_sync: int = 1
     start: int = 0
     end: int = 0
+    held_ms: int | None = None
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from sowline.config.settings import FANOUTS, VIEWS, WORKERS, Settings
 from sowline.config.topic_definition import by_changes
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
-from sowline.kafka.clients import REPORT_ENDS, consuming, poll_batch
+from sowline.kafka.clients import REPORT_ENDS, consuming, poll_batch, written_at
 from sowline.kafka.messages import event_of, headers_of
 from sowline.kafka.retriable import is_retriable, patiently
 from sowline.model.log_time import LOG_APPEND_TIME
@@ -93,6 +93,14 @@ class KafkaExamination:
         partitions = [(name, number) for name in there for number in self._metadata.topics[name].partitions]
         starts = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         ends = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        every = IsolationLevel.READ_UNCOMMITTED
+        newest_ends = self._offsets(partitions, OffsetSpec.latest(), every)  # type: ignore[no-untyped-call]
+        held = {
+            partition: written_at(self._kafka, *partition, ends[partition].offset, ANSWER_SECONDS_MAX)
+            for partition in partitions
+            if partition in ends and partition in newest_ends
+            if ends[partition].offset < newest_ends[partition].offset
+        }
         newest = self._offsets(partitions, OffsetSpec.max_timestamp())  # type: ignore[no-untyped-call]
         settings = self._settings([ConfigResource(ResourceType.TOPIC, name) for name in there])
         found = {}
@@ -108,6 +116,7 @@ class KafkaExamination:
                         in_sync=len(about.isrs),
                         start=_offset(starts, (name, number)),
                         end=_offset(ends, (name, number)),
+                        held_ms=held.get((name, number)),
                     )
                     for number, about in metadata.items()
                 },
@@ -156,13 +165,18 @@ class KafkaExamination:
             one.name: {key: entry.value for key, entry in entries.items()} for one, entries in answers.items()
         }
 
-    def _offsets(self, partitions: list[TopicPartitionId], spec: OffsetSpec) -> dict[TopicPartitionId, Any]:
+    def _offsets(
+        self,
+        partitions: list[TopicPartitionId],
+        spec: OffsetSpec,
+        level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[TopicPartitionId, Any]:
         if not partitions:
             return {}
         ask = partial(
             self._admin.list_offsets,
             {TopicPartition(*partition): spec for partition in partitions},
-            isolation_level=IsolationLevel.READ_COMMITTED,
+            isolation_level=level,
             request_timeout=ANSWER_SECONDS_MAX,
         )
         answers = self._answers(

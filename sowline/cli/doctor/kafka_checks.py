@@ -16,6 +16,9 @@ from sowline.kafka.admin import kafka_topics, serves
 from sowline.model.log_time import LOG_APPEND_TIME, TIME_MAX
 from sowline.protocol.server_message import iso_time
 
+TRANSACTION_MS_MAX: Final = 10_000
+"""How long a transaction may be open."""
+
 
 def missing_kafka(servers: str, why: str) -> Finding:
     """Return the finding for a Kafka that does not answer."""
@@ -146,6 +149,7 @@ def _topic_findings(kafka: KafkaFacts, topic: TopicDefinition) -> Iterator[Findi
         yield from _replica_findings(name, found, topic, kafka.brokers)
         if found.settings:
             yield from _setting_findings(name, found, wanted, _role(name, topic))
+        yield from _transaction_findings(name, found, kafka.asked_ms)
         if found.newest_ms is not None and found.newest_ms > kafka.asked_ms + CLOCK_MS_MAX:
             yield _ahead(name, found, found.newest_ms, kafka.asked_ms)
 
@@ -317,6 +321,20 @@ def _setting_findings(
 
 def _or_more(key: str, value: str) -> str:
     return " or more" if value != "-1" and value.isdecimal() else ""
+
+
+def _transaction_findings(name: str, found: TopicFacts, now_ms: int) -> Iterator[Finding]:
+    for number, part in found.partitions.items():
+        if part.held_ms is not None and now_ms - part.held_ms > TRANSACTION_MS_MAX:
+            yield Finding(
+                "transaction_open",
+                "warning",
+                f"{name} [{number}]",
+                "transactions that end",
+                f"one that holds it since offset {part.end}, written at {iso_time(part.held_ms)}",
+                "commit or abort it, or wait for its transaction.timeout.ms: nothing behind it is applied"
+                " (kafka-transactions --find-hanging names its producer)",
+            )
 
 
 def _ahead(name: str, found: TopicFacts, newest_ms: int, now_ms: int) -> Finding:

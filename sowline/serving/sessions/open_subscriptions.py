@@ -28,6 +28,10 @@ class ServedSubscription(Protocol):
     """The interface of a subscription for its session, to records or to a view."""
 
     @property
+    def request(self) -> Request:
+        """The request that it serves."""
+
+    @property
     def has_begun(self) -> bool:
         """Whether its command was acknowledged, if requested."""
 

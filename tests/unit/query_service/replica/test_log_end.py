@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query_service.replica.log_end import SAMPLES_MAX, Lag, LogEnd
+from query_service.replica.log_end import SAMPLES_MAX, Lag, LogEnd, OpenTransaction
 from sowline.model.position import Position, before_the_log
 
 LOG = "log-1"
@@ -144,3 +144,16 @@ def test_many_samples_are_thinned_and_never_make_the_time_too_short() -> None:
     assert seconds is not None
     assert seconds >= 10_000 - 5000
     assert end.lag(at(9999), 10_000.0) == Lag(0, 1.0)
+
+
+def test_an_open_transaction_is_named_until_it_is_passed() -> None:
+    """What is behind it counts as lag, and the replica waits for it as long as it is not beyond it."""
+    end = LogEnd()
+    one = OpenTransaction(5, 1_700_000_000_000)
+    end.note(10.0, 5, LOG, at(4))
+    end.note(11.0, 9, LOG, at(4), one)
+    assert (end.lag(at(4), 12.0), end.transaction(at(4))) == (Lag(4, 2.0), one)
+    assert str(one) == "held since offset 5, written at 2023-11-14T22:13:20.000000Z"
+    assert (end.transaction(at(8)), end.lag(at(8), 12.0).records) == (None, 0)
+    end.note(13.0, 9, LOG, at(4))
+    assert end.transaction(at(4)) is None

@@ -27,7 +27,7 @@ from sowline.cli.doctor.facts import (
     TopicFacts,
 )
 from sowline.cli.doctor.finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding
-from sowline.cli.doctor.kafka_checks import kafka_findings
+from sowline.cli.doctor.kafka_checks import TRANSACTION_MS_MAX, kafka_findings
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics, parse_topics
 from sowline.kafka.admin import kafka_topics
@@ -186,6 +186,11 @@ def test_changes_of_a_topic_without_a_sow() -> None:
             ("producer_time", "warning", "orders"),
         ),
         (with_topic("orders", newest_ms=NOW + CLOCK_MS_MAX), None),
+        (
+            with_parts("orders", PART, replace(PART, held_ms=NOW - TRANSACTION_MS_MAX - 1)),
+            ("transaction_open", "warning", "orders [1]"),
+        ),
+        (with_parts("orders", PART, replace(PART, held_ms=NOW - TRANSACTION_MS_MAX)), None),
         (with_topic("orders", newest_ms=None), None),
         (replace(SOUND, unanswered=("no",)), ("unanswered", "note", "Kafka")),
         (replace(SOUND, session_min_ms=6001), ("session_timeout", "error", "SOWLINE_SESSION_TIMEOUT_MS")),
