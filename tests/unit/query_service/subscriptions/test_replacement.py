@@ -312,7 +312,7 @@ async def test_records_do_not_replace_a_page(server: Server) -> None:
 )
 async def test_the_first_records_are_restated(server: Server, left_out: str, reason: str) -> None:
     """A command that replaces a subscription without a page restates its options, too, or is refused."""
-    first = {"top_n": 2, "order_by": "/n"}
+    first: dict[str, Any] = {"top_n": 2, "order_by": "/n"}
     client = await begun(server, **first)
     replace(client, **{name: value for name, value in first.items() if name != left_out})
     server.put({"id": 0, "n": 9})
