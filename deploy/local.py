@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import uuid
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import NoReturn, Self
@@ -23,6 +24,7 @@ from confluent_kafka.admin import AdminClient
 from deploy.ports import HOST, free_port, is_free, is_listening
 from sowline.errors import SowlineError
 from sowline.runtime.child_process import bound_to_parent
+from sowline.runtime.directory_lock import DirectoryLock
 from sowline.runtime.jars import kafka_jars
 from sowline.runtime.java import find_java
 
@@ -47,6 +49,9 @@ class LocalKafka:
         self._fixed_port = port
         self._ports = (0, 0)  # for clients, for the controller
         self._process: subprocess.Popen[bytes] | None = None
+        self._lock = ExitStack()
+        self._kept = -1
+        """The descriptor of the lock of the data directory, which the broker has too."""
 
     @property
     def bootstrap(self) -> str:
@@ -63,14 +68,18 @@ class LocalKafka:
     def start(self) -> str:
         """Start the broker, wait until it answers metadata (about 3 s), and return its bootstrap address.
 
-        Raises SowlineError `no kafka`, with the end of the broker's log, if it does not come up.
+        Raises SowlineError `no kafka`, with the end of the broker's log, if it does not come up. If another broker
+        uses the directory, raises `already running`: two would damage it.
         """
         assert self.pid is None, "already running"
-        self.data_dir.mkdir(parents=True, exist_ok=True)
-        for _ in range(LAUNCHES_MAX):
-            self._ports = self._choose_ports()
-            if self._launch():
-                return self.bootstrap
+        self._lock.close()  # that of a broker that has ended by itself
+        with ExitStack() as lock:
+            self._kept = lock.enter_context(DirectoryLock(self.data_dir)).descriptor
+            for _ in range(LAUNCHES_MAX):
+                self._ports = self._choose_ports()
+                if self._launch():
+                    self._lock = lock.pop_all()
+                    return self.bootstrap
         raise self._failure(f"lost its port to another process {LAUNCHES_MAX} times")
 
     def stop(self) -> None:
@@ -185,7 +194,7 @@ class LocalKafka:
 
         def keep() -> None:
             with self.log_path.open("wb") as log:
-                started.append(_popen(command, self.data_dir, log.fileno()))
+                started.append(_popen(command, self.data_dir, log.fileno(), self._kept))
             ready.set()
             started[0].wait()
 
@@ -195,14 +204,14 @@ class LocalKafka:
 
     def _end(self, signal_number: int) -> None:
         process = self._process
-        if process is None or process.poll() is not None:
-            return
-        process.send_signal(signal_number)
-        try:
-            process.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None and process.poll() is None:
+            process.send_signal(signal_number)
+            try:
+                process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._lock.close()
 
     def _log(self) -> str:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
@@ -224,9 +233,15 @@ def _java(main: str, *arguments: str) -> list[str]:
     return [str(find_java()), *options, "-cp", classpath, main, *arguments]
 
 
-def _popen(command: list[str], directory: Path, log: int) -> subprocess.Popen[bytes]:
+def _popen(command: list[str], directory: Path, log: int, lock: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        command, cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        command,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+        pass_fds=(lock,),
     )
 
 
@@ -252,7 +267,7 @@ def main(data_dir: Path, port: int | None) -> None:
         click.echo(json.dumps({"kafka": kafka.bootstrap, "pid": kafka.pid}))
         code = kafka.wait()
     except SowlineError as error:
-        raise click.ClickException(error.message) from None
+        raise click.ClickException(f"{error.reason}: {error.message}") from None
     finally:
         kafka.stop()
     sys.exit(f"the broker ended by itself with code {code}; see {kafka.log_path}")

@@ -29,6 +29,7 @@ from sowline.codecs.schema import (
 )
 from sowline.config.kafka_names import KafkaNames, default_log
 from sowline.config.message_formats import NO_OPTIONS, MessageFormat
+from sowline.config.plain_numbers import PlainNumbers
 from sowline.config.schema_fields import KnownSchema
 from sowline.config.topic_fields import KafkaName, TopicName
 from sowline.config.yaml_file import Location, YamlFile, open_yaml_file
@@ -110,7 +111,7 @@ class Statement(NamedTuple):
     text: str
 
 
-class _PipelineModel(BaseModel):
+class _PipelineModel(PlainNumbers, BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 

@@ -18,6 +18,12 @@ class Reason(NamedTuple):
 
 REASONS = (
     Reason(
+        "already running",
+        "pid 4711, http://127.0.0.1:8080; it uses /home/ann/var",
+        "Another `sowline up`, or another local broker, uses the data directory. Two of them would damage it.",
+        "Use the one that runs, stop it, or give this one a `--data-dir` of its own.",
+    ),
+    Reason(
         "auth failure",
         "expected a client certificate, got none",
         "The token or the client certificate is not valid. The answer does not say why.",

@@ -20,6 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.protocol import State
 
 from sowline.config.credentials import Credentials
+from sowline.config.proxies import proxy_of, via
 from sowline.errors import SowlineError
 from sowline.serving.authorization.delegation import headers_of
 from sowline.serving.authorization.entitlements import Rights
@@ -222,6 +223,7 @@ class ConnectionPool:
                 max_size=None,
                 max_queue=QUEUED_FRAMES,
                 compression=None,
+                proxy=proxy_of(url),
                 # A gateway that waits for a slow client does not read: no pong would arrive. `cut` ends the
                 # connections of a node that is frozen.
                 ping_interval=None,
@@ -236,9 +238,9 @@ class ConnectionPool:
                 raise SowlineError(
                     "busy", "the gateway has no file descriptors left; try again later"
                 ) from None
-            raise NodeLost(f"{url}: {error}") from error
+            raise NodeLost(f"{url}: {error}{via(url)}") from error
         except (InvalidHandshake, TimeoutError) as error:
-            raise NodeLost(f"{url}: {error or type(error).__name__}") from error
+            raise NodeLost(f"{url}: {error or type(error).__name__}{via(url)}") from error
         return NodeConnection(url, socket)
 
     def _start_closing(self, connection: NodeConnection) -> None:

@@ -10,6 +10,7 @@ import orjson
 
 from gateway.nodes.connections import NodeLost
 from sowline.config.credentials import Credentials
+from sowline.config.proxies import direct, via
 from sowline.errors import SowlineError
 from sowline.serving.authorization.delegation import headers_of
 from sowline.serving.authorization.entitlements import Rights
@@ -80,7 +81,7 @@ class NodeHttp:
             await asyncio.wait([request])
             raise
         except httpx2.HTTPError as error:
-            raise NodeLost(f"{url}: {error!r}") from error
+            raise NodeLost(f"{url}: {error!r}{via(url)}") from error
         passed = {name: text for name in PASSED if (text := answer.headers.get(name)) is not None}
         return NodeAnswer(answer.status_code, answer.content, passed)
 
@@ -95,7 +96,7 @@ class NodeHttp:
         if self._client is None:
             limits = httpx2.Limits(max_connections=None, keepalive_expiry=IDLE_SECONDS_MAX)
             tls = self._credentials.tls() if url.startswith("https:") else True
-            self._client = httpx2.AsyncClient(limits=limits, verify=tls)
+            self._client = httpx2.AsyncClient(limits=limits, verify=tls, mounts=direct(url))
         return self._client
 
     async def close(self) -> None:

@@ -1,6 +1,9 @@
 """The `sowline` command."""
 
+import contextlib
+import os
 import sys
+from typing import Any
 
 import click
 
@@ -20,7 +23,7 @@ from sowline.cli.data import (
 )
 from sowline.cli.dead import dead
 from sowline.cli.doctor.command import doctor
-from sowline.cli.help import CONTEXT, HelpGroup
+from sowline.cli.help import CONTEXT, HelpGroup, not_utf8
 from sowline.cli.interrupt import end_on_interrupt
 from sowline.cli.operate import backup, dump, rebuild, restore, verify
 from sowline.cli.schema_commands import schemas
@@ -42,6 +45,19 @@ _HINTS = {
 class CliGroup(HelpGroup):
     """Prints errors and exits with 1: one sentence, or one for each problem of a file."""
 
+    def main(self, *given: Any, **named: Any) -> Any:
+        """Run the command of the arguments, and end the process with its exit code."""
+        try:
+            try:
+                return super().main(*given, **named)
+            finally:
+                sys.stdout.flush()
+        except OSError as error:
+            _give_up_output()
+            file = f": {error.filename}" if error.filename else ""
+            click.echo(f"failed: {error.strerror or error}{file}", err=True)
+            sys.exit(1)
+
     def invoke(self, context: click.Context) -> object:
         """Run the command of the context."""
         end_on_interrupt()
@@ -55,9 +71,20 @@ class CliGroup(HelpGroup):
             message = "\n".join(map(printable, error.message.split("\n")))
             click.echo(f"{error.reason}: {message}{_HINTS.get(error.reason, '')}", err=True)
             sys.exit(1)
+        except UnicodeError as error:
+            found = getattr(error, "object", "")[getattr(error, "start", 0) :]
+            found = found if isinstance(found, bytes) else found.encode(errors="surrogateescape")
+            click.echo(f"bad request: {not_utf8(found)}", err=True)
+            sys.exit(1)
         except BrokenPipeError:
             sys.stderr.close()
             sys.exit(0)
+
+
+def _give_up_output() -> None:
+    """Discard what could not be written: the interpreter tries again when it ends, and would print that error."""
+    with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 @click.group(cls=CliGroup, connection=CONNECTION_OPTIONS, context_settings=CONTEXT)

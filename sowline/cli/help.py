@@ -1,6 +1,7 @@
 """Help texts: commands in groups, each with an example, and the connection options described once."""
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -14,6 +15,27 @@ SENTENCE_MAX = 200
 _NAMES_MAX = 20
 
 
+def is_utf8(text: str) -> bool:
+    """Tell whether a text of the command line had no other bytes than those of UTF-8."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def not_utf8(found: bytes) -> str:
+    """Return the error for bytes that are not UTF-8."""
+    return f"expected text in UTF-8, got {found[:60]!r}"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for pair in value.items():
+            yield from _texts(pair)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(one)
+
+
 class ConnectionOption(click.Option):
     """An option that many commands share. Their help names it; that of `sowline` describes it."""
 
@@ -24,6 +46,16 @@ class HelpCommand(click.Command):
     def __init__(self, *given: Any, examples: Sequence[str] = (), **named: Any) -> None:
         super().__init__(*given, **named)
         self.examples = tuple(examples)
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; refuse bytes in them that are not UTF-8, except in the names of files."""
+        left = super().parse_args(context, args)
+        for parameter in self.get_params(context):
+            if not isinstance(parameter.type, click.Path | click.File):
+                for text in _texts(context.params.get(parameter.name or "")):
+                    if not is_utf8(text):
+                        raise click.BadParameter(not_utf8(os.fsencode(text)), context, parameter)
+        return left
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, and only the names of those for the connection."""

@@ -8,6 +8,7 @@ import httpx2
 import orjson
 
 from sowline.cli.connection import ConnectionOptions
+from sowline.config.proxies import direct, via
 from sowline.errors import SowlineError
 
 ANSWER_SECONDS_MAX = 5.0
@@ -55,10 +56,10 @@ def get(url: str, connection: ConnectionOptions = _PLAIN) -> HttpAnswer:
         headers["Authorization"] = f"Bearer {token}"
     verify = connection.tls if url.startswith("https://") else _PLAIN.tls
     try:
-        with httpx2.Client(timeout=ANSWER_SECONDS_MAX, verify=verify) as client:
+        with httpx2.Client(timeout=ANSWER_SECONDS_MAX, verify=verify, mounts=direct(url)) as client:
             return _follow(client, client.build_request("GET", url, headers=headers))
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-        raise SowlineError("not connected", f"expected a service at {url}, got: {error}") from error
+        raise SowlineError("not connected", f"expected a service at {url}, got: {error}{via(url)}") from error
 
 
 def _follow(client: httpx2.Client, request: httpx2.Request) -> HttpAnswer:
@@ -93,7 +94,7 @@ def get_json(url: str, connection: ConnectionOptions) -> Any:
     except orjson.JSONDecodeError:
         content = {}
     if answer.status != 200:
-        message = content.get("message", f"expected an answer at {url}, got status {answer.status}")
+        message = content.get("message", f"expected an answer at {url}, got status {answer.status}{via(url)}")
         raise SowlineError(content.get("reason", "not connected"), message)
     return content
 

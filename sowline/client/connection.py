@@ -13,6 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from sowline.config.credentials import RENEW_AT, RENEW_SECONDS_MIN, Credentials
+from sowline.config.proxies import proxy_of, via
 from sowline.errors import SowlineError
 from sowline.protocol.client_message import Received, read_frame
 
@@ -207,7 +208,7 @@ class ServiceConnection:
                     raise refusal from None
                 if isinstance(error, ssl.SSLError) or (seconds is not None and seconds <= 0):
                     raise SowlineError(
-                        "not connected", f"expected a query service at {self._url}: {error}"
+                        "not connected", f"expected a query service at {self._url}: {error}{via(self._url)}"
                     ) from error
             except SowlineError as error:
                 if seconds is not None or error.reason != "auth unavailable":
@@ -224,6 +225,7 @@ class ServiceConnection:
             ssl=self._tls(),
             max_size=None,
             compression=None,
+            proxy=proxy_of(self._url),
             ping_interval=None,
             close_timeout=CLOSE_SECONDS_MAX,
         )

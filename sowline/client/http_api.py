@@ -11,6 +11,7 @@ import orjson
 
 from sowline.client.connection import CONNECT_SECONDS_MAX
 from sowline.config.credentials import Credentials
+from sowline.config.proxies import direct, via
 from sowline.errors import SowlineError
 
 HTTP_SECONDS_MAX = 120.0
@@ -54,22 +55,43 @@ class HttpClient:
     def _http(self) -> httpx2.AsyncClient:
         """An HTTP client that keeps its connections, because creating one takes longer than most answers."""
         limits = httpx2.Limits(max_connections=None, keepalive_expiry=IDLE_SECONDS_MAX)
-        return httpx2.AsyncClient(limits=limits, timeout=HTTP_SECONDS_MAX, verify=self._tls() or True)
+        return httpx2.AsyncClient(
+            limits=limits, timeout=HTTP_SECONDS_MAX, verify=self._tls() or True, mounts=direct(self._url)
+        )
 
     async def _request(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, **given: Any
     ) -> dict[str, Any]:
         own = {**(headers or {}), **await self._credentials.headers()}
-        response = await self._http.request(method, url, headers=own, **given)
+        response = await self._send(method, url, own, given)
         if response.status_code == 401 and self._credentials.renews:
             own |= await self._credentials.headers(fresh=True)
-            response = await self._http.request(method, url, headers=own, **given)
+            response = await self._send(method, url, own, given)
         return _answer(response)
+
+    async def _send(
+        self, method: str, url: str, headers: Mapping[str, str], given: Mapping[str, Any]
+    ) -> httpx2.Response:
+        try:
+            return await self._http.request(method, url, headers=headers, **given)
+        except httpx2.TransportError as error:
+            why = str(error) or type(error).__name__
+            raise SowlineError(
+                "not connected", f"expected a query service at {self._url}, got: {why}{via(self._url)}"
+            ) from error
 
 
 def _answer(response: httpx2.Response) -> dict[str, Any]:
     """Return the answer of a service; raises the error that it sends instead."""
-    answer = dict(orjson.loads(response.content))
+    try:
+        answer = dict(orjson.loads(response.content))
+    except (ValueError, TypeError):
+        url = str(response.url)
+        raise SowlineError(
+            "not connected",
+            f"expected a query service at {url}, got an answer that is not JSON, with status"
+            f" {response.status_code}{via(url)}",
+        ) from None
     if response.status_code != 200:
         raise SowlineError(answer["reason"], answer["message"])
     return answer

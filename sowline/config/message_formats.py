@@ -20,6 +20,7 @@ from sowline.codecs.schema import (
     Schema,
     is_format,
 )
+from sowline.config.plain_numbers import PlainNumbers
 from sowline.config.schema_fields import text_or_file
 from sowline.errors import SowlineError
 
@@ -38,7 +39,7 @@ _OPTIONS: Final[dict[str, frozenset[str]]] = {
 """The options that each message type has."""
 
 
-class _FormatModel(BaseModel):
+class _FormatModel(PlainNumbers, BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(cached_property,))
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from sowline.codecs.schema import CodecType, Schema
+from sowline.config.plain_numbers import PlainNumbers
 
 SCHEMA_BYTES_MAX: Final = 1 << 20
 SCHEMA_ID_MAX: Final = 2**63 - 1
@@ -42,7 +43,7 @@ def text_or_file(what: str) -> Callable[[Any, ValidationInfo], Any]:
     return read
 
 
-class SchemaText(BaseModel):
+class SchemaText(PlainNumbers, BaseModel):
     """A schema and what it refers to, by name. `message` is the name of a Protobuf message; empty: the first."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from sowline.config.expected import expected_by
 from sowline.config.kafka_options import kafka_config, read_options
+from sowline.config.plain_numbers import PlainNumbers
 from sowline.config.shard import WHOLE, Shard, read_shard
 from sowline.errors import SowlineError
 from sowline.native import Core
@@ -31,7 +32,7 @@ def _shard(given: Any) -> Any:
     return read_shard(given) if isinstance(given, str) else given
 
 
-class Settings(BaseSettings):
+class Settings(PlainNumbers, BaseSettings):
     """The settings of a service. Each field is read from the variable `SOWLINE_<FIELD>`."""
 
     model_config = SettingsConfigDict(env_prefix="SOWLINE_", frozen=True, extra="ignore")

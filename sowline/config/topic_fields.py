@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from sowline.config.plain_numbers import PlainNumbers
 from sowline.errors import SowlineError
 from sowline.expressions.enrichment import (
     ComputedField,
@@ -124,13 +125,13 @@ def _canonical(text: str, parse: Callable[[str], ComputedField]) -> str:
         raise ValueError(error.message) from None
 
 
-class TopicsModel(BaseModel):
+class TopicsModel(PlainNumbers, BaseModel):
     """A part of `topics.yaml`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(cached_property,))
 
 
-class _KeyModel(BaseModel):
+class _KeyModel(PlainNumbers, BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 

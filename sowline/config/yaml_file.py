@@ -21,6 +21,9 @@ Location = tuple[int | str, ...]
 
 Model = TypeVar("Model", bound=BaseModel)
 
+LEVELS_MAX = 64
+"""How deep lists and mappings may be nested. A file that is meant to be read by people has some ten levels."""
+
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?)")
 
 
@@ -166,6 +169,17 @@ class _TextLoader(yaml.SafeLoader):
         for tag, constructor in yaml.SafeLoader.yaml_constructors.items()
         if tag is None or tag.rpartition(":")[2] in ("str", "seq", "map")
     }
+    _level = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Return the next node; raise YAMLError if it is nested too deep for what reads it, which is recursive."""
+        self._level += 1
+        if self._level > LEVELS_MAX:
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem=f"at most {LEVELS_MAX} levels, got more", problem_mark=mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._level -= 1
+        return node
 
 
 def _values(node: yaml.Node | None, location: Location) -> Iterator[tuple[Location, yaml.Node]]:

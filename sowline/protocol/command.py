@@ -160,15 +160,22 @@ def _command(name: str, text: str) -> str:
     return text
 
 
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 19
+
+
 def _whole(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 19):
+    if not _is_whole(text):
         raise _bad(f"expected a whole number in {name}, got {text[:60]!r}")
     return int(text)
 
 
 def _sequence(name: str, text: str) -> Sequence2:
     row, dot, part = text.partition(".")
-    return _whole(name, row), _whole(name, part) if dot else 0
+    parts = [row, part] if dot else [row, "0"]
+    if not all(map(_is_whole, parts)):
+        raise _bad(f"expected a number such as 7 or 7.2 in {name}, got {text[:60]!r}")
+    return int(parts[0]), int(parts[1])
 
 
 def _copy_of(name: str, text: str) -> CopyOf:

@@ -12,6 +12,7 @@ import orjson
 
 from sowline.codecs.resolutions import Resolution
 from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, CodecType, Schema
+from sowline.config.proxies import direct, via
 from sowline.errors import SowlineError
 
 TIMEOUT_SECONDS: Final = 30.0
@@ -98,7 +99,9 @@ class Registry:
         """
         self._url = url.rstrip("/")
         self._timeout = timeout
-        self._http = httpx2.Client(timeout=timeout, auth=auth, headers=_HEADERS, verify=_trusted(ca_file))
+        self._http = httpx2.Client(
+            timeout=timeout, auth=auth, headers=_HEADERS, verify=_trusted(ca_file), mounts=direct(url)
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -234,7 +237,9 @@ class Registry:
         except httpx2.InvalidURL as error:  # whose text may contain the password
             raise RegistryAway("expected a schema registry to answer, but its URL is not valid") from error
         except (httpx2.HTTPError, OSError, ValueError) as error:
-            raise RegistryAway(f"expected a schema registry to answer, but: {error}") from error
+            raise RegistryAway(
+                f"expected a schema registry to answer, but: {error}{via(self._url)}"
+            ) from error
         try:
             return _RegistryAnswer(response.status_code, orjson.loads(body))
         except orjson.JSONDecodeError as error:

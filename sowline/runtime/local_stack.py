@@ -5,10 +5,12 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -18,7 +20,8 @@ import structlog
 from sowline.config.topics import load_topics
 from sowline.errors import SowlineError
 from sowline.runtime.child_process import bound_to_parent
-from sowline.runtime.process import listener, set_up_logs, stop_signal
+from sowline.runtime.directory_lock import DirectoryLock
+from sowline.runtime.process import LISTENER, listener, set_up_logs, stop_signal
 from sowline.runtime.programs import Program
 from sowline.runtime.running_stack import RunningStack, announced, start_of
 
@@ -33,29 +36,46 @@ PORTS_TRIED = 100
 
 
 class StackProcess:
-    """One process of the stack and how to start it."""
+    """One process of the stack and how to start it. It inherits the socket that it listens on.
+
+    So nobody else can get its port, neither before it has started nor while it is restarted. Whoever answers there is
+    this process (test_a_stranger_never_gets_a_port_of_the_stack).
+    """
 
     def __init__(
         self,
         name: str,
         program: Program,
         host: str,
-        port: int,
+        listening: socket.socket,
         environment: dict[str, str],
         scheme: str = "http",
     ) -> None:
         self.name = name
-        self.url = f"{scheme}://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"
+        self.url = _url(scheme, host, listening)
         self._program = program
-        self.environment = environment | {"SOWLINE_HOST": host, "SOWLINE_PORT": str(port)}
+        self._listening = listening
+        self.environment = environment | {
+            "SOWLINE_HOST": host,
+            "SOWLINE_PORT": str(listening.getsockname()[1]),
+            LISTENER: str(listening.fileno()),
+        }
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """Start the process. The kernel kills it when this process ends."""
+    def start(self, lock: int) -> None:
+        """Start the process. The kernel kills it when this process ends; it keeps the descriptor of the lock."""
         command = bound_to_parent(self._program.command())
         self._process = subprocess.Popen(
-            command, env=os.environ | self.environment, stdin=subprocess.DEVNULL, start_new_session=True
+            command,
+            env=os.environ | self.environment,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=(lock, self._listening.fileno()),
         )
+
+    def close(self) -> None:
+        """Give its port up."""
+        self._listening.close()
 
     @property
     def ended(self) -> bool:
@@ -106,7 +126,8 @@ class LocalStack:
         self._config = config.resolve()
         self._data_dir = data_dir.resolve()
         self._host = host
-        self._port = _next_free_port(host) if port is None else _free_port(host, port)
+        self._port = port
+        self._lock = DirectoryLock(self._data_dir)
         self._origins = origins
         self._kafka = kafka
         self._accept_loss = accept_loss
@@ -119,15 +140,16 @@ class LocalStack:
         """Start all services, print where they are, and keep them running; return the exit code."""
         set_up_logs()
         self._stop = stop_signal()
-        with contextlib.ExitStack() as announcement:
+        with contextlib.ExitStack() as announcement, self._lock:
             return self._run(announcement)
 
     def _run(self, announcement: contextlib.ExitStack) -> int:
         try:
+            self._lock.note(_url(self._scheme, self._host, self._listening))
             kafka = self._kafka or self._start_broker()
             self._services = self.services(kafka)
             for service in self._services:
-                service.start()
+                service.start(self._lock.descriptor)
             if self._wait_ready():
                 stack = self._description(kafka)
                 announcement.enter_context(announced(stack))
@@ -157,7 +179,9 @@ class LocalStack:
         """Start the local broker and return its address."""
         directory = self._data_dir / "kafka"
         command = bound_to_parent(Program.LOCAL_KAFKA.command("--data-dir", str(directory)))
-        self._broker = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+        self._broker = subprocess.Popen(
+            command, stdout=subprocess.PIPE, start_new_session=True, pass_fds=(self._lock.descriptor,)
+        )
         assert self._broker.stdout is not None
         line = self._broker.stdout.readline()
         if not line:
@@ -173,13 +197,13 @@ class LocalStack:
             "SOWLINE_ACCEPT_LOSS": str(self._accept_loss),
         }
         services = [
-            StackProcess("materializer", Program.MATERIALIZER, LOOPBACK, _free_port(LOOPBACK), common),
+            StackProcess("materializer", Program.MATERIALIZER, LOOPBACK, listener(LOOPBACK, 0), common),
             *self._query_services(common),
         ]
         if self._topics.computed:
-            services.append(StackProcess("views", Program.VIEWS, LOOPBACK, _free_port(LOOPBACK), common))
+            services.append(StackProcess("views", Program.VIEWS, LOOPBACK, listener(LOOPBACK, 0), common))
         if self._topics.fanouts:
-            services.append(StackProcess("fanout", Program.FANOUT, LOOPBACK, _free_port(LOOPBACK), common))
+            services.append(StackProcess("fanout", Program.FANOUT, LOOPBACK, listener(LOOPBACK, 0), common))
         return services
 
     def _query_services(self, common: dict[str, str]) -> list[StackProcess]:
@@ -206,7 +230,7 @@ class LocalStack:
             "SOWLINE_TLS_CLIENT_REQUIRED": "false",
         }
         name = f"shard {number}"
-        return StackProcess(name, Program.QUERY_SERVICE, LOOPBACK, _free_port(LOOPBACK), common | own)
+        return StackProcess(name, Program.QUERY_SERVICE, LOOPBACK, listener(LOOPBACK, 0), common | own)
 
     def _nodes_access(self) -> tuple[Path, Path]:
         """Write a new token of the gateway, and the access file of its nodes, which accepts no other client."""
@@ -229,8 +253,16 @@ class LocalStack:
         if self._origins:
             given = os.environ.get("SOWLINE_ORIGINS", "")
             more["SOWLINE_ORIGINS"] = ",".join((*filter(None, [given]), *self._origins))
-        scheme = "https" if os.environ.get("SOWLINE_TLS_CERT") else "http"
-        return StackProcess(ANSWERS, program, self._host, self._port, more, scheme)
+        return StackProcess(ANSWERS, program, self._host, self._listening, more, self._scheme)
+
+    @property
+    def _scheme(self) -> str:
+        return "https" if os.environ.get("SOWLINE_TLS_CERT") else "http"
+
+    @cached_property
+    def _listening(self) -> socket.socket:
+        """The socket for clients. It is bound before anything is started."""
+        return _next_free(self._host) if self._port is None else listener(self._host, self._port)
 
     def _wait_ready(self) -> bool:
         """Wait until every service is ready; raise `not started` if one ends. Return False after a signal to stop."""
@@ -240,10 +272,12 @@ class LocalStack:
             for service in waiting:
                 if service.ended:
                     raise SowlineError("not started", f"the {service.name} ended; its messages are above")
-            waiting = [service for service in waiting if not _is_ready(f"{service.url}/readyz")]
+            found = [(service, _not_ready(f"{service.url}/readyz")) for service in waiting]
+            waiting = [service for service, why in found if why is not None]
             if waiting and time.monotonic() > deadline:
-                why = f"the {waiting[0].name} was not ready after {READY_SECONDS_MAX:g} s"
-                raise SowlineError("not started", why)
+                service, why = next(one for one in found if one[1] is not None)
+                late = f"the {service.name} was not ready after {READY_SECONDS_MAX:g} s"
+                raise SowlineError("not started", f"{late}: {why}" if why else late)
         return not waiting
 
     def _keep_running(self) -> None:
@@ -255,7 +289,7 @@ class LocalStack:
                 if service.ended:
                     log.warning("restarting service", service=service.name)
                     self._stop.wait(RESTART_PAUSE_SECONDS)
-                    service.start()
+                    service.start(self._lock.descriptor)
 
     def _shut_down(self) -> None:
         """Stop the services, then the broker, which they need until they have stopped."""
@@ -270,6 +304,12 @@ class LocalStack:
                 self._broker.wait(STOP_SECONDS_MAX)
             except subprocess.TimeoutExpired:
                 self._broker.kill()
+        for service in self._services:
+            service.close()
+
+
+def _url(scheme: str, host: str, listening: socket.socket) -> str:
+    return f"{scheme}://{LOOPBACK if host in ('', '0.0.0.0') else host}:{listening.getsockname()[1]}"
 
 
 def _line(stack: RunningStack) -> dict[str, object]:
@@ -299,26 +339,21 @@ def _panel(stack: RunningStack) -> list[str]:
     return ["", "Sowline is ready. Ctrl-C stops it.", "", *lines, ""]
 
 
-def _next_free_port(host: str) -> int:
-    """Return the usual port, or the next one above it that is free."""
+def _next_free(host: str) -> socket.socket:
+    """Return a socket that listens at the usual port, or at the next one above it that is free."""
     for port in range(USUAL_PORT, USUAL_PORT + PORTS_TRIED):
         with contextlib.suppress(SowlineError):
-            return _free_port(host, port)
+            return listener(host, port)
     raise SowlineError(
         "no port", f"expected a free port from {USUAL_PORT} to {USUAL_PORT + PORTS_TRIED - 1}, got none"
     )
 
 
-def _free_port(host: str, port: int = 0) -> int:
-    """Return `port` if it is free, or any free port for 0; raise `no port` if it is taken."""
-    with listener(host, port) as probe:
-        return int(probe.getsockname()[1])
-
-
-def _is_ready(url: str) -> bool:
-    """Return whether a process of the stack reports that it is ready."""
+def _not_ready(url: str) -> str | None:
+    """Return why a process of the stack is not ready, as far as it says so; None if it is."""
     # It is on this machine, so use no proxy, and accept a certificate for any name.
     try:
-        return httpx2.get(url, timeout=2, verify=False, trust_env=False).status_code == 200
-    except (httpx2.HTTPError, OSError):
-        return False
+        answer = httpx2.get(url, timeout=2, verify=False, trust_env=False)
+        return None if answer.status_code == 200 else str(answer.json().get("message", ""))
+    except (httpx2.HTTPError, OSError, ValueError, AttributeError):
+        return ""

@@ -83,8 +83,35 @@ def _leave_it_to_the_thread(number: int, frame: FrameType | None) -> None:
 Serve = Callable[[Settings, Topics, threading.Event], None]
 
 
+LISTENER = "SOWLINE_LISTENER"
+"""The variable with the descriptor of a listening socket that the parent process has bound for this one."""
+
+
 def listener(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at the address, on a free port if `port` is 0; raise `no port` if it is taken."""
+    """Return a socket that listens at the address, on a free port if `port` is 0; raise `no port` if it is taken.
+
+    It may be one that this process has inherited.
+    """
+    inherited = _inherited(port)
+    return _bound(host, port) if inherited is None else inherited
+
+
+def _inherited(port: int) -> socket.socket | None:
+    """Return the socket that the parent process has bound to this port, if there is one."""
+    number = os.environ.get(LISTENER, "")
+    if not number.isdecimal():
+        return None
+    try:
+        found = socket.socket(fileno=os.dup(int(number)))
+    except OSError:
+        return None
+    if found.family in (socket.AF_INET, socket.AF_INET6) and found.getsockname()[1] == port:
+        return found
+    found.close()
+    return None
+
+
+def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=BACKLOG)

@@ -133,6 +133,7 @@ class Shell:
 
     def __init__(self, url: str, topic: str) -> None:
         usual = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        self.url = url
         self.environment = usual | {
             "SOWLINE_URL": url,
             "TOPIC": topic,
@@ -539,9 +540,24 @@ def test_services_that_end_are_started_again(shell: Shell, up: Up) -> None:
     assert len(before) == 3
     for pid in before:
         os.kill(pid, signal.SIGKILL)
+    # Nobody else can get a port meanwhile: it would be taken for the service's.
+    port = int(shell.url.rpartition(":")[2])
+    with pytest.raises(OSError, match="Address already in use"), socket.create_server(("127.0.0.1", port)):
+        pass
     shell.lines("""sowline publish $TOPIC '{"id":7}'""")
     wait_for_sow(shell, [{"id": 7}], "-f '/id = 7'")
     assert not before & up.descendants()
+
+
+def test_a_second_up_in_the_same_directory(shell: Shell, up: Up) -> None:
+    """It says which one runs, and leaves that alone."""
+    below = up.descendants()
+    line = f"cd {up.log.parent} && sowline up --config topics.yaml --data-dir state --port auto"
+    done = shell.run(line)
+    which = f"pid {up.process.pid}, {shell.url}"
+    assert done.returncode == 1
+    assert done.stderr == f"already running: {which}; it uses {up.log.parent / 'state'}\n"
+    assert up.descendants() == below
 
 
 def test_killed_up_leaves_nothing_behind(shell: Shell, up: Up) -> None:
@@ -554,12 +570,16 @@ def test_killed_up_leaves_nothing_behind(shell: Shell, up: Up) -> None:
 
 
 def test_local_broker(tmp_path: Path) -> None:
-    """Without a Kafka it starts its own, and Ctrl-C stops everything in order."""
+    """Without a Kafka it starts its own. Killed, it can start again at once, and Ctrl-C stops everything in order."""
     up = Up(tmp_path, "orders")
     try:
         addresses = up.wait_ready()
+        Shell(addresses["url"], up.topic).lines("""sowline publish $TOPIC '{"id":1}'""")
+        up.process.kill()
+        up.wait()
+        up = Up(tmp_path, "orders")
+        addresses = up.wait_ready()
         shell = Shell(addresses["url"], up.topic)
-        shell.lines("""sowline publish $TOPIC '{"id":1}'""")
         wait_for_sow(shell, [{"id": 1}])
         below = up.descendants()
         assert len(below) == 5, "three services, the broker's keeper, and the broker"

@@ -12,6 +12,7 @@ import jwt
 import orjson
 import structlog
 
+from sowline.config.proxies import direct, via
 from sowline.errors import SowlineError
 from sowline.serving.authorization.access_file import Jwt
 
@@ -103,7 +104,9 @@ class Keys:
             keys = read_keys(text)
         except Exception as error:
             # Whatever the issuer answers, keep the known keys: their tokens stay valid while it is down.
-            log.warning("keys not fetched", source=source, why=f"{type(error).__name__}: {error}")
+            log.warning(
+                "keys not fetched", source=source, why=f"{type(error).__name__}: {error}{via(source)}"
+            )
             return
         if self._fetched is None:
             self._missed = None
@@ -117,7 +120,9 @@ class Keys:
         plain = {"accept-encoding": "identity"}  # what is compressed may be larger than it seems
         async with (
             asyncio.timeout(FETCH_SECONDS_MAX),
-            httpx2.AsyncClient(timeout=FETCH_SECONDS_MAX, verify=trusted) as web,
+            httpx2.AsyncClient(
+                timeout=FETCH_SECONDS_MAX, verify=trusted, mounts=direct(self._rules.jwks)
+            ) as web,
             web.stream("GET", self._rules.jwks, headers=plain) as answer,
         ):
             answer.raise_for_status()

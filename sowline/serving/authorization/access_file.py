@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from sowline.config.plain_numbers import PlainNumbers
 from sowline.config.yaml_file import YamlFile
 from sowline.errors import SowlineError
 from sowline.serving.authorization.entitlements import Rights, Role, rights_of
@@ -50,7 +51,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Names = tuple[Name, ...]
 
 
-class _Section(BaseModel):
+class _Section(PlainNumbers, BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 

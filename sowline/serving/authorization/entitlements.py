@@ -14,6 +14,7 @@ from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from sowline.config.plain_numbers import PlainNumbers
 from sowline.config.topic_fields import topic_name
 from sowline.errors import SowlineError
 from sowline.filter import ALL, Filter, compile_filter, require_deterministic
@@ -37,7 +38,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _EntitlementModel(BaseModel):
+class _EntitlementModel(PlainNumbers, BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 

@@ -8,7 +8,7 @@ import pytest
 from sowline.cli.services import Port
 from sowline.errors import SowlineError
 from sowline.runtime import local_stack
-from sowline.runtime.local_stack import LOOPBACK, _next_free_port
+from sowline.runtime.local_stack import LOOPBACK, _next_free
 
 
 @pytest.mark.parametrize(("text", "port"), [("0", 0), ("8080", 8080), ("auto", None)])
@@ -29,7 +29,8 @@ def test_a_port_that_is_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch) ->
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr(local_stack, "USUAL_PORT", port)
-        assert _next_free_port(LOOPBACK) > port
+        with _next_free(LOOPBACK) as found:
+            assert found.getsockname()[1] > port
         monkeypatch.setattr(local_stack, "PORTS_TRIED", 1)
         with pytest.raises(SowlineError, match=f"expected a free port from {port} to {port}, got none"):
-            _next_free_port(LOOPBACK)
+            _next_free(LOOPBACK)

@@ -9,6 +9,8 @@ from sowline.config.settings import SettingsError, read_settings
     ("name", "value", "sentence"),
     [
         ("PORT", "abc", "expected a whole number, got 'abc'"),
+        ("PORT", "08080", "expected a number in plain digits, such as 10 or 2.5, got '08080'"),
+        ("PROGRESS_SECONDS", "1_0", "expected a number in plain digits, such as 10 or 2.5, got '1_0'"),
         ("PORT", "70000", "expected a number of at most 65535, got '70000'"),
         ("BATCH_RECORDS_MAX", "1.5", "expected a whole number, got '1.5'"),
         ("BATCH_RECORDS_MAX", "0", "expected a number of at least 1, got '0'"),

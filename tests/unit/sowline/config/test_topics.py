@@ -96,6 +96,13 @@ def test_durations_are_written_with_their_unit() -> None:
             "path of a key field",
         ),
         ("topics:\n  - name: a b\n    key: [/id]\n", 2, "expected a name"),
+        *(
+            (f"topics:\n  - name: a\n    key: /id\n    partitions: {number}\n", 4, "a number in plain digits")
+            for number in ("010", "1_000", "+5", "-01")
+        ),
+        (f"topics:\n  - {'[' * 5000}{']' * 5000}\n", 2, "at most 64 levels, got more"),
+        (f"topics:\n  {'{a: ' * 5000}1{'}' * 5000}\n", 2, "at most 64 levels, got more"),
+        (f"topics:\n  {'- ' * 5000}1\n", 2, "at most 64 levels, got more"),
         ("topics:\n  - name: a\n    key: [/id]\n    color: red\n", 4, "color"),
         ("topics:\n  - name: a\n    key: []\n", 3, "key"),
         ("topics:\n  - name: a\n    key: /id\n    message_type: csv\n", 4, "json"),
@@ -382,7 +389,7 @@ def test_a_name_is_the_text_that_stands_there(name: str) -> None:
     [
         ("partitions: 2", {"partitions": 2}),
         ("partitions: '2'", {"partitions": 2}),
-        ("record_bytes_max: 1_000_000", {"record_bytes_max": 1_000_000}),
+        ("record_bytes_max: 1000000", {"record_bytes_max": 1_000_000}),
         ("delta: true", {"delta": True}),
         ("delta: Yes", {"delta": True}),
         ("delta: 'off'", {"delta": False}),

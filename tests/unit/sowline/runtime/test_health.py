@@ -20,6 +20,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from starlette.applications import Starlette
 
+from deploy.ports import free_port
 from fanout.service import FanoutService
 from materializer.service import Materializer
 from materializer.worker.counts import Counts, WorkerStatistics
@@ -28,7 +29,6 @@ from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.runtime.health import HealthServer, health_routes
-from sowline.runtime.local_stack import _free_port
 from sowline.runtime.process import listener
 
 HOST = "127.0.0.1"
@@ -57,10 +57,9 @@ def taken() -> Iterator[int]:
 
 
 def test_a_port_that_is_taken_is_reported(taken: int) -> None:
-    """By each that binds it: a listener, the local stack and a service's health server."""
+    """By each that binds it: a listener, and a service's health server."""
     wanting: list[Callable[[], object]] = [
         partial(listener, HOST, taken),
-        partial(_free_port, HOST, taken),
         HealthServer(Well(), HOST, taken).start,
     ]
     for take in wanting:
@@ -71,7 +70,7 @@ def test_a_port_that_is_taken_is_reported(taken: int) -> None:
 
 def test_a_service_answers_at_its_port() -> None:
     """Until it stops; then another may have it."""
-    port = _free_port(HOST)
+    port = free_port()
     for _ in range(2):
         server = HealthServer(Well(), HOST, port)
         server.start()
@@ -91,7 +90,7 @@ class Full(Well):
 @pytest.mark.parametrize(("service", "status", "ready"), [(Well(), 200, "1.0"), (Full(), 503, "0.0")])
 def test_readiness_is_a_metric_too(service: Well, status: int, ready: str) -> None:
     """Who reads metrics sees what `/readyz` answers."""
-    port = _free_port(HOST)
+    port = free_port()
     server = HealthServer(service, HOST, port)
     server.start()
     try:
@@ -222,7 +221,7 @@ server.stop()
 
 def test_health_is_answered_when_there_are_no_descriptors() -> None:
     """One request after the other, each over a connection of its own, also while others wait for nothing."""
-    port = _free_port(HOST)
+    port = free_port()
     with subprocess.Popen(
         [sys.executable, "-c", HUNGRY, str(port)],
         stdin=subprocess.PIPE,

@@ -3,10 +3,12 @@
 from hashlib import sha256
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.runtime.local_stack import LocalStack
+from sowline.runtime import local_stack
+from sowline.runtime.local_stack import LocalStack, StackProcess
 from sowline.serving.authorization.access_file import parse_access
 from sowline.serving.authorization.identity import NOTHING
 
@@ -19,9 +21,17 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
+def services(stack: LocalStack) -> list[StackProcess]:
+    """Return the services, without their ports, which nobody needs here."""
+    found = stack.services("kafka:9092")
+    for service in found:
+        service.close()
+    return found
+
+
 def environments(stack: LocalStack) -> dict[str, dict[str, str]]:
     """Return the environment of each service, by its name."""
-    return {service.name: service.environment for service in stack.services("kafka:9092")}
+    return {service.name: service.environment for service in services(stack)}
 
 
 def test_the_access_file_is_the_query_service_s(config: Path, tmp_path: Path) -> None:
@@ -42,9 +52,7 @@ def test_where_it_answers(
 ) -> None:
     """Over https where there is a certificate; other services have none."""
     monkeypatch.setenv("SOWLINE_TLS_CERT", certificate)
-    urls = {
-        one.name: one.url for one in LocalStack(config, tmp_path, "0.0.0.0", 0, None).services("kafka:9092")
-    }
+    urls = {one.name: one.url for one in services(LocalStack(config, tmp_path, "0.0.0.0", 0, None))}
     assert urls["query service"].startswith(f"{scheme}://127.0.0.1:")
     assert urls["materializer"].startswith("http://")
 
@@ -52,9 +60,9 @@ def test_where_it_answers(
 def test_shards_are_behind_a_gateway(config: Path, tmp_path: Path) -> None:
     """Clients use the gateway; its nodes hold a shard each, on this machine only, and accept no other client."""
     stack = LocalStack(config, tmp_path, "0.0.0.0", 0, None, access=tmp_path / "access.yaml", shards=3)
-    services = {service.name: service for service in stack.services("kafka:9092")}
-    nodes = [services[f"shard {number}"] for number in range(3)]
-    given = {name: service.environment for name, service in services.items()}
+    named = {service.name: service for service in services(stack)}
+    nodes = [named[f"shard {number}"] for number in range(3)]
+    given = {name: service.environment for name, service in named.items()}
     gateway = given["query service"]
     assert gateway["SOWLINE_NODES"] == ",".join(node.url for node in nodes)
     assert gateway["SOWLINE_ACCESS"] == str(tmp_path / "access.yaml")
@@ -69,3 +77,39 @@ def test_shards_are_behind_a_gateway(config: Path, tmp_path: Path) -> None:
     assert (rights.is_gateway, bool(rights.read)) == (True, False)
     with pytest.raises(SowlineError, match="expected a token"):
         access.identity(NOTHING)
+
+
+LATE = "orders [0]: orders [0] begins at offset 5. To continue without them, start with --accept-loss"
+
+
+@pytest.mark.parametrize(("said", "more"), [(LATE, f": {LATE}"), ("", "")])
+def test_a_service_that_is_not_ready_says_why(
+    said: str, more: str, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error has its sentence, which names what to do."""
+    stack = LocalStack(config, tmp_path, "127.0.0.1", 0, None)
+    stack._services = services(stack)
+    monkeypatch.setattr(StackProcess, "ended", False)
+    monkeypatch.setattr(local_stack, "READY_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(local_stack, "_not_ready", lambda url: said)
+    with pytest.raises(SowlineError) as error:
+        stack._wait_ready()
+    assert error.value.message == f"the materializer was not ready after 0 s{more}"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "why"),
+    [
+        (200, b'{"status":"ok"}', None),
+        (503, b'{"message":"late"}', "late"),
+        (503, b"no", ""),
+        (503, b"[]", ""),
+    ],
+)
+def test_what_a_service_says(
+    status: int, body: bytes, why: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever answers."""
+    answer = httpx2.Response(status, content=body)
+    monkeypatch.setattr(httpx2, "get", lambda url, **_: answer)
+    assert local_stack._not_ready("http://127.0.0.1:1/readyz") == why

@@ -2,12 +2,13 @@
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from sowline.runtime.process import STOP_SIGNALS, stop_signal
+from sowline.runtime.process import LISTENER, STOP_SIGNALS, listener, stop_signal
 
 SECONDS_MAX = 20
 
@@ -58,3 +59,26 @@ def test_other_signals(stop: threading.Event) -> None:
     assert len(seen) == 100
     signal.raise_signal(signal.SIGTERM)
     assert stop.wait(SECONDS_MAX)
+
+
+@pytest.mark.parametrize("is_its_port", [True, False])
+def test_a_service_takes_the_socket_that_was_bound_for_it(
+    is_its_port: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is that of its port, or else a socket of another meaning, which stays as it is."""
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        monkeypatch.setenv(LISTENER, str(bound.fileno()))
+        port = bound.getsockname()[1] if is_its_port else 0
+        with listener("127.0.0.1", port) as found:
+            assert (found.getsockname() == bound.getsockname()) is is_its_port
+            socket.create_connection(found.getsockname(), timeout=5).close()
+            found.accept()[0].close()
+        assert bound.fileno() > 0
+
+
+@pytest.mark.parametrize("left", ["", "x", "99999"])
+def test_a_service_without_such_a_socket_binds_its_own(left: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the variable has."""
+    monkeypatch.setenv(LISTENER, left)
+    with listener("127.0.0.1", 0) as found:
+        assert found.getsockname()[1] > 0

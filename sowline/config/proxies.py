@@ -1,0 +1,62 @@
+"""The proxies of the environment: which URLs go through one, and what an error says about it.
+
+Loopback never does. The variables are usually set for the Internet, and a proxy has another loopback.
+"""
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+DIRECT: Mapping[str, Any] = dict.fromkeys(("all://localhost", "all://127.0.0.1", "all://[::1]"))
+"""The `mounts` of an HTTP client that takes proxies from the environment, for the usual addresses of loopback."""
+
+_SCHEMES = {"ws": "http", "wss": "https"}
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host of a URL is this machine: `localhost`, a name below it, or a loopback address."""
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _host(url: str) -> str:
+    """Return the host of a URL; nothing for an invalid one, about which its user reports an error."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def direct(url: str) -> dict[str, Any]:
+    """Return the `mounts` of an HTTP client for this URL: none of the proxies where its host is loopback."""
+    host = _host(url)
+    named = f"[{host}]" if ":" in host else host
+    return {**DIRECT, f"all://{named}": None} if is_loopback(host) else dict(DIRECT)
+
+
+def proxy_of(url: str) -> str | None:
+    """Return the proxy that a URL goes through, as the environment says; None if it goes there directly."""
+    host, scheme = _host(url), url.partition(":")[0].lower()
+    scheme = _SCHEMES.get(scheme, scheme)
+    if not host or is_loopback(host) or proxy_bypass(host):
+        return None
+    found = getproxies()
+    proxy = found.get(scheme) or found.get("all")
+    return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
+
+
+def via(url: str) -> str:
+    """Return the end of a sentence about a failure: the proxy that the URL goes through, or nothing."""
+    proxy = proxy_of(url)
+    if proxy is None:
+        return ""
+    parts = urlsplit(proxy)
+    address = parts.netloc.rpartition("@")[2]  # without a password
+    return f" (through the proxy {parts.scheme}://{address} of the environment; NO_PROXY names hosts without one)"
