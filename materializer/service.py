@@ -143,7 +143,7 @@ class Materializer:
         opening, or waiting for schemas.
         """
         now = self._statistics() if self._worker else None
-        halted = {} if now is None else {**now.stopped, **now.waiting}
+        halted = {} if now is None else {**now.logs_gone, **now.stopped, **now.waiting}
         whys = [f"{topic} [{partition}]: {why}" for (topic, partition), why in halted.items()]
         waits = self._disk_full or self._in_use or self._few_descriptors
         return waits or "; ".join(whys) or self.kafka_health.lost() or self._opening()

@@ -173,7 +173,7 @@ class Standby:
         if self._asked is None and self._copies and now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             changes = [self._changes(partition_id) for partition_id in self._copies]
-            self._asked = self._cluster.ask(changes, starts=True)
+            self._asked = self._cluster.ask(changes, starts=changes)
         elif self._asked is not None and self._asked.is_answered:
             asked, self._asked = self._asked, None
             try:

@@ -5,7 +5,7 @@ their recovery points. A partition that moves between workers, or returns to a w
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -110,18 +110,32 @@ class Assignment:
 
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Open partitions that the group gives to this worker."""
+        self._open_all(partitions)
+        if partitions and self._start_phase is not None:
+            self._start_phase.over()
+        consumer.incremental_assign(partitions)
+        self.pause_stopped(consumer)
+        self.is_complete, self.opening = True, []
+
+    def reopen(self, consumer: Consumer, partition_ids: Sequence[PartitionId]) -> None:
+        """Open partitions again whose log is not that of their state any more, and read on where their era begins."""
+        partitions = [TopicPartition(*one) for one in partition_ids]
+        self._release(consumer, partitions)
+        self._open_all(partitions)
+        for one in partitions:
+            consumer.seek(one)
+        self.pause_stopped(consumer)
+        self.opening = []
+
+    def _open_all(self, partitions: list[TopicPartition]) -> None:
+        """Open partitions, and note the offsets to read on from; stopped ones are read no more."""
         self.opening = [(one.topic, one.partition) for one in partitions]
         MEMORY.share_among(self._stores_at_once())
         with self._recovering() as recovering:
             for one in partitions:
                 one.offset = self._open((one.topic, one.partition), recovering)
-        if partitions and self._start_phase is not None:
-            self._start_phase.over()
         if self._standby is not None:
             self._standby.cover(self._owned.assigned)
-        consumer.incremental_assign(partitions)
-        self.pause_stopped(consumer)
-        self.is_complete, self.opening = True, []
 
     def pause_stopped(self, consumer: Consumer) -> None:
         """Read no more of the partitions that have stopped since the last call."""

@@ -52,7 +52,8 @@ class Counts:
 class WorkerStatistics:
     """A worker's counts, the positions of its partitions and their lag, and which are stopped or being opened.
 
-    `cores` is how many partitions each core applies. `waiting` says why partitions wait for a schema.
+    `cores` is how many partitions each core applies. `waiting` says why partitions wait for a schema, and `logs_gone`
+    why they get no records.
     """
 
     counts: Counts
@@ -63,3 +64,4 @@ class WorkerStatistics:
     standby: StandbyStatistics = field(default_factory=StandbyStatistics)
     cores: Mapping[Core, int] = field(default_factory=dict)
     waiting: Mapping[PartitionId, str] = field(default_factory=dict)
+    logs_gone: Mapping[PartitionId, str] = field(default_factory=dict)

@@ -6,7 +6,6 @@ after each of its batches, and every few seconds in partitions without traffic. 
 again, before it applies more of the log.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -15,11 +14,10 @@ import structlog
 from materializer.core.fencing import check_base, check_owner
 from materializer.emitter import Emitter, NotWritten
 from materializer.partition.partition import Partition, PartitionId, stale_owner_keys
-from materializer.stale_write_monitor import KnownEnd, StaleWriteMonitor
+from materializer.topic_monitor import KnownEnd, MonitorAnswer
 from materializer.worker.counts import Counts
 from materializer.worker.owned import OwnedPartitions
 from sowline.config.kafka_options import KafkaConfig
-from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range
 from sowline.kafka.messages import event_of
 from sowline.model.position import Position
@@ -52,7 +50,6 @@ class Repair:
     def __init__(
         self,
         kafka: KafkaConfig,
-        cluster: Cluster,
         emitter: Emitter,
         owned: OwnedPartitions,
         counts: Counts,
@@ -63,7 +60,6 @@ class Repair:
         self._owned = owned
         self._counts = counts
         self._log_end = log_end
-        self._monitor = StaleWriteMonitor(cluster)
 
     def emit(self, partition_id: PartitionId, start: int, events: Sequence[Event]) -> EmittedRange:
         """Write events that belong to no batch; `start` is the known end of the changes partition."""
@@ -138,14 +134,21 @@ class Repair:
                 with self._owned.guarded(partition_id):
                     self.repair(partition_id, partition, self._log_end(partition_id))
 
-    def look(self) -> None:
-        """Look, every few seconds, for stale-owner writes to partitions without traffic. A partition with traffic
-        finds them by the offsets of its own events.
+    def take_in(self, look: MonitorAnswer) -> None:
+        """Find stale-owner writes to partitions without traffic. A partition with traffic finds them by the offsets
+        of its own events.
+
+        Raise `NotWritten` if a changes topic is gone, is another one or has lost its head: what was written to it is
+        lost, and must be written again.
         """
-        ends = self._monitor.look(self._known_ends, time.monotonic())
-        for partition_id, partition in list(self._owned.partitions.items()) if ends else ():
+        ours = {one.definition.changes for one in self._owned.partitions.values()}
+        if gone := ours & look.gone:
+            raise NotWritten(f"a changes topic is gone: {min(gone)}")
+        if replaced := sorted(one for one in look.replaced if one[0] in ours):
+            raise NotWritten(f"{replaced[0][0]} was deleted and made again, or has lost its head or its end")
+        for partition_id, partition in list(self._owned.partitions.items()):
             start = partition.checkpoint.changes_end
-            end = ends.get((partition.definition.changes, partition_id[1]), start)
+            end = look.ends.get((partition.definition.changes, partition_id[1]), start)
             # This worker writes nothing to a partition without traffic, so no jump in the offsets of its events would
             # show what a stale owner wrote there (simulation: mistake `idle owner does not look`).
             if end > start:
@@ -154,7 +157,7 @@ class Repair:
                     keys = self.stale_owner_keys(partition_id, found, partition.checkpoint.position)
                     partition.mark_stale(keys, end)
 
-    def _known_ends(self) -> dict[PartitionId, KnownEnd]:
+    def known_ends(self) -> dict[PartitionId, KnownEnd]:
         """Return the ends of the changes partitions, as their checkpoints have them."""
         partitions = self._owned.partitions.values()
         checkpoints = ((p.definition, p.number, p.checkpoint) for p in partitions)

@@ -7,23 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from materializer.emitter import Emitter
 from materializer.partition.partition import PartitionId
 from materializer.standby.standby import Standby, StandbyStatistics
+from materializer.topic_monitor import TopicMonitor
 from materializer.worker.assignment import Assignment, StartPhase, partition_path
 from materializer.worker.batch import BatchProcessor, now_ms
 from materializer.worker.counts import Counts, WorkerStatistics
 from materializer.worker.flush import Flush
 from materializer.worker.owned import OwnedPartitions
 from materializer.worker.repair import Repair
+from materializer.worker.replaced_logs import ReplacedLogs
 from materializer.worker.schemas import Schemas
 from sowline.config.settings import WORKERS, Settings
 from sowline.config.topics import Topics
 from sowline.emodb import use_native
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import REPORT_ENDS, of_many, plain_consumer, poll_batch, raising
+from sowline.kafka.fetched_ids import FetchedIds
 from sowline.model.limits import MIB
 from sowline.registry.client import Registry
 from sowline.runtime.native import native_core
@@ -38,7 +41,8 @@ HEARTBEAT_MS = 300
 """How often a worker reports to the group, and so the longest time until it learns that partitions move."""
 
 LOOK_SECONDS = 1.0
-"""How often a worker that makes its copies before it joins checks whether the group still has members."""
+"""How often a worker that makes its copies before it joins checks whether the group still has members; and the time
+after which partitions may be opened again at once."""
 
 FETCH_AHEAD: Mapping[str, Any] = {
     "queued.min.messages": 20_000,
@@ -79,15 +83,21 @@ class Worker:
         self._cluster = cluster = Cluster(kafka)
         native = native_core(settings.core)
         self._emitter = emitter = Emitter(kafka, topics.topics, stopping, native)
-        self._consumer = self._make_consumer(sum(definition.partitions for definition in topics.topics))
+        fetched = FetchedIds(kafka)
+        self._consumer = self._make_consumer(
+            sum(definition.partitions for definition in topics.topics), fetched
+        )
         self.counts = counts = Counts()
         self._owned = owned = OwnedPartitions({definition.log: definition for definition in topics.topics})
         self._log_ends: dict[PartitionId, int] = {}
         self._ends_at = self._append_at = 0.0
+        self._monitor = TopicMonitor(cluster)
+        self._replaced = ReplacedLogs(owned, fetched)
+        self._reopened_at = -LOOK_SECONDS
         self._standby: Standby | None = None
         if settings.standby:
             self._standby = Standby(kafka, owned.definitions, self._path, native)
-        self._repair = repair = Repair(kafka, cluster, emitter, owned, counts, self._log_end)
+        self._repair = repair = Repair(kafka, emitter, owned, counts, self._log_end)
         use_native(native)
         registry = Registry(settings.registry) if settings.registry else None
         self._schemas = schemas = Schemas(kafka, owned, emitter, registry)
@@ -97,7 +107,7 @@ class Worker:
             settings, cluster, owned, repair, schemas, self._standby, start_phase, native
         )
 
-    def _make_consumer(self, partitions: int) -> Consumer:
+    def _make_consumer(self, partitions: int, fetched: FetchedIds) -> Consumer:
         session = self._settings.session_timeout_ms
         return plain_consumer(
             self._settings.kafka_client,
@@ -109,6 +119,7 @@ class Worker:
                 **REPORT_ENDS,
                 **FETCH_AHEAD,
                 **of_many(partitions),
+                **fetched.options,
             },
             group_of(self._settings),
         )
@@ -134,10 +145,12 @@ class Worker:
                 on_lost=raising(self._assignment.on_lost),
             )
             while not self._stopping():
+                records_max = self._settings.batch_records_max
                 messages = poll_batch(
-                    self._consumer, self._settings.batch_records_max, wait_seconds, self._on_end
+                    self._consumer, records_max, wait_seconds, self._on_end, self._replaced.removed
                 )
                 began = time.monotonic()
+                messages = self._of_known_logs(messages)
                 self._note_ends(began)
                 if messages:
                     batches = self._batches.by_partition(messages)
@@ -145,7 +158,7 @@ class Worker:
                 self._batches.apply(self._schemas.released(self._consumer))
                 self._flush.flush_due()
                 self._append()
-                self._repair.look()
+                self._look()
                 self._repair.repair_all()
                 self._assignment.pause_stopped(self._consumer)
                 if self._standby is not None:
@@ -177,6 +190,26 @@ class Worker:
         """Return the seconds until the partitions are checked again; with few of them, no time."""
         count = len(self._owned.partitions)
         return count / CHECKED_A_SECOND if count > CHECKED_ALWAYS else 0.0
+
+    def _of_known_logs(self, messages: list[Message]) -> list[Message]:
+        """Return the messages without those of logs that were replaced; their partitions begin an era."""
+        if not (replaced := self._replaced.take()):
+            return messages
+        self._assignment.reopen(self._consumer, replaced)
+        # What the consumer reads and what the cluster answers may differ for a moment.
+        if (now := time.monotonic()) < self._reopened_at + LOOK_SECONDS:
+            time.sleep(POLL_SECONDS)
+        self._reopened_at = now
+        return [one for one in messages if (one.topic(), one.partition()) not in replaced]
+
+    def _look(self) -> None:
+        """Check our topics every few seconds; the answer comes some calls later."""
+        look = self._monitor.look(
+            lambda: self._repair.known_ends() | self._replaced.known_ends(), time.monotonic()
+        )
+        if look is not None:
+            self._replaced.note(look)
+            self._repair.take_in(look)
 
     def _log_end(self, partition_id: PartitionId) -> int:
         _, high = self._consumer.get_watermark_offsets(TopicPartition(*partition_id), cached=True)
@@ -237,6 +270,7 @@ class Worker:
             standby=StandbyStatistics() if self._standby is None else self._standby.statistics(),
             cores=Counter(partition.core for partition in partitions.values()),
             waiting=self._schemas.waiting(),
+            logs_gone=self._replaced.gone(),
         )
 
 

@@ -55,7 +55,8 @@ class LogEnd:
 
     def __init__(self) -> None:
         self._log_id: str | None = None
-        self._era_min = 0
+        self._era = self._era_min = 0
+        """The era that the replica had in the last sample of this log, and the first one that can be this log's."""
         self._end: int | None = None
         self._samples: deque[tuple[float, int]] = deque()
         self._applied_at: float | None = None
@@ -79,9 +80,11 @@ class LogEnd:
         # Offsets of another topic mean nothing for this state: `applied up to 5,000, log replaced, end at 3` is not a
         # lag of 0. The materializer begins an era as soon as it has noticed (test_a_replaced_log_is_not_known).
         if self._log_id not in (None, log_id):
-            self._era_min = held.era + 1
+            # Not the present era: the materializer may have noticed first, and the replica be in the new one already
+            # (test_an_era_that_begins_before_the_sample).
+            self._era_min = self._era + 1
             self._forget()
-        self._log_id = log_id
+        self._log_id, self._era = log_id, held.era
         # The log is shorter than what was applied of it: a broker lost its end, or the log was replaced before the
         # first sample. How much of its present content is applied can't be seen from offsets.
         if end <= held.offset:

@@ -244,11 +244,15 @@ class Cluster:
         return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def ask(
-        self, partitions: Iterable[tuple[str, int]], *, starts: bool = False, uncommitted: bool = False
+        self,
+        partitions: Iterable[tuple[str, int]],
+        *,
+        starts: Iterable[tuple[str, int]] = (),
+        uncommitted: bool = False,
     ) -> ClusterAnswer:
         """Ask where partitions end, given as (topic, partition), and for their topics' ids; wait for nothing.
 
-        With `starts`, ask where they begin, too; with `uncommitted`, where records end that are not committed.
+        Ask where those in `starts` begin, too; with `uncommitted`, where records end that are not committed.
         """
         return ClusterAnswer(self._admin, partitions, starts, uncommitted)
 

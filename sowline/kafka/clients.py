@@ -123,12 +123,17 @@ Ends = Callable[[str, int, int], None]
 
 
 def poll_batch(
-    consumer: Consumer, records_max: int, seconds: float, on_end: Ends | None = None
+    consumer: Consumer,
+    records_max: int,
+    seconds: float,
+    on_end: Ends | None = None,
+    on_removed: Callable[[str, int], None] | None = None,
 ) -> list[Message]:
     """Return what has arrived, waiting for the first message only; raises on errors that do not pass.
 
     `on_end` is called for each partition found to be read to its end, if the consumer reports that
-    (`REPORT_ENDS`): the one sure sign, because the last offsets of a partition may be holes.
+    (`REPORT_ENDS`): the one sure sign, because the last offsets of a partition may be holes. `on_removed` is called
+    for each partition whose offset is gone or never existed, in place of the error.
     """
     first = consumer.poll(seconds)
     if first is None:
@@ -140,17 +145,19 @@ def poll_batch(
         return messages
     for message, error in zip(messages, errors, strict=True):
         if error is not None:
-            _judge(message, on_end)
+            _judge(message, on_end, on_removed)
     return [message for message, error in zip(messages, errors, strict=True) if error is None]
 
 
-def _judge(message: Message, on_end: Ends | None) -> None:
+def _judge(message: Message, on_end: Ends | None, on_removed: Callable[[str, int], None] | None) -> None:
     """Pass on the end of a partition, raise what does not pass, and let the rest be: the client tries again."""
     error = message.error()
     assert error is not None
     if error.code() == KafkaError._PARTITION_EOF:
         if on_end is not None:
             on_end(message.topic() or "", message.partition() or 0, message.offset() or 0)
+    elif error.code() in REMOVED and on_removed is not None:
+        on_removed(message.topic() or "", message.partition() or 0)
     elif error.fatal() or error.code() in _LASTING:
         raise KafkaException(error)
 

@@ -1,6 +1,6 @@
 """Questions about many partitions whose answer nobody waits for: where they begin and end, and their topics' ids."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -18,14 +18,15 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 class ClusterAnswer:
     """A pending request to the cluster for the offsets at which partitions end, and the ids of their topics.
 
-    With `starts`, also for the offsets at which they begin; with `uncommitted`, at which their newest records end.
+    It is also for the offsets at which the partitions in `starts` begin; with `uncommitted`, for those at which the
+    newest records end.
     """
 
     def __init__(
         self,
         admin: AdminClient,
         partitions: Iterable[tuple[str, int]],
-        starts: bool = False,
+        starts: Iterable[tuple[str, int]] = (),
         uncommitted: bool = False,
     ) -> None:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -34,7 +35,8 @@ class ClusterAnswer:
         every = IsolationLevel.READ_UNCOMMITTED
         self._newest = admin.list_offsets(asked, isolation_level=every) if uncommitted else {}
         earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-        self._starts = admin.list_offsets(dict.fromkeys(asked, earliest)) if starts else {}
+        first = {TopicPartition(*topic_partition): earliest for topic_partition in starts}
+        self._starts = admin.list_offsets(first) if first else {}
         self._topics = admin.describe_topics(
             TopicCollection(sorted({topic_partition.topic for topic_partition in asked}))
         )
@@ -45,28 +47,50 @@ class ClusterAnswer:
         answers = (self._ends, self._newest, self._starts, self._topics)
         return all(future.done() for pending in answers for future in pending.values())
 
-    def ends(self) -> dict[tuple[str, int], int]:
-        """Return the offset behind the last committed record of each partition; raises what Kafka refused."""
-        return _known_offsets(self._ends)
+    def gone(self) -> frozenset[str]:
+        """Return the topics that do not exist; raise what Kafka refused."""
+        return frozenset(name for name, future in self._topics.items() if _is_gone(future))
 
     def newest_ends(self) -> dict[tuple[str, int], int]:
         """Return the offset behind the last record of each partition, committed or not; raises what Kafka refused."""
         return _known_offsets(self._newest)
 
-    def starts(self) -> dict[tuple[str, int], int]:
-        """Return the offset of the first record of each partition; raises what Kafka refused."""
-        return _known_offsets(self._starts)
+    def ends(self, but: Collection[str] = ()) -> dict[tuple[str, int], int]:
+        """Return the offset behind the last committed record of each partition, `but` for those of some topics.
 
-    def topic_ids(self) -> dict[str, str]:
-        """Return Kafka's id of each topic; raises what Kafka refused."""
-        return {name: str(future.result(0).topic_id) for name, future in self._topics.items()}
+        Raise what Kafka refused.
+        """
+        return _known_offsets(self._ends, but)
+
+    def starts(self, but: Collection[str] = ()) -> dict[tuple[str, int], int]:
+        """Return the offset of the first record of each partition, `but` for some topics; raise as `ends`."""
+        return _known_offsets(self._starts, but)
+
+    def topic_ids(self, but: Collection[str] = ()) -> dict[str, str]:
+        """Return Kafka's id of each topic, `but` for some; raise what Kafka refused."""
+        return {
+            name: str(future.result(0).topic_id) for name, future in self._topics.items() if name not in but
+        }
 
 
-def _known_offsets(answers: Mapping[TopicPartition, "Future[Any]"]) -> dict[tuple[str, int], int]:
+def _known_offsets(
+    answers: Mapping[TopicPartition, "Future[Any]"], but: Collection[str] = ()
+) -> dict[tuple[str, int], int]:
     return {
         (topic_partition.topic, topic_partition.partition): known_offset(topic_partition, one.result(0))
         for topic_partition, one in answers.items()
+        if topic_partition.topic not in but
     }
+
+
+def _is_gone(future: "Future[Any]") -> bool:
+    try:
+        future.result(0)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise
+        return True
+    return False
 
 
 def known_offset(topic_partition: TopicPartition, answer: Any) -> int:

@@ -321,13 +321,15 @@ def _reset_goes_on_from_before() -> list[Any]:
 
 
 def _idle_owner_does_not_look() -> list[Any]:
-    return [patch.object(Repair, "look", lambda self: None)]
+    return [patch.object(Repair, "take_in", lambda self, look: None)]
 
 
 def _topics_not_known_by_their_ids() -> list[Any]:
     return [
         patch.object(Cluster, "topic_id", lambda self, name: f"{name}-0"),
-        patch.object(ClusterAnswer, "topic_ids", lambda self: {name: f"{name}-0" for name in self._topics}),
+        patch.object(
+            ClusterAnswer, "topic_ids", lambda self, but=(): {name: f"{name}-0" for name in self._topics}
+        ),
     ]
 
 

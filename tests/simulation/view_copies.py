@@ -173,7 +173,7 @@ class Cluster:
         """Return where partitions begin."""
         return dict.fromkeys(partitions, 0)
 
-    def ask(self, partitions: Iterable[PartitionId], *, starts: bool) -> SimpleNamespace:
+    def ask(self, partitions: Iterable[PartitionId], *, starts: object) -> SimpleNamespace:
         """Answer at once."""
         asked = list(partitions)
         ids = {name: self.topic_id(name) for name, _ in asked}

@@ -110,7 +110,7 @@ def assignment_in(world: World, late: list[Change], start: int | None) -> Assign
     emitter: Any = Late(world.changes[0], late)
     start_phase: Any = SimpleNamespace(offset=lambda *_: start)
     owned = OwnedPartitions({"orders": DEFINITION})
-    repair = Repair({}, cluster, emitter, owned, Counts(), lambda _: 0)
+    repair = Repair({}, emitter, owned, Counts(), lambda _: 0)
     schemas = Schemas({}, owned, emitter, None)
     return Assignment(settings, cluster, owned, repair, schemas, None, start_phase)
 

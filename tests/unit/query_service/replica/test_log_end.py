@@ -82,6 +82,18 @@ def test_a_replaced_log_is_not_known() -> None:
     assert end.lag(at(8, era=1), 12.5) == Lag(0, 0.5)
 
 
+def test_an_era_that_begins_before_the_sample() -> None:
+    """The materializer has noticed the new log first, and the replica is in its era: the lag is known."""
+    end = LogEnd()
+    end.note(10.0, 6, LOG, at(5))
+    end.note(11.0, 9, "log-2", at(6, era=1))
+    assert end.lag(at(6, era=1), 11.5) == Lag(2, None)
+    end.note(12.0, 3, "log-3", at(8, era=1))
+    assert end.lag(at(8, era=1), 12.0) == Lag(None, None)
+    end.note(13.0, 3, "log-3", at(2, era=2))
+    assert end.lag(at(2, era=2), 13.0) == Lag(0, 0.0)
+
+
 def test_offsets_without_records_are_no_lag() -> None:
     """A transaction's marker is the last offset: nothing is missing."""
     end = LogEnd()

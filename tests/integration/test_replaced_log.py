@@ -1,0 +1,124 @@
+"""A log that is deleted and created again under a running worker: a new era begins, and its records are applied."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from sowline.kafka.messages import event_of
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from tests.integration.services import Service, System, http_refusal, http_text, system, wait_for
+
+OLD = 3
+"""Records of the old log."""
+
+
+class Replaced(NamedTuple):
+    """A topic whose log is to be replaced, another one, and the services over both."""
+
+    made: System
+    topic: str
+    other: str
+    materializer: Service
+    query: Service
+
+    def replace_log(self) -> None:
+        """Delete the log and create it again, as fast as Kafka allows, so that no client asks in between."""
+        admin = AdminClient({"bootstrap.servers": self.made.kafka})
+        admin.delete_topics([self.topic])[self.topic].result()
+
+        def created() -> bool:
+            try:
+                admin.create_topics([NewTopic(self.topic, 1, 1)])[self.topic].result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+                return False
+            return True
+
+        wait_for(created, "a new log")
+
+    def add(self, number: int) -> None:
+        """Publish the only record, with a number: applied after a later one, it would count as a repeat."""
+        headers = [("sow.publisher", b"p"), ("sow.sequence", b"%d" % number)]
+        self.made.produce(self.topic, b'{"id":1,"n":%d}' % number, headers=headers)
+
+    def changes(self) -> list[Change]:
+        """Return all changes of the topic."""
+        events = map(event_of, self.made.read(self.made.topic(self.topic).changes))
+        return [event for event in events if isinstance(event, Change)]
+
+    def positions(self) -> list[Position]:
+        """Return the positions of all changes of the topic."""
+        return [change.position for change in self.changes()]
+
+    def lag(self) -> int | None:
+        """Return the lag that the query service reports."""
+        topics = json.loads(http_text(f"{self.query.url}/v1/topics"))["topics"]
+        lag: int | None = next(one["lag"] for one in topics if one["name"] == self.topic)
+        return lag
+
+
+@pytest.fixture(scope="module")
+def replaced(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replaced]:
+    """A topic with some records that are applied, and running services."""
+    name = f"t{uuid.uuid4().hex[:12]}"
+    topics = [
+        {"name": name, "key": ["/id"]},
+        {"name": f"{name}-other", "key": ["/id"]},
+    ]
+    with system(kafka, tmp_path_factory.mktemp("replaced"), topics) as made:
+        materializer = made.service("materializer").start().wait_ready()
+        query = made.service("query_service").start().wait_ready()
+        replaced = Replaced(made, name, f"{name}-other", materializer, query)
+        for number in range(OLD):
+            replaced.add(number)
+        wait_for(lambda: len(replaced.changes()) == OLD, "the changes of the old log")
+        yield replaced
+
+
+@pytest.mark.parametrize("records", [5, 1, 9])
+def test_a_log_that_is_replaced_under_a_running_worker(replaced: Replaced, records: int) -> None:
+    """The new log may be longer or shorter than the old one. Each of its records is applied once, in a new era."""
+    before = replaced.changes()
+    era = before[-1].position.era + 1
+    replaced.replace_log()
+    for number in range(records):
+        replaced.add(100 * era + number)
+    expected = [Position(era, offset) for offset in range(records)]
+    wait_for(lambda: len(replaced.changes()) >= len(before) + records, "the changes of the new log")
+    assert replaced.positions() == [change.position for change in before] + expected
+    assert json.loads(replaced.changes()[-1].body or b"") == {"id": 1, "n": 100 * era + records - 1}
+    wait_for(lambda: replaced.lag() == 0, "a known lag")
+    replaced.made.write(replaced.other, {"id": era})
+    replaced.made.wait_settled(replaced.query.url, replaced.other)
+    assert "restarting" not in replaced.materializer.log
+
+
+def test_a_log_that_is_gone_for_a_while(replaced: Replaced) -> None:
+    """The service says that it is gone, and a new era begins when it is there again."""
+    before = replaced.changes()
+    admin = AdminClient({"bootstrap.servers": replaced.made.kafka})
+    admin.delete_topics([replaced.topic])[replaced.topic].result()
+    wait_for(lambda: not ready(replaced.materializer), "a sentence")
+    assert f"{replaced.topic} was deleted" in why_not_ready(replaced.materializer)
+    admin.create_topics([NewTopic(replaced.topic, 1, 1)])[replaced.topic].result()
+    replaced.add(10_000)
+    expected = [change.position for change in before] + [Position(before[-1].position.era + 1, 0)]
+    wait_for(lambda: replaced.positions() == expected, "the change of the new log")
+    replaced.materializer.wait_ready()
+
+
+def ready(service: Service) -> bool:
+    """Whether a service is ready."""
+    return why_not_ready(service) == ""
+
+
+def why_not_ready(service: Service) -> str:
+    """Return why a service is not ready; nothing if it is."""
+    return http_refusal(f"{service.url}/readyz")

@@ -1,0 +1,113 @@
+"""Watching: an owner that has nothing to write sees what others have written, and a topic that went."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from materializer.topic_monitor import LOOK_SECONDS, KnownEnd, MonitorAnswer, TopicMonitor
+
+PARTITION = ("orders.changes", 1)
+KNOWN = {PARTITION: KnownEnd("id", 7)}
+
+
+class Cluster:
+    """A cluster that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def ask(self, partitions: Any, starts: Any) -> Any:
+        """Take a question."""
+        self.asked.append(SimpleNamespace(partitions=list(partitions), is_answered=False))
+        return self.asked[-1]
+
+    def answer(self, id: str, end: int, start: int = 0) -> None:
+        """Answer the last one."""
+        asked = self.asked[-1]
+        asked.is_answered, asked.gone, asked.topic_ids, asked.ends = (
+            True,
+            frozenset,
+            lambda but: {PARTITION[0]: id},
+            lambda but: {PARTITION: end},
+        )
+        asked.starts = lambda but: {PARTITION: start}
+
+    def answer_that_it_is_gone(self) -> None:
+        """Answer the last one: the topic is not there."""
+        asked = self.asked[-1]
+        asked.is_answered, asked.gone = True, lambda: frozenset({PARTITION[0]})
+        asked.topic_ids = asked.starts = asked.ends = lambda but: {}
+
+    def refuse(self) -> None:
+        """Answer that it can't be."""
+
+        def refused() -> Any:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+        self.asked[-1].is_answered, self.asked[-1].gone = True, refused
+
+
+NOTHING: frozenset[Any] = frozenset()
+
+
+def asked() -> tuple[Cluster, TopicMonitor]:
+    """Return a look that is on its way."""
+    cluster = Cluster()
+    monitor = TopicMonitor(cluster)  # type: ignore[arg-type]
+    assert monitor.look(lambda: KNOWN, 100) is None
+    return cluster, monitor
+
+
+def test_a_look_waits_for_nothing() -> None:
+    """It is asked for, and told once it is answered; the next one comes some seconds later."""
+    cluster, monitor = asked()
+    assert monitor.look(lambda: KNOWN, 101) is None
+    cluster.answer("id", 9)
+    assert monitor.look(lambda: KNOWN, 102) == MonitorAnswer({PARTITION: 9}, NOTHING, NOTHING)
+    assert monitor.look(lambda: KNOWN, 99 + LOOK_SECONDS) is None
+    assert len(cluster.asked) == 1
+    monitor.look(lambda: KNOWN, 100 + LOOK_SECONDS)
+    assert [one.partitions for one in cluster.asked] == [[PARTITION], [PARTITION]]
+
+
+def test_nothing_is_asked_about_nothing() -> None:
+    """A worker without partitions leaves the cluster alone."""
+    cluster = Cluster()
+    assert TopicMonitor(cluster).look(dict, 100) is None  # type: ignore[arg-type]
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize("known", [KnownEnd("id@5", 7), KnownEnd("id", 7, has_head=False)])
+def test_a_head_that_is_known_to_be_gone(known: KnownEnd) -> None:
+    """It was written again already, or does not count: a log, and changes without a SOW, are deleted by age."""
+    cluster = Cluster()
+    monitor = TopicMonitor(cluster)  # type: ignore[arg-type]
+    monitor.look(lambda: {PARTITION: known}, 100)
+    cluster.answer("id", 9, 5)
+    assert monitor.look(dict, 101) == MonitorAnswer({PARTITION: 9}, NOTHING, NOTHING)
+
+
+@pytest.mark.parametrize(("id", "end", "start"), [("other", 9, 0), ("id", 6, 0), ("id", 9, 1)])
+def test_a_topic_that_was_made_again(id: str, end: int, start: int) -> None:
+    """Its id is another, or it has lost its end or its head."""
+    cluster, monitor = asked()
+    cluster.answer(id, end, start)
+    assert monitor.look(lambda: KNOWN, 101) == MonitorAnswer(
+        {PARTITION: end}, frozenset({PARTITION}), NOTHING
+    )
+
+
+def test_a_topic_that_is_gone() -> None:
+    """Nothing is known of its partitions."""
+    cluster, monitor = asked()
+    cluster.answer_that_it_is_gone()
+    assert monitor.look(lambda: KNOWN, 101) == MonitorAnswer({}, NOTHING, frozenset({PARTITION[0]}))
+
+
+def test_a_look_that_fails_is_one_that_was_not_taken() -> None:
+    """A broker that is away for a while is no reason to begin again."""
+    cluster, monitor = asked()
+    cluster.refuse()
+    assert monitor.look(lambda: KNOWN, 101) is None
