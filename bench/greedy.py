@@ -41,7 +41,7 @@ views:
     projection: [/g, /trade/h, COUNT(1) AS /n]
 """
 PROBE_SECONDS = 0.05
-MEASURED_SECONDS = 25.0
+MEASURED_SECONDS = 15.0
 QUERIES = 16
 """Queries that run at once of one address, as the setting `queries_per_user_max` is."""
 

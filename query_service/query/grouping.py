@@ -1,6 +1,5 @@
 """Aggregated queries: the groups of the records that match at one instant."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -20,7 +19,7 @@ from sowline.model.bookmark import Positions
 from sowline.model.key import hash_of
 from sowline.model.path import Document
 from sowline.protocol.server_message import sow_record
-from sowline.serving.cooperative import CHUNK, Spend, in_turns
+from sowline.serving.cooperative import CHUNK, Spend, in_turns, next_turn
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
 
@@ -126,7 +125,7 @@ class GroupedQuery:
             states = await in_turns(self._groups.records(), self._query.work)
             for start in range(0, len(states), CHUNK):
                 yield RecordPortion(self._name, [state for _, state in states[start : start + CHUNK]])
-                await asyncio.sleep(0)
+                await next_turn()
             return
         groups = await in_turns(self._groups.records(), self._query.work)
         groups = await groups_in_order(groups, self._selection, self._query.work)
@@ -137,7 +136,7 @@ class GroupedQuery:
             self.result.count(len(written), sum(map(len, written)), hash_of(key for key, _ in chunk))
             self._limits.check(self.result)
             yield RecordPortion(self._name, written)
-            await asyncio.sleep(0)
+            await next_turn()
 
     async def explained(self) -> list[dict[str, Any]]:
         """Report the access path to the grouped records."""

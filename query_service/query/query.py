@@ -1,6 +1,5 @@
 """A query: the records that match at one instant, in the requested order and number."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -21,7 +20,7 @@ from sowline.errors import SowlineError
 from sowline.filter import Filter
 from sowline.model.bookmark import Positions, format_bookmark
 from sowline.protocol.server_message import sow_record, sow_records
-from sowline.serving.cooperative import CHUNK, StepSize
+from sowline.serving.cooperative import CHUNK, StepSize, next_turn
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
 
@@ -146,7 +145,7 @@ class Query:
                 written = self._written(topic_slice, portion, bodies)
                 self.work(time.monotonic() - began)
                 yield RecordPortion(topic_slice.name, written, ordering)
-                await asyncio.sleep(0)
+                await next_turn()
 
     async def explained(self) -> list[dict[str, Any]]:
         """Run the query without returning its records; report the access path in each topic, and the counts."""
@@ -196,7 +195,7 @@ class Query:
                 ordering = self._ordering(topic_slice, portion, bodies)
                 samples += ([topic_slice.name, *one] for one in ordering)
                 self.work(time.monotonic() - began)
-                await asyncio.sleep(0)
+                await next_turn()
         return samples
 
     async def _foremost(self, topic_slice: TopicSlice, indices: RowNumbers) -> Found:
@@ -229,7 +228,7 @@ class Query:
             seconds = time.monotonic() - began
             self._pace.note(seconds)
             self.work(seconds)
-            await asyncio.sleep(0)
+            await next_turn()
         return np.concatenate(found)
 
     def _ordering(

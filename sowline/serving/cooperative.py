@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import structlog
 
@@ -62,6 +63,21 @@ class Turns:
             asyncio.get_running_loop().call_soon(self._next)
 
 
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+"""By event loop, the turns of all its work that takes steps."""
+
+
+async def next_turn() -> None:
+    """Wait for the next turn of all work that takes steps."""
+    # New connections are accepted one in a turn of the loop. If sixteen queries each made a step in every turn, a
+    # probe behind two hundred clients would wait for thousands of steps.
+    loop = asyncio.get_running_loop()
+    turns = _turns.get(loop)
+    if turns is None:
+        turns = _turns[loop] = Turns()
+    await turns.wait()
+
+
 class StepSize:
     """The number of records in a step: one at first, then by the duration of the last step."""
 
@@ -88,7 +104,7 @@ async def in_steps(steps: Iterator[None], spend: Spend = uncounted) -> None:
         spend(time.monotonic() - began)
         if is_done:
             return
-        await asyncio.sleep(0)
+        await next_turn()
 
 
 async def in_turns(work: Iterable[T], spend: Spend = uncounted) -> list[T]:

@@ -1,11 +1,12 @@
 """Turns of those who have much to do; tasks that run together and end together."""
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 from structlog.testing import capture_logs
 
-from sowline.serving.cooperative import Turns, running, together
+from sowline.serving.cooperative import Turns, in_steps, running, together
 
 
 async def test_one_goes_on_in_each_turn_of_the_loop() -> None:
@@ -130,3 +131,23 @@ async def slow(ended: list[str]) -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         ended.append("slow")
+
+
+async def test_in_a_turn_of_the_loop_one_step_is_made() -> None:
+    """However many have steps to make: what else runs does not wait for a step of each."""
+    made = 0
+
+    def steps() -> Iterator[None]:
+        nonlocal made
+        for _ in range(5):
+            made += 1
+            yield
+
+    tasks = [asyncio.create_task(in_steps(steps())) for _ in range(10)]
+    await asyncio.sleep(0)
+    assert made == 10  # the first step of each is made at once
+    for turn in range(1, 20):
+        await asyncio.sleep(0)
+        assert made <= 10 + turn
+    await asyncio.gather(*tasks)
+    assert made == 50
