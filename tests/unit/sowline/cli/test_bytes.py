@@ -11,36 +11,36 @@ import pytest
 from sowline.cli import main
 from sowline.cli.help import HelpCommand
 
-CAFE = b"caf\xe9"
+LATIN = b"\xe9clair"
 SOWLINE = Path(sys.executable).with_name("sowline")
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        [b"sow", CAFE],
-        [b"sow", b"orders", b"-f", b"/a = '" + CAFE],
-        [b"sow", b"orders", b"--key", b"1", b"--key", CAFE],
-        [b"explain", b"orders", b"-c", CAFE],
-        [b"publish", b"orders", b'{"id":"' + CAFE + b'"}'],
-        [b"delete", b"orders", b"--filter", CAFE],
-        [b"subscribe", b"orders", b"-b", CAFE],
-        [b"topics", b"-u", b"http://" + CAFE],
-        [b"dead", b"list", CAFE],
-        [b"schemas", b"pull", CAFE],
+        [b"sow", LATIN],
+        [b"sow", b"orders", b"-f", b"/a = '" + LATIN],
+        [b"sow", b"orders", b"--key", b"1", b"--key", LATIN],
+        [b"explain", b"orders", b"-c", LATIN],
+        [b"publish", b"orders", b'{"id":"' + LATIN + b'"}'],
+        [b"delete", b"orders", b"--filter", LATIN],
+        [b"subscribe", b"orders", b"-b", LATIN],
+        [b"topics", b"-u", b"http://" + LATIN],
+        [b"dead", b"list", LATIN],
+        [b"schemas", b"pull", LATIN],
     ],
 )
 def test_a_byte_that_is_not_utf8_in_an_argument(arguments: list[bytes]) -> None:
     """It is refused with the name of the parameter, before anything is sent."""
     decoded = [argument.decode(errors="surrogateescape") for argument in arguments]
-    with pytest.raises(click.BadParameter, match=r"expected text in UTF-8, got b.*caf\\xe9") as error:
+    with pytest.raises(click.BadParameter, match=r"expected text in UTF-8, got b.*\\xe9clair") as error:
         main.main(decoded, standalone_mode=False)
     assert error.value.param is not None
 
 
 def test_a_file_may_have_any_name(tmp_path: Path) -> None:
     """File systems have bytes."""
-    path = tmp_path / CAFE.decode(errors="surrogateescape")
+    path = tmp_path / LATIN.decode(errors="surrogateescape")
     path.write_text("topics: []")
     command = HelpCommand(
         "x", params=[click.Option(["--config"], type=click.Path(path_type=Path, exists=True))]
@@ -55,12 +55,12 @@ def test_input_that_is_not_utf8(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     def reads() -> None:
         sys.stdin.read()
 
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"id":"' + CAFE), "utf-8"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"id":"' + LATIN), "utf-8"))
     monkeypatch.setitem(main.commands, "reads", reads)
     with pytest.raises(SystemExit) as ended:
         main.main(["reads"])
     assert ended.value.code == 1
-    assert capsys.readouterr().err == "bad request: expected text in UTF-8, got b'\\xe9'\n"
+    assert capsys.readouterr().err == "bad request: expected text in UTF-8, got b'\\xe9clair'\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has an output that is always full")
