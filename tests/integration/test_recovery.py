@@ -2,12 +2,13 @@
 
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from materializer.core.applier import Applier
@@ -423,12 +424,17 @@ def test_stale_owner_writes_are_put_right_by_the_next_owner(rig: Rig, lose: Call
 
 
 def test_a_log_gets_its_append_time(kafka: str, prefix: str, tmp_path: Path) -> None:
-    """A log that somebody made with the producers' times is set to the broker's."""
+    """A log that somebody made with the producers' times is set to the broker's. What it has moves no log time."""
     rig = Rig(kafka, f"{prefix}time", tmp_path)
-    config = {"message.timestamp.type": "CreateTime"}
+    config = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**63 - 1)}
     new = NewTopic(rig.topic.log, PARTITIONS, 1, config=config)
     rig.admin.create_topics([new])[rig.topic.log].result(SECONDS_MAX)
     wait_for(lambda: rig.topic.log in rig.admin.list_topics(timeout=10).topics, "the topic to be known")
+    now = time.time_ns() // 1_000_000
+    producer = Producer({"bootstrap.servers": kafka})
+    for producers_time in (now - 5000, 1000 * now, 2 * now):
+        producer.produce(rig.topic.log, b"{}", partition=0, timestamp=producers_time)
+    assert producer.flush(SECONDS_MAX) == 0
     ensure_topics(rig.settings.kafka_client, rig.topics)
     resource = ConfigResource(ResourceType.TOPIC, rig.topic.log)
 
@@ -438,7 +444,11 @@ def test_a_log_gets_its_append_time(kafka: str, prefix: str, tmp_path: Path) -> 
 
     wait_for(lambda: time_type() == "LogAppendTime", "the setting to be known")
     rig.write()
-    assert {message.timestamp()[0] for message in rig._messages(rig.topic.log, 0)} == {2}
+    types = [message.timestamp()[0] for message in rig._messages(rig.topic.log, 0)]
+    assert (types[:3], set(types[3:])) == ([1, 1, 1], {2})
     with ExitStack() as stack:
         rig.settle(stack.enter_context(rig.working()))
     rig.check()
+    assert now - 60_000 < rig.state()[1].time < now + 3_600_000
+    refused = [dict(message.headers() or [])["sow.reason"] for message in rig._messages(rig.topic.dead, 0)]
+    assert refused.count(b"bad time") == 1
