@@ -35,6 +35,7 @@ BENCHMARKS = (
     "views",
     "relay",
     "growth",
+    "idle",
     "keys",
     "level",
     "fanout",
