@@ -65,6 +65,7 @@ class KafkaFacts:
     `applied` is the last log offset of each log partition that a materializer has applied, according to the changes.
     `reflected` has, by log partition of a view and by source partition, the last offset of the source's log that the
     view's records reflect.
+    `replaced` are the logs that have another topic id than the newest changes name.
     `session_min_ms` is the shortest session timeout that the brokers allow, None if unknown. `unanswered` has a
     sentence for each question that Kafka did not answer.
     """
@@ -75,6 +76,7 @@ class KafkaFacts:
     groups: Mapping[str, GroupFacts] = field(default_factory=dict)
     applied: Mapping[TopicPartitionId, int] = field(default_factory=dict)
     reflected: Mapping[TopicPartitionId, Mapping[int, int]] = field(default_factory=dict)
+    replaced: frozenset[str] = frozenset()
     dead: Mapping[str, DeadFacts] = field(default_factory=dict)
     session_min_ms: int | None = None
     unanswered: tuple[str, ...] = ()

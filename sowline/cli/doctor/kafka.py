@@ -16,6 +16,7 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, ClusterMetadata, ConfigResource, OffsetSpec, ResourceType
@@ -149,6 +150,16 @@ class KafkaExamination:
             )
         return found
 
+    def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """Return Kafka's ids of topics that exist."""
+        there = [name for name in names if self._is_there(name)]
+        if not there:
+            return {}
+        answers = self._answers(
+            lambda: self._admin.describe_topics(TopicCollection(there)), lambda name: f"the id of {name}"
+        )
+        return {name: str(about.topic_id) for name, about in answers.items()}
+
     def session_min_ms(self) -> int | None:
         """Return the shortest session timeout that all brokers allow."""
         found = self._settings([ConfigResource(ResourceType.BROKER, str(number)) for number in self.brokers])
@@ -275,7 +286,8 @@ def ask_kafka(settings: Settings, topics: Topics) -> KafkaFacts:
     ]
     logs = {name: topic.log for name, topic in by_changes(topics.topics).items()}
     dead = [topic.dead for topic in topics.topics]
-    applied, reflected = _applied(asking, found, logs)
+    applied, reflected, log_ids = _applied(asking, found, logs)
+    ids = asking.topic_ids(logs.values())
     return KafkaFacts(
         len(asking.brokers),
         time.time_ns() // 1_000_000,
@@ -283,6 +295,7 @@ def ask_kafka(settings: Settings, topics: Topics) -> KafkaFacts:
         asking.groups(groups),
         applied,
         reflected,
+        frozenset(log for (log, _), log_id in log_ids.items() if ids.get(log, log_id) != log_id),
         _dead(asking, found, dead),
         asking.session_min_ms(),
         tuple(asking.unanswered),
@@ -303,14 +316,22 @@ def _spans(
 
 def _applied(
     asking: KafkaExamination, found: Mapping[str, TopicFacts], logs: Mapping[str, str]
-) -> tuple[dict[TopicPartitionId, int], dict[TopicPartitionId, dict[int, int]]]:
-    """Return, by log partition, the offsets that are applied and, in a view, reflected, as the newest changes say."""
+) -> tuple[dict[TopicPartitionId, int], dict[TopicPartitionId, dict[int, int]], dict[TopicPartitionId, str]]:
+    """Return, by log partition, the offsets that are applied and, in a view, reflected, as the newest changes say.
+
+    Then the topic ids of the logs, as the newest progress events name them.
+    """
+    told: dict[TopicPartitionId, tuple[Position, str]] = {}
     applied: dict[TopicPartitionId, Position] = {}
     reflected: dict[TopicPartitionId, dict[int, Position]] = {}
     for message in asking.tails(_spans(found, logs, CHANGES_READ_MAX)):
         if (event := _event(message)) is not None:
             partition = logs[message.topic() or ""], message.partition() or 0
             applied[partition] = max(event.position, applied.get(partition, event.position))
+            if isinstance(event, Progress):
+                told[partition] = max(
+                    (event.position, event.log_id), told.get(partition, (event.position, ""))
+                )
             sources = reflected.setdefault(partition, {})
             for source, position in _reflected(event):
                 sources[source] = max(position, sources.get(source, position))
@@ -320,6 +341,7 @@ def _applied(
             partition: {source: position.offset for source, position in sources.items()}
             for partition, sources in reflected.items()
         },
+        {partition: log_id for partition, (_, log_id) in told.items()},
     )
 
 

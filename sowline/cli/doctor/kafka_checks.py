@@ -371,6 +371,15 @@ def _log_findings(kafka: KafkaFacts, topic: TopicDefinition, workers: GroupFacts
     nexts = {number: kafka.applied.get((topic.log, number), -1) + 1 for number in log.partitions}
     waiting = {n: max(0, part.end - max(part.start, nexts[n])) for n, part in log.partitions.items()}
     behind = sum(waiting.values())
+    if topic.log in kafka.replaced:
+        yield Finding(
+            "log_replaced",
+            "warning",
+            topic.log,
+            "the log that the changes are of",
+            "another one: it was deleted and created again, and no materializer has begun an era in it",
+            "start a materializer; a running one begins the era within seconds: ask again",
+        )
     lost = [n for n, part in log.partitions.items() if 0 < nexts[n] < part.start]
     if lost:
         yield Finding(

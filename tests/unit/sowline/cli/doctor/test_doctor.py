@@ -290,6 +290,12 @@ def test_much_that_waits() -> None:
     assert of_kafka(replace(kafka, applied={("orders", 0): 5, ("orders", 1): 9})) == []
 
 
+def test_a_log_that_was_replaced() -> None:
+    """The newest changes are of a log that is not there any more."""
+    assert of_kafka(replace(SOUND, replaced=frozenset({"orders"}))) == [("log_replaced", "warning", "orders")]
+    assert of_kafka(SOUND) == []
+
+
 def test_dead_letters_are_counted() -> None:
     """By reason, the most frequent first; where not all were read, it says so."""
     dead = {"orders.dead": DeadFacts(5000, 3, {"bad key": 1, "not json": 2}, NOW)}
