@@ -16,9 +16,9 @@ GONE: Final = (
 class ReplacedLogs:
     """Compares the logs that the consumer reads with those of the states.
 
-    Three signs show that. The consumer fetches the log by another topic id: this is known before the first record of
-    the new log is applied. It finds nothing at its offset. The look of a `TopicMonitor` finds another id, or an end
-    before the state.
+    Three signs show that they differ. The consumer fetches the log by another topic id: this is known before the
+    first record of the new log is applied. It finds nothing at its offset. The look of a `TopicMonitor` finds
+    another id, or an end before the state.
     """
 
     def __init__(self, owned: OwnedPartitions, fetched: FetchedIds) -> None:
@@ -47,8 +47,7 @@ class ReplacedLogs:
         """Return our partitions whose log is not that of their state any more."""
         seen, self._seen = self._seen, set()
         # Records of the new log must not be applied in the era of the old one: they count from another beginning, and
-        # the new era applies them again (test_a_log_that_is_replaced_under_a_running_worker; simulation: mistake
-        # `replaced log not seen`).
+        # the new era applies them again (test_a_log_that_is_replaced_under_a_running_worker).
         return [
             one
             for one, partition in self._owned.partitions.items()
