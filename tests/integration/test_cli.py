@@ -551,6 +551,7 @@ def test_services_that_end_are_started_again(shell: Shell, up: Up) -> None:
 
 def test_a_second_up_in_the_same_directory(shell: Shell, up: Up) -> None:
     """It says which one runs, and leaves that alone."""
+    wait_for(lambda: len(up.descendants()) == 3, "all services to run")
     below = up.descendants()
     line = f"cd {up.log.parent} && sowline up --config topics.yaml --data-dir state --port auto"
     done = shell.run(line)
