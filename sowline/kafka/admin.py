@@ -299,9 +299,9 @@ class Cluster:
         """Return the members of consumer groups; one that is not there has none."""
         if not groups:
             return {}
-        nobody = SimpleNamespace(members=[])
+        no_members = SimpleNamespace(members=[])
         found = self._ask(
-            lambda: self._admin.describe_consumer_groups(groups), {KafkaError.GROUP_ID_NOT_FOUND: nobody}
+            lambda: self._admin.describe_consumer_groups(groups), {KafkaError.GROUP_ID_NOT_FOUND: no_members}
         )
         return {name: about.members for name, about in found.items()}
 

@@ -119,8 +119,8 @@ async def asked_by_client() -> None:
 
 async def subscribed_by_client() -> None:
     """Subscribe as the Python client does."""
-    nobody: Any = None
-    await ServiceConnection(ELSEWHERE, Credentials(), lambda: None, nobody)._connect_within(0)
+    no_outbox: Any = None
+    await ServiceConnection(ELSEWHERE, Credentials(), lambda: None, no_outbox)._connect_within(0)
 
 
 async def asked_by_gateway() -> None:

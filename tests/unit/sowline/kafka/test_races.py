@@ -105,7 +105,7 @@ def refuse(*_: Any) -> None:
     raise error_of(KafkaError.POLICY_VIOLATION)
 
 
-def test_what_kafka_refuses_is_said_with_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_kafka_refuses_names_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kafka's own sentence does not name it."""
     broker = Broker({}, KafkaError.POLICY_VIOLATION, 1)
     with pytest.raises(SowlineError, match=r"^Kafka topic orders\.dead can't be created: .*POLICY_VIOLATION"):

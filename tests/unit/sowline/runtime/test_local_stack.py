@@ -82,16 +82,16 @@ def test_shards_are_behind_a_gateway(config: Path, tmp_path: Path) -> None:
 LATE = "orders [0]: orders [0] begins at offset 5. To continue without them, start with --accept-loss"
 
 
-@pytest.mark.parametrize(("said", "more"), [(LATE, f": {LATE}"), ("", "")])
+@pytest.mark.parametrize(("why", "more"), [(LATE, f": {LATE}"), ("", "")])
 def test_a_service_that_is_not_ready_says_why(
-    said: str, more: str, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    why: str, more: str, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error has its sentence, which names what to do."""
     stack = LocalStack(config, tmp_path, "127.0.0.1", 0, None)
     stack._services = services(stack)
     monkeypatch.setattr(StackProcess, "ended", False)
     monkeypatch.setattr(local_stack, "READY_SECONDS_MAX", 0.0)
-    monkeypatch.setattr(local_stack, "_not_ready", lambda url: said)
+    monkeypatch.setattr(local_stack, "_not_ready", lambda url: why)
     with pytest.raises(SowlineError) as error:
         stack._wait_ready()
     assert error.value.message == f"the materializer was not ready after 0 s{more}"
