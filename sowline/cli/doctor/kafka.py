@@ -321,7 +321,7 @@ def _applied(
 
     Then the topic ids of the logs, as the newest progress events name them.
     """
-    told: dict[TopicPartitionId, tuple[Position, str]] = {}
+    named: dict[TopicPartitionId, tuple[Position, str]] = {}
     applied: dict[TopicPartitionId, Position] = {}
     reflected: dict[TopicPartitionId, dict[int, Position]] = {}
     for message in asking.tails(_spans(found, logs, CHANGES_READ_MAX)):
@@ -329,8 +329,8 @@ def _applied(
             partition = logs[message.topic() or ""], message.partition() or 0
             applied[partition] = max(event.position, applied.get(partition, event.position))
             if isinstance(event, Progress):
-                told[partition] = max(
-                    (event.position, event.log_id), told.get(partition, (event.position, ""))
+                named[partition] = max(
+                    (event.position, event.log_id), named.get(partition, (event.position, ""))
                 )
             sources = reflected.setdefault(partition, {})
             for source, position in _reflected(event):
@@ -341,7 +341,7 @@ def _applied(
             partition: {source: position.offset for source, position in sources.items()}
             for partition, sources in reflected.items()
         },
-        {partition: log_id for partition, (_, log_id) in told.items()},
+        {partition: log_id for partition, (_, log_id) in named.items()},
     )
 
 
