@@ -160,6 +160,11 @@ class Settings(PlainNumbers, BaseSettings):
     request_seconds_max: float = Field(
         default=30.0, gt=0, description="seconds in which an HTTP request must arrive, including its body"
     )
+    silent_seconds_max: float = Field(
+        default=60.0,
+        ge=1,
+        description="seconds after which a client is dropped whose machine acknowledges nothing that it is sent",
+    )
     ring_changes_max: int = Field(
         default=20_000,
         ge=1,

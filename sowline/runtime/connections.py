@@ -12,13 +12,21 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
+import structlog
+
 from sowline.runtime.descriptors import Budget
+from sowline.runtime.silence import is_silent
+
+log = structlog.get_logger()
 
 HEALTH_SHARE = 4
 """One in this many of the connections for requests is never working, and never a session."""
 
 HELD_MAX = 4096
 """The maximum number of connections that are not sessions: a new one may be compared with all of them."""
+
+LOOKS = 10
+"""A look for silent clients is at one in this many connections. All 10,000 at once would take 20 ms of the loop."""
 
 UNLIMITED = Budget(1 << 20, 1 << 20, 1 << 19, 1 << 19, 4)
 
@@ -51,6 +59,9 @@ class Socket(Protocol):
 
     def shutdown(self, how: int, /) -> object:
         """Shut the connection down, so that the event loop closes it."""
+
+    def getsockopt(self, level: int, option: int, size: int, /) -> bytes:
+        """Return an option."""
 
 
 def _always() -> bool:
@@ -85,6 +96,10 @@ class Connection:
     def is_open(self) -> bool:
         """Whether the connection still has a descriptor."""
         return self._socket.fileno() != -1
+
+    def is_silent(self, seconds_max: float) -> bool:
+        """Whether the client's machine has acknowledged nothing for so long."""
+        return not self._is_closing and is_silent(self._socket, seconds_max)
 
     def close(self) -> None:
         """Start to close the connection."""
@@ -215,3 +230,14 @@ class Connections:
         for one in list(self._held.values()):
             if one.is_waiting and now - one.since > seconds_max:
                 (one.time_out or one.close)()
+
+    def close_silent(self, seconds_max: float, look: int) -> None:
+        """Close the connections whose clients have vanished; `look` counts the calls, `LOOKS` of which see all."""
+        looked_at = [
+            one for one in (*self._held.values(), *self._sessions) if one.number % LOOKS == look % LOOKS
+        ]
+        silent = [one for one in looked_at if one.is_silent(seconds_max)]
+        for one in silent:
+            one.close()
+        if silent:
+            log.info("clients vanished", connections=len(silent), seconds=seconds_max)

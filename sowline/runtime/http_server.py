@@ -26,6 +26,9 @@ from sowline.runtime.websocket_handshake import Handshake
 REQUEST_SECONDS_MAX = 30.0
 """The default limit, in seconds, for a request to arrive, and for a TLS handshake."""
 
+SILENT_SECONDS_MAX = 60.0
+"""The default limit, in seconds, for a client's machine to acknowledge nothing of what it is sent."""
+
 ACCEPTED_A_TURN = 1
 """Connections accepted per turn of the event loop. A thousand at once would block the loop for too long."""
 
@@ -215,10 +218,12 @@ class HttpServer(uvicorn.Server):
         config: Config,
         connections: Connections | None = None,
         request_seconds_max: float = REQUEST_SECONDS_MAX,
+        silent_seconds_max: float = SILENT_SECONDS_MAX,
     ) -> None:
         super().__init__(config)
         self._connections = connections or Connections()
         self._request_seconds_max = request_seconds_max
+        self._silent_seconds_max = silent_seconds_max
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -233,7 +238,8 @@ class HttpServer(uvicorn.Server):
             one.listen(BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
-        """Time out connections whose request does not arrive; return whether to stop."""
+        """Time out connections whose request does not arrive or whose client is gone; return whether to stop."""
         if counter % LOOK_TICKS == 0:
             self._connections.close_late(self._request_seconds_max, time.monotonic())
+            self._connections.close_silent(self._silent_seconds_max, counter // LOOK_TICKS)
         return await super().on_tick(counter)

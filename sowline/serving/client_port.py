@@ -79,7 +79,7 @@ class ClientPort:
         )
         if server.authenticator.is_open and settings.host not in LOOPBACK:
             log.warning("no access file: every client may do everything", host=settings.host)
-        http = HttpServer(config, self.connections, settings.request_seconds_max)
+        http = HttpServer(config, self.connections, settings.request_seconds_max, settings.silent_seconds_max)
         listens = listening(settings.host, settings.port or self._usual_port, self.connections)
         serving = asyncio.create_task(http.serve(sockets=[listens]))
         watching = [asyncio.create_task(server.watch_access())]

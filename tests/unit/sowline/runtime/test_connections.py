@@ -93,6 +93,10 @@ class Socket:
         """Let it end."""
         self.is_shut = True
 
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        """Refuse: it is no socket of the kernel."""
+        raise OSError
+
 
 @dataclass(eq=False)
 class Client:

@@ -1,6 +1,8 @@
 """A WebSocket over a socket: its handshake, its messages, a client that does not read, and all ways to end."""
 
 import asyncio
+import itertools
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,6 +20,7 @@ from sowline.runtime.connections import Connections
 from sowline.runtime.http_server import HttpProtocol, HttpServer, listening
 from sowline.runtime.websocket_connection import WebSocketConnection
 from sowline.runtime.websocket_handshake import Handshake
+from tests.unit.sowline.runtime.vanishing import vanish
 
 HOST = "127.0.0.1"
 BYTES_MAX = 100_000
@@ -336,3 +339,21 @@ async def test_the_server_stops() -> None:
     assert await closed(client) == (1012, "")
     assert await reader.read() == b""
     writer.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not report it")
+@pytest.mark.parametrize("bytes_sent", [1, 1 << 22], ids=["idle", "more than fits"])
+async def test_a_client_that_vanishes_is_gone(bytes_sent: int) -> None:
+    """Its session ends, and so does its connection, also if much waits for it."""
+    async with site() as server:
+        client = await connect(server.url, compression=None)
+        (echo,) = server.accepted
+        vanish(client.transport.get_extra_info("socket"))
+        echo.send(bytes(bytes_sent))
+        assert echo.can_write == (bytes_sent == 1)
+        looks = itertools.count()
+        while not echo.end.is_set():
+            server.connections.close_silent(1.0, next(looks))
+            await asyncio.sleep(0.01)
+        await server.all_gone()
+        client.transport.abort()

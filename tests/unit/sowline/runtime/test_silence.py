@@ -1,0 +1,95 @@
+"""Clients that vanish without a word, and clients that read nothing: only the first are dropped."""
+
+import contextlib
+import itertools
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from sowline.runtime.connections import LOOKS, Connections
+from sowline.runtime.http_server import listening
+from sowline.runtime.silence import is_silent
+from tests.unit.sowline.runtime.vanishing import vanish
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not report it")
+
+HOST = "127.0.0.1"
+SECONDS_MAX = 1.0
+
+
+@contextlib.contextmanager
+def connected(connections: Connections) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Lend a client with a small buffer, and its connection as a service has accepted it."""
+    with listening(HOST, 0, connections) as listens, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(listens.getsockname())
+        accepted, _ = listens.accept()
+        with accepted:
+            accepted.setblocking(False)
+            yield client, accepted
+
+
+def fill(accepted: socket.socket) -> None:
+    """Send until there is no room."""
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            accepted.send(bytes(1 << 16))
+
+
+def probes_sent(accepted: socket.socket) -> int:
+    """Return how often the kernel has asked a client that reads nothing whether it has room."""
+    return accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 5)[4]
+
+
+@pytest.mark.parametrize("is_full", [False, True], ids=["it read all", "it had read nothing"])
+def test_a_client_that_vanishes_is_dropped(is_full: bool) -> None:
+    """Once its machine has acknowledged nothing for long; the service's end is shut, so the loop closes it."""
+    connections = Connections()
+    with connected(connections) as (client, accepted):
+        connections.of(accepted).become_session()
+        if is_full:
+            fill(accepted)
+        vanish(client)
+        if not is_full:
+            accepted.send(b"x")
+        for look in itertools.count():
+            connections.close_silent(SECONDS_MAX, look)
+            with contextlib.suppress(BlockingIOError):
+                assert accepted.recv(1) == b""
+                break
+            time.sleep(0.01)
+        assert look >= LOOKS
+        with pytest.raises(BrokenPipeError):
+            accepted.send(b"x")
+
+
+def test_a_client_that_reads_nothing_is_not_silent() -> None:
+    """Its machine answers each probe, however rarely the kernel sends one."""
+    connections = Connections()
+    with connected(connections) as (client, accepted):
+        fill(accepted)
+        while probes_sent(accepted) < 4:
+            assert not is_silent(accepted, SECONDS_MAX)
+            time.sleep(0.01)
+        for look in range(LOOKS):
+            connections.close_silent(SECONDS_MAX, look)
+        received = 0
+        client.settimeout(10)
+        while received < 1 << 16:
+            received += len(client.recv(1 << 16))
+
+
+def test_an_idle_client_is_not_silent() -> None:
+    """Nothing was sent to it, so there is nothing to acknowledge."""
+    with connected(Connections()) as (_, accepted):
+        assert not is_silent(accepted, 0)
+
+
+def test_a_socket_that_is_closed_is_not_silent() -> None:
+    """The loop has seen its end already."""
+    with connected(Connections()) as (_, accepted):
+        accepted.close()
+        assert not is_silent(accepted, 0)
