@@ -44,8 +44,12 @@ class LiveSubscription:
         self._entitled = selection.entitled.get(topic.definition.name)
         self._is_of_conflated = topic.definition.is_conflated
         self.form = Form.live(options, topic.definition, delta=engine.delta)
-        self.as_deltas = Addressee((sub_id,), self.form, frozenset({options.select}))
-        self.whole = self.as_deltas._replace(form=self.form._replace(delta=False))
+        # Whether empty messages are left out decides who gets a message, not what is in it. With the option in the
+        # form, a gateway's subscriptions with it and without it would not share their messages
+        # (test_deltas_with_and_without_empty_ones_share_a_message).
+        form = self.form._replace(no_empties=False)
+        self.as_deltas = Addressee((sub_id,), form, frozenset({options.select}))
+        self.whole = self.as_deltas._replace(form=form._replace(delta=False))
         self.relays = selection.relays
         self.shares = selection.shares
         self.readable = selection.readable

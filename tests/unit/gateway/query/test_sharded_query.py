@@ -57,6 +57,18 @@ async def check_same(whole: RigClient, gateway: RigClient, request: Json, seed: 
     assert got == expected, f"seed {seed}: {request}"
 
 
+@pytest.mark.parametrize("order", [{}, {"order_by": "/v"}], ids=["unsorted", "sorted"])
+async def test_a_message_has_no_more_records_than_a_batch(order: Json) -> None:
+    """It may have fewer, where the records of a node end; all of them come once."""
+    async with rig(["0/2", "1/2"]) as made:
+        for number in range(50):
+            made.put({"id": number, "v": number})
+        messages = await made.client().ask("sow", batch_size=7, **order)
+        batches = [message["records"] for message in messages if message["command"] == "sow"]
+        assert max(map(len, batches)) == 7
+        assert sorted(record["data"]["id"] for batch in batches for record in batch) == list(range(50))
+
+
 REQUESTS: list[Json] = [
     {},
     {"filter": "/v > 0"},

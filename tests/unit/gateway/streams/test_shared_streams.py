@@ -121,6 +121,26 @@ async def test_subscriptions_of_a_client_share_a_message() -> None:
         assert sorted(sorted(one["sids"]) for one in messages[1:]) == [["all", "same", "some"], ["delta"]]
 
 
+async def test_deltas_with_and_without_empty_ones_share_a_message() -> None:
+    """The option decides who is named, not what is sent: as at one query service, and for a new record, too."""
+    async with rig(["0/1"]) as made:
+        clients = [made.client(), made.client()]
+        for client in clients:
+            for sub_id, options in (("every", ""), ("quiet", "no_empties")):
+                await client.ask(
+                    command="delta_subscribe", sub_id=sub_id, options=options, ack_type="processed"
+                )
+        for body in ({"id": 1, "v": 5}, {"id": 1, "v": 5}, {"id": 1, "v": 6}):
+            made.put(body)
+        for client in clients:
+            messages = await received(client, 3)
+            assert [(sorted(one["sids"]), one["data"], one.get("delta", False)) for one in messages] == [
+                (["every", "quiet"], {"id": 1, "v": 5}, False),
+                (["every"], {"id": 1}, True),
+                (["every", "quiet"], {"id": 1, "v": 6}, True),
+            ]
+
+
 async def received(client: RigClient, count: int) -> list[Json]:
     """Return the next messages of a client."""
     found: list[Json] = []
