@@ -284,6 +284,25 @@ def test_values_are_counted(console: Console, flights: ServedTopic) -> None:
     console.rows(2)
 
 
+def test_an_open_transaction_is_why_a_partition_lags(
+    console: Console, flights: ServedTopic, served: Served
+) -> None:
+    """The page of the topic says where it begins, until it ends."""
+    console.go(f"topic/{flights.name}")
+    partitions = console.page.get_by_role("region", name="partitions")
+    expect(partitions.get_by_role("row")).to_have_count(3)
+    expect(partitions).not_to_contain_text("Open transaction")
+    producer = Producer({"bootstrap.servers": served.system.kafka, "transactional.id": flights.name})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(flights.name, json.dumps(flight("WN", 5, "late")).encode())
+    producer.flush()
+    expect(partitions).to_contain_text("Open transaction", timeout=30_000)
+    expect(partitions).to_contain_text(re.compile(r"since offset \d+, \d{4}-"), timeout=30_000)
+    producer.abort_transaction()
+    expect(partitions).not_to_contain_text("Open transaction", timeout=30_000)
+
+
 def test_a_dead_letter_is_published_again(console: Console, flights: ServedTopic, served: Served) -> None:
     """The page of a topic has its definition, partitions and Kafka topics; a refused record is corrected there."""
     page = console.page

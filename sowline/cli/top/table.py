@@ -83,6 +83,7 @@ class PartitionRow:
     """A partition of a log: the position of the furthest query service, the materializer that owns it, and the lag.
 
     The lag is that of the query service furthest behind, or of the owner if no query service was looked at.
+    `transaction` is the open transaction that holds the partition, as the API has it; None without one.
     """
 
     log: str
@@ -91,6 +92,7 @@ class PartitionRow:
     owner: str | None
     lag: int | None
     lag_seconds: float | None = None
+    transaction: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -208,11 +210,14 @@ def _partitions(looks: Iterable[Look]) -> list[PartitionRow]:
     positions: dict[tuple[str, int], Any] = {}
     owners: dict[tuple[str, int], tuple[str, int]] = {}
     lags: dict[tuple[str, int], list[tuple[int | None, float | None]]] = {}
+    transactions: dict[tuple[str, int], Mapping[str, Any]] = {}
     for look in looks:
         for about in look.topics or ():
             for one in about["lags"]:
                 partition = about["log"], one["partition"]
                 lags.setdefault(partition, []).append((one["lag"], one["lag_seconds"]))
+                if "transaction" in one:
+                    transactions[partition] = one["transaction"]
             for partition_number, position in _positions(about).items():
                 partition = about["log"], partition_number
                 positions[partition] = max(positions.get(partition, position), position)
@@ -227,7 +232,8 @@ def _partitions(looks: Iterable[Look]) -> list[PartitionRow]:
             lag = _whole(_worst(records for records, _ in lags[partition]))
             lag_seconds = _worst(seconds for _, seconds in lags[partition])
         position = str(positions[partition]) if partition in positions else None
-        rows.append(PartitionRow(*partition, position, owner, lag, lag_seconds))
+        held_by = transactions.get(partition)
+        rows.append(PartitionRow(*partition, position, owner, lag, lag_seconds, held_by))
     return rows
 
 
@@ -317,6 +323,7 @@ def _body(shown: TopTable) -> list[str]:
             number(row.lag),
             tenths(row.lag_seconds),
             row.owner or "-",
+            _transaction(row.transaction),
         )
         for row in shown.partitions
     ]
@@ -329,10 +336,16 @@ def _body(shown: TopTable) -> list[str]:
             ("TOPIC", "RECORDS", "LOG/S", "CHANGES/S", "LAG", "LAG S", "SUBSCRIPTIONS"), topics, "<>>>>>>"
         ),
         "",
-        *columns(("PARTITION", "POSITION", "LAG", "LAG S", "OWNER"), partitions, "<>>><"),
+        *columns(
+            ("PARTITION", "POSITION", "LAG", "LAG S", "OWNER", "OPEN TRANSACTION"), partitions, "<>>><<"
+        ),
         "",
         *columns(("SERVICE", "KIND", "BEHIND", "DELAY MS", "STATE"), services, "<<>><"),
     ]
+
+
+def _transaction(found: Mapping[str, Any] | None) -> str:
+    return "" if found is None else f"since offset {found['offset']}, {found['written'] or '-'}"
 
 
 def _milliseconds(taken: float | None) -> str:

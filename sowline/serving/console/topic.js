@@ -48,11 +48,17 @@ function ViewFacts({ topic, topics }) {
   return html`<dl class="view facts card">${facts.filter(([, value]) => value).map(([name, value]) => html`<div><dt>${name}</dt><dd>${typeof value === "string" ? html`<code>${value}</code>` : value}</dd></div>`)}</dl>`;
 }
 
+// The open transaction that holds a partition, in words; it comes with the lag that it causes.
+function heldBy({ transaction }) {
+  return transaction && html`since offset <code>${transaction.offset}</code>${transaction.written && `, ${transaction.written}`}`;
+}
+
 function Partitions({ topic }) {
+  const held = topic.lags.some((one) => one.transaction);
   return html`<div class="card scroll" tabindex="0" role="region" aria-label="partitions"><table class="list dense">
-    <thead><tr><th scope="col">Partition</th><th scope="col">Position</th><th scope="col" class="number">Lag</th><th scope="col" class="number">Seconds behind</th></tr></thead>
+    <thead><tr><th scope="col">Partition</th><th scope="col">Position</th><th scope="col" class="number">Lag</th><th scope="col" class="number">Seconds behind</th>${held && html`<th scope="col">Open transaction</th>`}</tr></thead>
     <tbody>${topic.lags.map((one) => html`<tr><th scope="row">${one.partition}</th><td><code>${one.position}</code></td>
-      <td class="number">${one.lag === null ? "unknown" : count(one.lag)}</td><td class="number">${one.lag_seconds === null ? "unknown" : one.lag_seconds.toFixed(1)}</td></tr>`)}</tbody>
+      <td class="number">${one.lag === null ? "unknown" : count(one.lag)}</td><td class="number">${one.lag_seconds === null ? "unknown" : one.lag_seconds.toFixed(1)}</td>${held && html`<td>${heldBy(one)}</td>`}</tr>`)}</tbody>
   </table></div>`;
 }
 

@@ -109,6 +109,20 @@ def test_without_a_query_service_the_lag_is_that_of_the_owner() -> None:
     assert shown.partitions == (PartitionRow("log", 0, None, "m1", 9, None),)
 
 
+def test_why_a_lag_stays() -> None:
+    """A partition behind an open transaction has its offset and its time, as far as one of the services knows it."""
+    held = {"offset": 17, "written": "2026-03-01T10:00:00.000Z"}
+    lag: dict[str, Any] = {"partition": 0, "position": "", "lag": 5, "lag_seconds": None}
+    known = query("q1", 199, 80, lags=[lag | {"transaction": held}, lag | {"partition": 1}])
+    shown = table(None, Looks(2.0, (known, query("q2", 199, 80))))
+    assert [row.transaction for row in shown.partitions] == [held, None]
+    text = lines(shown, 200)
+    (row,) = [line for line in text if line.startswith("log [0]")]
+    assert row.endswith("since offset 17, 2026-03-01T10:00:00.000Z")
+    held["written"] = ""
+    assert any(line.endswith("since offset 17, -") for line in lines(shown, 200))
+
+
 def test_services_that_say_what_is_wrong() -> None:
     """One that is away has a row like all others, and so has one that complains; fanouts and views have no topics."""
     fanout = Look("f", None, "", read_metrics('sowline_fanout_messages_total{fanout="late"} 5\n'))
