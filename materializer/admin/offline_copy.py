@@ -221,7 +221,12 @@ class OfflineCopies:
         partition = Partition(self.definition, self.partition, opened, bodies=bodies)
         for records in self.log(start, end, f"applying the log {self.name}"):
             self._require_schemas(bodies, records)
-            partition.commit(partition.prepare(records, end), 0)
+            prepared = partition.prepare(records, end)
+            if prepared.failed is not None:
+                # The copy would go on behind the record, and lack what stood in its batch
+                # (test_a_record_that_can_not_be_applied_ends_the_copy).
+                raise prepared.failed from prepared.failed.__cause__
+            partition.commit(prepared, 0)
         return OfflineCopy(copy.store, partition.checkpoint)
 
     def _require_schemas(self, bodies: TypedBodies | None, records: Iterable[LogRecord]) -> None:

@@ -26,7 +26,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     A `body` of None is a deleted record. It is kept for its `numbers`, so that repeats are still recognized. A
     deleted document is kept permanently, for the metadata of its `writes`. `position` is that of the last update,
-    `time` the log time of that update in ms. `schema_id` is the schema that its message named. `states` are those of
+    `time` the time of that update in ms: its producer's, if it is later than log time, but log time
+    for a record that is kept for its numbers. `schema_id` is the schema that its message named. `states` are those of
     a group of a view. A group is kept without a body while the view's `having` does not match it.
     """
 

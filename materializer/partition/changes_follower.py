@@ -209,7 +209,7 @@ def record_of(definition: TopicDefinition, change: Change, held: Record | None) 
         body=None,
         key_text=text,
         position=change.position,
-        time=change.time,
+        time=change.partition_time if change.writes is None and change.states is None else change.time,
         expires=None,
         numbers=change.numbers,
         correlation=None,

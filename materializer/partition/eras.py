@@ -57,7 +57,10 @@ class Eras:
             # The broker lost the end of the log. Records at the lost offsets may have been written again since: those
             # are later than all that was applied, so the era begins at the first later record, not at the end
             # (test_a_log_that_ends_before_the_state_begins_a_new_era).
-            offset = self._first_later(checkpoint.time, extent)
+            # Without a log time, nothing shows which records were applied: all are applied again
+            # (test_a_log_without_log_time_that_ends_before_the_state_is_applied_again).
+            is_dated = checkpoint.time or self._definition.durability == "transient"
+            offset = self._first_later(checkpoint.time, extent) if is_dated else extent.log_start
             return self._begun(opened, offset, "the log ends before the state", extent)
         if extent.log_start > checkpoint.next_offset:
             # Retention removed records that were never applied. To continue silently would make a state that no log

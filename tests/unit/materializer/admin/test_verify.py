@@ -19,7 +19,9 @@ from materializer.admin.verify import (
     merged,
     sentences,
 )
+from materializer.core.applier import Applier
 from materializer.core.checkpoint import Checkpoint
+from materializer.core.errors import NotApplicable
 from materializer.core.record import Record
 from materializer.partition.kafka_partition import KafkaExtent
 from sowline.config.topic_definition import TopicDefinition
@@ -28,7 +30,7 @@ from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.model.nesting import NESTING_MAX
 from sowline.model.position import Position
-from sowline.protocol.command import LogRecord
+from sowline.protocol.command import Command, LogRecord
 from sowline.protocol.partials import Partials
 from tests.unit.materializer.admin.test_dump import BODY, CHECKPOINT, DEFINITION, RECORDS, copy_of
 
@@ -243,3 +245,23 @@ def test_a_view_that_has_no_positions_is_not_compared(copies: OfflineCopies, tmp
     step = Partials(TOPICS.named("joined").digest, 0, "4", "5", [], ends=False)
     with pytest.raises(SowlineError, match=r"many states of trades \[0\], and has not ended. Wait"):
         with_source(tmp_path, {}, "joined", (step,))
+
+
+def test_a_record_that_can_not_be_applied_ends_the_copy(
+    copies: OfflineCopies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy that continued behind it would lack the record, and be compared as if it were whole."""
+    apply_one = Applier._apply_one
+
+    def failing(applier: Applier, record: LogRecord, command: Command) -> None:
+        if record.offset == 2:
+            raise TypeError("unforeseen")
+        apply_one(applier, record, command)
+
+    monkeypatch.setattr(Applier, "_apply_one", failing)
+    records = [LogRecord(offset, 5001, None, b'{"id":%d}' % offset, []) for offset in range(6)]
+    monkeypatch.setattr(copies, "log", lambda *_: iter([records[:4], records[4:]]))
+    begin = Checkpoint(definition=DEFINITION.digest, limits=DEFINITION.limits, log_id="log")
+    with pytest.raises(NotApplicable) as error:
+        copies.lead_on(copy_of({}, begin), Position(0, 5))
+    assert error.value.offset == 2

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
@@ -17,6 +18,7 @@ from materializer.store.memory import MemoryStore
 from materializer.store.write_behind import WriteBehindStore
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.key import sow_key
+from sowline.model.log_time import CREATE_TIME
 from sowline.model.position import Position
 from sowline.protocol.change import AGAIN, CATCH_UP_KEY, PROGRESS_KEY, Change, Event, Progress
 from sowline.protocol.changes_loader import Wholeness
@@ -432,3 +434,20 @@ def test_a_store_is_let_go(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(store, "close", lambda: closed.append(True))
     Partition(DEFINITION, 0, opened(store)).close()
     assert closed == [True]
+
+
+@pytest.mark.parametrize("is_opened_again", [False, True])
+def test_a_deletion_with_a_producers_time_is_forgotten(
+    partition: Partition, store: MemoryStore, is_opened_again: bool
+) -> None:
+    """By log time, as any other: a producer's time a year ahead keeps neither its numbers nor those after it."""
+    ahead = record(2, b'{"id":1}', 365 * 86_400_000, command="sow_delete", publisher="p", sequence="7")
+    ahead = msgspec.structs.replace(ahead, time_type=CREATE_TIME)
+    other = record(3, b'{"id":2}', 1001, command="sow_delete", publisher="p", sequence="8")
+    run(partition, record(0, b'{"id":1}', 1000), record(1, b'{"id":2}', 1000), ahead, other)
+    deleted = survey(store).tombstones
+    assert [time for time, _ in deleted] == [1000, 1001]
+    if is_opened_again:
+        partition = Partition(DEFINITION, 0, replace(opened(store), tombstones=deleted))
+    run(partition, record(4, b'{"id":3}', 1102))
+    assert not survey(store).tombstones

@@ -396,6 +396,16 @@ def test_a_log_without_a_time_of_the_broker_is_the_same(world: World) -> None:
     assert (opened.checkpoint.position, opened.checkpoint.time) == (Position(0, 2), 0)
 
 
+def test_a_log_without_log_time_that_ends_before_the_state_is_applied_again(world: World) -> None:
+    """Nothing shows which of its records were written again at the offsets that were lost."""
+    for number in range(4):
+        world.write(0, b'{"id":%d}' % number, None, [], 5000 + number)
+    world.drain(2)
+    world.crash(0)
+    opened = recover(world, looks_at_times=True, log_end=3)
+    assert (opened.checkpoint.position.era, opened.checkpoint.next_offset) == (1, 0)
+
+
 def test_a_hole_in_the_log_stops_the_partition(worked: World) -> None:
     """Records that were never applied and are gone: a sentence, or, accepted, a new era."""
     end = len(worked.logs[0])
