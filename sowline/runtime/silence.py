@@ -5,11 +5,18 @@ import struct
 import sys
 from typing import Protocol
 
-UNANSWERED_MIN = 2
-"""Unanswered attempts of the kernel after which a client counts as silent.
+RETRANSMITTED_MIN = 4
+"""Retransmissions without an answer after which a client counts as silent: three seconds of them, at least.
 
-For a client that reads nothing the kernel waits up to two minutes between two probes. Such a client has answered
-nothing for long, and one attempt may be on its way (test_a_client_that_reads_nothing_is_not_silent).
+The answer to a query that has waited for its turn may be the first that is sent for a minute. A packet of it may be
+lost, and the last answer is old then (test_what_the_kernel_reports).
+"""
+
+PROBED_MIN = 2
+"""Unanswered probes after which a client that reads nothing counts as silent.
+
+The kernel waits up to two minutes between two probes. The client has answered nothing for so long, and one probe may
+be on its way (test_what_the_kernel_reports).
 """
 
 _TCP_INFO = struct.Struct("=2xBB52xI")
@@ -35,4 +42,5 @@ def is_silent(of: TcpSocket, seconds_max: float) -> bool:
     except OSError:
         return False  # closed, or no TCP
     retransmitted, probed, silent_ms = _TCP_INFO.unpack(info)
-    return bool(silent_ms > seconds_max * 1000 and max(retransmitted, probed) >= UNANSWERED_MIN)
+    is_unanswered = retransmitted >= RETRANSMITTED_MIN or probed >= PROBED_MIN
+    return bool(is_unanswered and silent_ms > seconds_max * 1000)
