@@ -39,7 +39,7 @@ class StackProcess:
     """One process of the stack and how to start it. It inherits the socket that it listens on.
 
     So nobody else can get its port, neither before it has started nor while it is restarted. What answers there is
-    this process (test_a_stranger_never_gets_a_port_of_the_stack).
+    this process (test_services_that_end_are_started_again).
     """
 
     def __init__(
