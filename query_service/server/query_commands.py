@@ -61,8 +61,8 @@ class QueryCommands:
         query = query_at(self._context, request, checked)
         if request.sample_n and isinstance(query, Query):
             query.range_of = partial(self._fetched_range, request)
-        if not request.bookmark and slot.take_now():
-            query.begin_now()
+        if not request.bookmark:
+            slot.begin_now(query.begin_now)
         outbox = self._runner.outbox_for(checked.selection.options)
         self._running.start(request, partial(self._run_sow, request, query, outbox, slot), slot)
 

@@ -28,8 +28,6 @@ BEHIND_SECONDS_MAX = 10.0
 SOON_SECONDS = 1.0
 """Seconds of that wait after which holes in the log are looked for."""
 
-"""Seconds that Kafka may take for an answer."""
-
 BACK_RECORDS = 100
 """Offsets of the log to read in the first attempt to find the last record before an offset."""
 

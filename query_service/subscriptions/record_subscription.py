@@ -86,8 +86,8 @@ class RecordSubscription:
             self._query = self._new_query()
             # Take the snapshot's instant when the command arrives, if its turn has come and the indexes are ready.
             # The group may be sent later; changes until then follow it (test_a_sow_and_subscribe_is_one_instant).
-            if not self._is_replacement and self._slot.take_now():
-                self._query.begin_now()
+            if not self._is_replacement:
+                self._slot.begin_now(self._query.begin_now)
         self._is_begun = False  # whether it began at once, and is live
 
     def begin_at_once(self) -> None:

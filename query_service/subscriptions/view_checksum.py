@@ -25,6 +25,8 @@ async def send_records_checksum(
     query = Query(live.topics, Selection(selection.filter, sow_keys=selection.sow_keys), context.limits)
     async with slot:
         while True:
+            # It may wait for long, until the client resumes the subscription, or for a new group, which needs a turn.
+            slot.free()
             await live.wait_live()
             await slot.take()
             await query.prepare()

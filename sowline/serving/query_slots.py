@@ -7,7 +7,7 @@ everything at once, the service would run out of memory, and each step of all th
 import asyncio
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TypeVar
 
@@ -89,6 +89,15 @@ class QuerySlot:
         """Take the slot if nothing has to be waited for; return whether it is taken."""
         self.is_taken = self.is_taken or not self.asker.is_limited or self._slots.take_now(self)
         return self.is_taken
+
+    def begin_now(self, begin: Callable[[], object]) -> None:
+        """Begin a query if its turn has come; if that raises, the slot is free: nothing will run within it."""
+        if self.take_now():
+            try:
+                begin()
+            except BaseException:
+                self.free()
+                raise
 
     async def take(self) -> None:
         """Wait until the query may run; raise `busy` if too many wait."""

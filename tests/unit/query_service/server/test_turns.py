@@ -1,5 +1,7 @@
 """How many queries and snapshots of clients run at once, and when the others do."""
 
+import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 from query_service.context import ServiceContext
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.query_slots import QuerySlots, SlotLimits
+from sowline.serving.result import QueryLimits
 from tests.unit.query_service.sessions import Json, Server, view_of
 
 
@@ -101,3 +104,36 @@ async def test_gateways_do_not_wait_for_one_another() -> None:
     for client in clients:
         assert (await client.read())[0]["command"] == "group_begin"
     assert counts(server) == (0, 0)
+
+
+@pytest.mark.parametrize("command", ["sow", "sow_and_subscribe", "sow_and_delta_subscribe"])
+async def test_a_query_that_cannot_begin_gives_its_turn_back(command: str) -> None:
+    """It is refused where nothing has started that would end its turn."""
+    server = server_of(service=1)
+    server.__dict__["context"] = replace(server.context, limits=QueryLimits(seconds_max=0))
+    client = server.connect()
+    for name in ("a", "b"):
+        client.ask(command, query_id=name, sub_id=name)
+        assert [m.get("reason") for m in await client.read()] == ["query too long"]
+        assert counts(server) == (0, 0)
+
+
+async def test_checksums_of_a_subscription_that_is_not_live_hold_no_turn() -> None:
+    """They wait until it is live again, which may take for ever, and meanwhile other queries run."""
+    server = server_of(connection=2)
+    client = server.connect()
+    with server.patched():
+        client.ask("sow_and_subscribe", sub_id="s")
+        await client.read()
+        for _ in range(4):
+            client.ask("heartbeat", sub_id="s")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        client.ask("pause", sub_id="s")
+        await client.read()
+        assert counts(server) == (0, 0)
+        client.ask("sow", query_id="q")
+        assert (await client.read())[-1]["command"] == "group_end"
+        client.ask("resume", sub_id="s")
+        checksums = sum("hash" in m for m in await client.read())
+        assert (checksums, counts(server)) == (4, (0, 0))
