@@ -1,12 +1,13 @@
 """A log that is deleted and created again under a running worker: a new era begins, and its records are applied."""
 
 import json
+import signal
 import uuid
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sowline.kafka.messages import event_of
@@ -112,6 +113,25 @@ def test_a_log_that_is_gone_for_a_while(replaced: Replaced) -> None:
     expected = [change.position for change in before] + [Position(before[-1].position.era + 1, 0)]
     wait_for(lambda: replaced.positions() == expected, "the change of the new log")
     replaced.materializer.wait_ready()
+
+
+def test_a_log_whose_head_goes_before_it_is_applied(replaced: Replaced) -> None:
+    """The consumer finds nothing at its offset. The partition stops with a sentence; the other continues."""
+    made, log = replaced.made, replaced.other
+    made.write(log, {"id": 0})
+    made.wait_settled(replaced.query.url, log)
+    replaced.materializer.signal(signal.SIGSTOP)
+    # A fetch that was under way returns the first of these at the most.
+    last = [made.produce(log, b'{"id":%d}' % number) for number in range(5)][-1]
+    admin = AdminClient({"bootstrap.servers": made.kafka})
+    for deleted in admin.delete_records([TopicPartition(log, 0, last)]).values():
+        deleted.result()
+    replaced.materializer.signal(signal.SIGCONT)
+    wait_for(lambda: "are gone and were never applied" in why_not_ready(replaced.materializer), "a sentence")
+    before = len(replaced.changes())
+    replaced.add(20_000)
+    wait_for(lambda: len(replaced.changes()) == before + 1, "a change of the other log")
+    assert "restarting" not in replaced.materializer.log
 
 
 def ready(service: Service) -> bool:

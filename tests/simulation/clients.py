@@ -180,6 +180,11 @@ class Consumer:
             self._paused.discard(partition_id)
             self._ended.discard(partition_id)
 
+    def incremental_unassign(self, partition_ids: list[TopicPartition]) -> None:
+        """Let these partitions go, without the group."""
+        for one in partition_ids:
+            del self._positions[one.topic, one.partition]
+
     def pause(self, partition_ids: list[TopicPartition]) -> None:
         """Read these no more."""
         self._paused |= {(one.topic, one.partition) for one in partition_ids}
