@@ -135,5 +135,6 @@ async def test_checksums_of_a_subscription_that_is_not_live_hold_no_turn() -> No
         client.ask("sow", query_id="q")
         assert (await client.read())[-1]["command"] == "group_end"
         client.ask("resume", sub_id="s")
-        checksums = sum("hash" in m for m in await client.read())
-        assert (checksums, counts(server)) == (4, (0, 0))
+        await client.read()
+    assert sum("hash" in m for m in client.received) == 4
+    assert counts(server) == (0, 0)
