@@ -7,7 +7,7 @@ their recovery points. A partition that moves between workers, or returns to a w
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from materializer.partition.recovery import Recovery
 from materializer.standby.standby import Standby
 from materializer.store.cache import RecordCache
 from materializer.store.write_behind import WriteBehindStore
-from materializer.worker.owned import OwnedPartitions
+from materializer.worker.owned import WORKER_ENDS, OwnedPartitions
 from materializer.worker.repair import Repair
 from materializer.worker.schemas import Schemas
 from sowline.config.settings import Settings
@@ -164,11 +164,16 @@ class Assignment:
         with ThreadPoolExecutor(at_once, "recovery") as pool:
             try:
                 for partition_id in self.opening:
-                    # What fails here fails again, and is reported, when its turn comes.
-                    with suppress(Exception):
+                    try:
                         begun = self._begin(partition_id)
-                        futures[partition_id] = pool.submit(begun.open)
-                        recovering[partition_id] = replace(begun, open=futures[partition_id].result)
+                    except WORKER_ENDS:
+                        # Each of the others would wait as long for a Kafka that is away.
+                        raise
+                    except Exception:
+                        # What fails here fails again, and is reported, when its turn comes.
+                        continue
+                    futures[partition_id] = pool.submit(begun.open)
+                    recovering[partition_id] = replace(begun, open=futures[partition_id].result)
                 yield recovering
             finally:
                 for partition_id in recovering:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from materializer.core.errors import StoreDamaged
 from materializer.partition.partition import PartitionId
@@ -131,7 +131,7 @@ class SideBySide:
         given: Any = None
         schemas: Any = SimpleNamespace(forget=lambda _: None)
         self.assignment = Assignment(given, given, self.owned, given, schemas, None, None)
-        self._errors, self._met = errors, Barrier(3)
+        self._errors, self.met = errors, Barrier(3)
         monkeypatch.setattr(
             Assignment, "_begin", lambda _, partition_id, before=None: self.begun(partition_id)
         )
@@ -143,7 +143,7 @@ class SideBySide:
         """Return a recovery that ends once all have begun, with an error for some."""
 
         def recover() -> Any:
-            self._met.wait(10)
+            self.met.wait(10)
             if (error := self._errors.get(partition_id[1])) is not None:
                 raise error
             return SimpleNamespace(store=self.stores[partition_id[1]])
@@ -182,3 +182,35 @@ def test_what_was_recovered_in_vain_is_closed(monkeypatch: pytest.MonkeyPatch) -
         rig.assign()
     assert rig.opened == [0]
     assert [store.is_closed for store in rig.stores] == [False, False, True]
+
+
+def test_kafka_that_is_away_is_asked_about_one_partition_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question waits long: the worker ends with the first one that has no answer."""
+    rig = SideBySide(monkeypatch, {})
+    asked: list[PartitionId] = []
+
+    def begun(_: Assignment, partition_id: PartitionId, before: Recovering | None = None) -> Recovering:
+        asked.append(partition_id)
+        raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+
+    monkeypatch.setattr(Assignment, "_begin", begun)
+    with pytest.raises(KafkaException):
+        rig.assign()
+    assert asked == [("orders", 0)]
+
+
+def test_a_partition_that_cannot_begin_stops_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused about one partition says nothing about the others."""
+    rig = SideBySide(monkeypatch, {})
+    begin = Assignment._begin
+    rig.met = Barrier(2)
+
+    def begun(one: Assignment, partition_id: PartitionId, before: Recovering | None = None) -> Recovering:
+        if partition_id[1] == 1:
+            raise SowlineError("bad topic", "its changes can't be created")
+        return begin(one, partition_id, before)
+
+    monkeypatch.setattr(Assignment, "_begin", begun)
+    rig.assign()
+    assert rig.opened == [0, 2]
+    assert rig.owned.stopped == {("orders", 1): "its changes can't be created"}
