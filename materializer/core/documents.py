@@ -18,11 +18,13 @@ from sowline.emodb.template import own_content, read_with
 from sowline.emodb.tree import LiteralDelta
 from sowline.emodb.writes import Writes, document_of
 from sowline.errors import SowlineError
+from sowline.model.body import write_body
 from sowline.model.key import require_same_key
+from sowline.model.nesting import check_nesting
 from sowline.protocol.command import Command, LogRecord, Origin
 
 LEVELS_MAX = 254
-"""The maximum depth of a document, so that its body can be written."""
+"""The maximum depth of a document. Every replay has to refuse the same writes, so it is not that of a library."""
 
 DELETION = parse_delta("~")
 
@@ -61,7 +63,7 @@ class Documents:
         """Return the content of a document as JSON; None if it was deleted or never written."""
         if not self._template or current is None or current.body is None:
             return None if current is None else current.body
-        return orjson.dumps(self.content(current))
+        return write_body(self.content(current))
 
     def written(self, text: str, current: Record | None, write: DocumentDelta) -> DocumentWrite:
         """Apply a write to the document with this key text; raise SowlineError if the write is not allowed."""
@@ -83,12 +85,9 @@ class Documents:
 
 
 def _body_of(content: Any) -> bytes:
-    try:
-        return orjson.dumps(content)
-    except orjson.JSONEncodeError as error:
-        raise SowlineError(
-            "too deep", f"expected at most {LEVELS_MAX} levels of objects and arrays in a document: {error}"
-        ) from error
+    body = write_body(content)
+    check_nesting(body, LEVELS_MAX)
+    return body
 
 
 def write_of(delta: Delta, record: LogRecord, command: Command, partition: int, time: int) -> DocumentDelta:

@@ -10,20 +10,20 @@ _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[{\]}]")
 
 
-def check_nesting(body: bytes) -> None:
-    """Raise `too deep` if a valid JSON body nests more than `NESTING_MAX` objects and arrays.
+def check_nesting(body: bytes, levels_max: int = NESTING_MAX) -> None:
+    """Raise `too deep` if a valid JSON body nests more than `levels_max` objects and arrays.
 
     The depth that a parser accepts depends on its caller's stack. Whether a log record is refused must not: every
     replay has to give the same result.
     """
     # Few bodies have so many brackets in total, so this count decides almost always.
-    if body.count(b"{") + body.count(b"[") <= NESTING_MAX:
+    if body.count(b"{") + body.count(b"[") <= levels_max:
         return
     # Brackets in strings are text (test_brackets_in_strings_do_not_count).
     depth = 0
     for bracket in _BRACKETS.findall(_STRINGS.sub(b"", body)):
         depth += 1 if bracket in b"[{" else -1
-        if depth > NESTING_MAX:
+        if depth > levels_max:
             raise SowlineError(
-                "too deep", f"expected at most {NESTING_MAX} levels of objects and arrays, got more"
+                "too deep", f"expected at most {levels_max} levels of objects and arrays, got more"
             )

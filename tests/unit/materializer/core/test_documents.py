@@ -1,5 +1,6 @@
 """Documents in the pure core: what each command writes, and what is told of it."""
 
+import json
 from typing import Any
 
 import orjson
@@ -7,7 +8,7 @@ import pytest
 
 from materializer.core.applier import Applier
 from materializer.core.checkpoint import Checkpoint
-from materializer.core.documents import Documents
+from materializer.core.documents import LEVELS_MAX, Documents
 from materializer.core.record import Record, decode_record, encode_record
 from materializer.core.step import Step
 from materializer.store.memory import MemoryStore
@@ -22,6 +23,7 @@ from sowline.protocol.command import Headers, LogRecord
 
 GIVEN: dict[str, Any] = {"name": "reviews", "key": "/id", "documents": True}
 START = Position(0, -1)
+DUMPS = orjson.dumps
 
 
 class Log:
@@ -239,6 +241,44 @@ def test_what_is_refused(
     after = log.delta("..").writes
     assert after is not None
     assert after.version == 2
+
+
+def writes_deeper(document: Any, *more: Any) -> bytes:
+    """Write JSON as a version of orjson does whose limit is higher."""
+    return (
+        json.dumps(document, separators=(",", ":")).encode()
+        if type(document) is dict
+        else DUMPS(document, *more)
+    )
+
+
+def writes_less(document: Any, *more: Any) -> bytes:
+    """Write JSON as a version of orjson does whose limit is lower."""
+    level, levels = [document], 0
+    while level := [one for one in level if type(one) in (dict, list)]:
+        level = [below for one in level for below in (one.values() if type(one) is dict else one)]
+        levels += 1
+    if levels > 210:
+        raise orjson.JSONEncodeError("too deep")
+    return DUMPS(document, *more)
+
+
+@pytest.mark.parametrize("dumps", [DUMPS, writes_deeper, writes_less])
+@pytest.mark.parametrize("template", [{}, {"n": 1}])
+def test_the_largest_depth_is_not_that_of_a_library(
+    monkeypatch: pytest.MonkeyPatch, dumps: Any, template: dict[str, Any]
+) -> None:
+    """A replay with another version of orjson refuses the same writes."""
+    log = Log(template=template)
+    fits, more = (
+        b'{"id":"a","a":%s1%s}' % (b"[" * levels, b"]" * levels) for levels in (LEVELS_MAX - 1, LEVELS_MAX)
+    )
+    monkeypatch.setattr(orjson, "dumps", dumps)
+    log.change(fits)
+    assert log.refused(more) == "too deep"
+    merged = log.change(b'{"id":"a","b":2}', command="delta_publish")
+    assert merged.body == fits[:-1] + (b',"b":2,"n":1}' if template else b',"b":2}')
+    assert log.refused(more, command="delta_publish") == "too deep"
 
 
 def test_a_delta_needs_documents() -> None:

@@ -90,6 +90,23 @@ def test_a_deep_body_is_written_as_a_flat_one(value: Any, levels: int) -> None:
     assert write_body(document) == b'{"a":' * levels + orjson.dumps(value) + b"}" * levels
 
 
+def test_a_deep_body_is_written_whatever_the_error_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version of orjson may word it otherwise."""
+    dumps = orjson.dumps
+
+    def of_another_version(*given: Any) -> bytes:
+        try:
+            return dumps(*given)
+        except orjson.JSONEncodeError as error:
+            raise orjson.JSONEncodeError(str(error).replace("Recursion limit reached", "too deep")) from error
+
+    monkeypatch.setattr(orjson, "dumps", of_another_version)
+    document: Any = []
+    for _ in range(NESTING_MAX - 1):
+        document = [document]
+    assert write_body(document) == b"[" * NESTING_MAX + b"]" * NESTING_MAX
+
+
 @pytest.mark.parametrize("levels", [0, 300])
 def test_what_is_no_json_is_refused_at_any_depth(levels: int) -> None:
     """With the error that says what it is."""

@@ -17,6 +17,13 @@ def test_a_body_has_a_largest_depth(opening: str, closing: str) -> None:
     assert error.value.reason == "too deep"
 
 
+def test_another_limit() -> None:
+    """A document has one of its own."""
+    check_nesting(b"[[]]", 2)
+    with pytest.raises(SowlineError, match="at most 2 levels"):
+        check_nesting(b"[[[]]]", 2)
+
+
 def test_many_brackets_side_by_side_are_not_deep() -> None:
     """A long body of small arrays is shallow."""
     check_nesting(b"[" + b",".join([b"[[1]]"] * NESTING_MAX) + b"]")
