@@ -17,6 +17,7 @@ LINE_END = r"\r?\n"
 _CR, _LF = r"\r", r"\n"
 _END = r"(?![\s\S])"
 _ANY = r"[\s\S]"
+_MORE = rf"(?={_ANY})"
 _ESCAPES = {r"\t": "\t", r"\\": "\\", r"\"": '"', r"\'": "'"}
 """What Spark understands by these texts in `sep`."""
 
@@ -27,7 +28,10 @@ class CsvRecords(NamedTuple):
     record: str
     """Matches a record whose quoted values all end before a separator or the end of a line."""
     cut: str
-    """Group 1 is the next record, or a line whose quoted values end within it, but not where they should."""
+    """Group 1 is the next record, or a line whose quoted values end within it, but not where they should.
+
+    Nothing is at the end of the text: a line end there ends the last record, and begins no other.
+    """
     trusted: str
     """Matches from the beginning as far as it is known where records end."""
 
@@ -74,7 +78,7 @@ def csv_records(options: Mapping[str, str]) -> CsvRecords | None:
     odd = rf"(?:{opening}{quoted(_LF)}{quote}{rest}|(?!{opening}){rest})"
     line = f"{odd}(?:{separator}{odd})*+"
     over = f"(?:{LINE_END}|{_END})"
-    cut = f"({record}|{line}){over}"
+    cut = f"{_MORE}({record}|{line}){over}"
     return CsvRecords(f"^{record}{_END}", cut, f"^(?:(?:{record}|{line}){over})*+")
 
 

@@ -156,8 +156,8 @@ def _cut(files: DataFrame, options: Options) -> DataFrame:
     records = F.regexp_extract_all(F.left("text", F.col("length")), F.lit(found.cut), F.lit(1))
     rest = F.split(F.substring("text", F.col("length") + 1, F.length("text")), LINE_END)
     is_whole = F.col("length") == F.length("text")
-    # An empty text has one record, which is empty: it must not come before the names of the columns.
-    lines = F.when(is_whole, records).when(F.col("length") == 0, rest).otherwise(F.concat(records, rest))
+    # An empty file has no record, but one line: the names of the columns are looked for in the first one.
+    lines = F.when(F.col("length") == 0, rest).when(is_whole, records).otherwise(F.concat(records, rest))
     unknown_size = F.when(is_whole, 0).otherwise(F.size(rest))
     files = files.select("_metadata", "unknown", unknown_size.alias("size"), lines.alias("lines"))
     return files.select("_metadata", "unknown", "lines", (F.size("lines") - F.col("size")).alias("known"))

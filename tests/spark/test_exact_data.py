@@ -86,6 +86,8 @@ def test_csv(
         (b'7,"open,1', "expected an end of the quoted value that begins here or in a line before"),
         (b"8,looks like a row,1", "expected an end of the quoted value that begins here or in a line before"),
     ]
+    rows_of_letters = [int(one.key.rpartition(".")[2]) for one in read_log(kafka, f"{log}.dead")]
+    assert sorted(rows_of_letters) == [1, 2, 3, 4, 6, 7]
 
 
 def test_encodings(
@@ -233,6 +235,7 @@ def test_tables(
     """A file to join with is read whole, or the pipeline ends with a sentence."""
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "t.csv").write_bytes(content)
+    (tmp_path / "tables" / "empty.csv").write_bytes(b"\xef\xbb\xbf")
     (tmp_path / "in" / "a.json").write_text('{"c":"a"}\n')
     file = pipeline(
         """

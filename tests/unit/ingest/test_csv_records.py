@@ -15,7 +15,7 @@ def found(text: str, options: Options) -> tuple[list[str], list[str], str]:
     assert records is not None
     trusted = re.match(records.trusted, text)
     assert trusted is not None
-    pieces = [piece for piece in re.findall(records.cut, trusted.group()) if piece]
+    pieces = re.findall(records.cut, trusted.group())
     whole = [piece for piece in pieces if re.search(records.record, piece)]
     return whole, [piece for piece in pieces if piece not in whole], text[trusted.end() :]
 
@@ -25,7 +25,8 @@ def found(text: str, options: Options) -> tuple[list[str], list[str], str]:
     [
         ("1,a\n2,b\r\n3,c", {}, ["1,a", "2,b", "3,c"]),
         ('1,"a\nb"\n2,c\n', {}, ['1,"a\nb"', "2,c"]),
-        ('"a ""b""\r\n,"\r\n\r\n2,', {}, ['"a ""b""\r\n,"', "2,"]),
+        ('"a ""b""\r\n,"\r\n\r\n2,', {}, ['"a ""b""\r\n,"', "", "2,"]),
+        ("\n1\n\n", {}, ["", "1", ""]),
         ('1,5" pipe\n2,x', {}, ['1,5" pipe', "2,x"]),
         ('1, "a\n2,b"\n', {}, ['1, "a', '2,b"']),
         ('1, "a\n2,b"\n', {"ignoreLeadingWhiteSpace": "true"}, ['1, "a\n2,b"']),
@@ -36,7 +37,10 @@ def found(text: str, options: Options) -> tuple[list[str], list[str], str]:
     ],
 )
 def test_records(text: str, options: Options, records: list[str]) -> None:
-    """A quote counts where a value begins, and a line break within quotes is a part of the value."""
+    """A quote counts where a value begins, and a line break within quotes is a part of the value.
+
+    No record is after the last line end, or rows behind it would have numbers that are too high.
+    """
     assert found(text, options) == (records, [], "")
 
 
