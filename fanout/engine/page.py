@@ -15,7 +15,7 @@ from sortedcontainers import SortedList
 
 from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
 from sowline.emodb.writes import DocumentMetadata
-from sowline.expressions.order import SortKey, value_bytes
+from sowline.expressions.order import SortKey, sort_key_bytes
 from sowline.protocol.change import DELETED, Change
 
 Held = TypeVar("Held")
@@ -23,8 +23,6 @@ Held = TypeVar("Held")
 
 ENTRY_BYTES: Final = 400
 """The memory of a record in a set, with what is kept of it, but without its body and the values it is sorted by."""
-
-SAMPLED: Final = 32
 
 OUTSIDE: Final = inf
 """The index of a record that is not in the set: behind all others."""
@@ -86,18 +84,16 @@ class SortedSet(Generic[Held]):
         self._records: dict[bytes, tuple[SortKey, Held]] = {record[0][-1]: record for record in records}
         self._keys: SortedList = SortedList(sort_key for sort_key, _ in self._records.values())
         self._windows: Counter[Window] = Counter()
+        self._values_bytes = sum(map(sort_key_bytes, self._keys))
+        """The memory of the values in the sort keys; a sum, because it is asked for after each batch of changes."""
 
     def __len__(self) -> int:
         return len(self._records)
 
     @property
     def nbytes(self) -> int:
-        """The estimated memory in bytes, without that of bodies: of some sort keys, times the number of records."""
-        count = len(self._keys)
-        if not count:
-            return 0
-        some = [self._keys[at] for at in range(0, count, max(1, count // SAMPLED))]
-        return count * (ENTRY_BYTES + sum(map(_sort_key_bytes, some)) // len(some))
+        """The estimated memory in bytes, without that of bodies."""
+        return len(self._records) * ENTRY_BYTES + self._values_bytes
 
     @property
     def windows(self) -> frozenset[Window]:
@@ -146,6 +142,7 @@ class SortedSet(Generic[Held]):
         before = OUTSIDE if old is None else self._taken_out(old[0])
         self._records[sow_key] = sort_key, held
         self._keys.add(sort_key)
+        self._values_bytes += sort_key_bytes(sort_key)
         return self._events(_Move(sow_key, held, before, self._keys.index(sort_key)))
 
     def remove(self, sow_key: bytes) -> dict[Window, list[Event[Held]]]:
@@ -159,6 +156,7 @@ class SortedSet(Generic[Held]):
     def _taken_out(self, sort_key: SortKey) -> int:
         index: int = self._keys.index(sort_key)
         del self._keys[index]
+        self._values_bytes -= sort_key_bytes(sort_key)
         return index
 
     def _at(self, index: int) -> tuple[bytes, Held]:
@@ -202,10 +200,6 @@ class SortedSet(Generic[Held]):
         elif drawn_in < len(self):
             events.append(Entered(*self._at(drawn_in)))
         return events
-
-
-def _sort_key_bytes(sort_key: SortKey) -> int:
-    return sum(map(value_bytes, sort_key[:-1]))
 
 
 class HasBody(Protocol):

@@ -44,8 +44,8 @@ HELD_BYTES = 150
 """The memory of a record or group that a client holds while it is not live, without its body."""
 
 RECOUNTED = 64
-RECOUNTED_BYTES = 1 << 16
-"""A live view is counted again when it has grown by one in this many of its bytes, and by as many as this."""
+RECOUNTED_BYTES = 1 << 12
+"""A live view is counted again when it has changed by one in this many of its bytes, and by as many as this."""
 
 
 class Viewer:
@@ -180,16 +180,18 @@ class LiveView(ABC):
     def _recount(self) -> None:
         """Count the memory of the view after changes; end what has become too large."""
         now, before = self.measure(), self.bytes.nbytes
+        if abs(now - before) <= max(before // RECOUNTED, RECOUNTED_BYTES):
+            return
         if now <= before:
             self.bytes.resize(now)
-        elif now - before > max(before // RECOUNTED, RECOUNTED_BYTES):
-            try:
-                self._note_bytes(now)
-            except SowlineError as error:
-                self._fail(error)
-            for viewer in list(self._viewers):
-                if self.bytes.refusal(viewer.holder) is not None:
-                    self.fall_behind(viewer)
+            return
+        try:
+            self._note_bytes(now)
+        except SowlineError as error:
+            self._fail(error)
+        for viewer in list(self._viewers):
+            if self.bytes.refusal(viewer.holder) is not None:
+                self.fall_behind(viewer)
 
     def add(self, viewer: Viewer) -> None:
         """Make a viewer live; its client must hold exactly the current view."""

@@ -17,7 +17,7 @@ from sowline.errors import SowlineError
 from sowline.filter.errors import FilterError
 from sowline.filter.evaluate import first, to_text
 from sowline.filter.parse import parse_order_terms
-from sowline.model.path import Document, Path, Scalar, Value, reader
+from sowline.model.path import Document, Path, Scalar, Value, reader, value_bytes
 
 TERMS_MAX = 16
 ORDER_CHARS_MAX = 4096
@@ -113,9 +113,13 @@ class _Falling:
         return hash(self.text)
 
 
-def value_bytes(part: Any) -> int:
-    """Return the memory of a part of a sort key, in bytes."""
-    return getsizeof(part) + (getsizeof(part.text) if isinstance(part, _Falling) else 0)
+def sort_key_bytes(sort_key: SortKey) -> int:
+    """Return the estimated memory of the values in a sort key, in bytes; the SOW key does not count."""
+    return sum(map(_part_bytes, sort_key[:-1]))
+
+
+def _part_bytes(part: Any) -> int:
+    return getsizeof(part) + value_bytes(part.text) if isinstance(part, _Falling) else value_bytes(part)
 
 
 def _scalar_reader(term: Term) -> Callable[[Document], Scalar]:

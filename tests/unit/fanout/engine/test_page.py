@@ -9,6 +9,7 @@ import pytest
 from fanout.engine.page import Entered, Event, Left, SortedSet, Updated, Window, deliveries
 from fanout.engine.subscription import Delivery
 from sowline.expressions.order import Order, parse_order
+from sowline.model.path import value_bytes
 from sowline.model.position import Position
 from sowline.protocol.change import Change
 
@@ -204,3 +205,31 @@ def test_a_window_beyond_all_records() -> None:
     page = Page([1, 2, 3], skip=1, top=10**30)
     assert page.shown == [2, 3]
     assert page.publish(4, record(4)) == [published(4)]
+
+
+def test_the_memory_of_a_set_is_a_sum() -> None:
+    """It is that of a new set with the same records, whatever came and went; to ask for it reads no record."""
+    order = parse_order("/name, /id DESC")
+    names = ["a", "é" * 50, None, "x" * 100_000, 1.5, "z"]
+    documents = [{"id": number, "name": names[number % 6]} for number in range(300)]
+    keys = [order.key(document, b"%d" % number) for number, document in enumerate(documents)]
+    changing: SortedSet[Kept] = SortedSet()
+    for sort_key in keys:
+        changing.put(sort_key, record(0))
+    for number in range(0, 300, 2):
+        changing.put(order.key({"id": number, "name": "é"}, b"%d" % number), record(0))
+    orjson.dumps(documents)  # Python now keeps these texts as UTF-8, too
+    for number in range(200):
+        changing.remove(b"%d" % number)
+    left = [sort_key for sort_key, _ in changing._records.values()]
+    assert changing.nbytes == SortedSet((sort_key, record(0)) for sort_key in left).nbytes > 16 * 100_000
+    changing._keys = None
+    assert changing.nbytes > 0
+
+
+def test_the_memory_of_a_value_stays_the_same() -> None:
+    """However the value was used since."""
+    text = "".join(["é", "ß"] * 500)
+    before = value_bytes([text, 1])
+    orjson.dumps(text)
+    assert value_bytes([text, 1]) == before > 2000
