@@ -177,7 +177,9 @@ class Standby:
         elif self._asked is not None and self._asked.is_answered:
             asked, self._asked = self._asked, None
             try:
-                self._found(asked.topic_ids(), asked.starts(), asked.ends())
+                # The copies of a topic that is gone wait; the others are checked all the same.
+                gone = asked.gone()
+                self._found(asked.topic_ids(gone), asked.starts(gone), asked.ends(gone))
             except KafkaException as error:
                 log.warning("Kafka reported an error", why=str(error))
 
@@ -248,8 +250,11 @@ class Standby:
         messages = self._consumer.consume(PORTION, 0)
         batches: dict[PartitionId, list[Message]] = {}
         for message in messages:
-            partition_id = self._by_changes[message.topic() or ""].log, message.partition() or 0
-            batches.setdefault(partition_id, []).append(message)
+            # An error of the whole client is about no topic.
+            if (definition := self._by_changes.get(message.topic() or "")) is not None:
+                batches.setdefault((definition.log, message.partition() or 0), []).append(message)
+            elif (error := message.error()) is not None:
+                log.warning("Kafka reported an error", why=str(error))
         for partition_id, batch in batches.items():
             if partition_id in self._copies:
                 self._take_batch(partition_id, batch)

@@ -179,5 +179,9 @@ class Cluster:
         ids = {name: self.topic_id(name) for name, _ in asked}
         begin, ends = dict.fromkeys(asked, 0), dict.fromkeys(asked, self._changes.end)
         return SimpleNamespace(
-            is_answered=True, topic_ids=lambda: ids, starts=lambda: begin, ends=lambda: ends
+            is_answered=True,
+            gone=frozenset,
+            topic_ids=lambda but: ids,
+            starts=lambda but: begin,
+            ends=lambda but: ends,
         )
