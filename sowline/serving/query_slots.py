@@ -112,10 +112,14 @@ class QuerySlot:
             if self.asker.is_limited:
                 self._slots.free(self)
 
-    def end(self) -> None:
-        """End the query with `not read`."""
-        if self._deadline is not None:
-            self._deadline.reschedule(asyncio.get_running_loop().time())
+    def end(self) -> bool:
+        """End the query with `not read`; return False if that was done before, or its block has not begun."""
+        # The deadline is the memory of it: one that has passed can't be set again, and the task may take its time to
+        # end (test_who_takes_long_to_end_is_ended_once).
+        if self._deadline is None or self._deadline.when() is not None:
+            return False
+        self._deadline.reschedule(asyncio.get_running_loop().time())
+        return True
 
 
 class _Waiter(NamedTuple):
@@ -278,6 +282,8 @@ class QuerySlots:
     def _end_unread(self) -> None:
         """End queries whose clients have read nothing for too long, as long as others wait for their turns."""
         self._look, now = None, time.monotonic()
+        if self._waiting:
+            self._look_later()
         for slot in list(self._running):
             reader = slot.asker.reader
             if reader is None or not reader.is_blocked or reader.sent != slot.sent_at_last_look:
@@ -286,10 +292,7 @@ class QuerySlots:
             elif slot.unread_since is None:
                 slot.unread_since = now
             elif now - slot.unread_since >= self._limits.unread_seconds and self._keeps_others(slot.asker):
-                self.ended += 1
-                slot.end()
-        if self._waiting:
-            self._look_later()
+                self.ended += slot.end()
 
     def _keeps_others(self, asker: Asker) -> bool:
         """Whether another connection waits for what this query holds."""

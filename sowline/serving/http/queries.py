@@ -19,10 +19,12 @@ from sowline.serving.refusal import refused
 
 log = structlog.get_logger()
 
-PIECE_BYTES = 1 << 20
-"""Bytes of an answer to send at once; the next ones wait until the client has read most of these."""
+PIECE_BYTES = 1 << 16
+"""Bytes of an answer to send at once; the next ones wait until the client has read most of these.
 
-CUT_SECONDS_MAX = 1.0
+It is what the server buffers. A client that reads slowly would take long to read a larger piece, and be cut as one
+that reads nothing.
+"""
 
 
 class ServedAnswer(Response):
@@ -141,5 +143,5 @@ async def _cut(request: HttpRequest, receive: Receive, why: SowlineError) -> Non
     log.warning("answer cut", path=request.url.path, reason=why.reason, message=why.message)
     if (connection := getattr(request.state, "connection", None)) is not None:
         connection.close()
-        async with asyncio.timeout(CUT_SECONDS_MAX):
-            await disconnected(receive)
+        # If this returned before the server has noticed it, that would log an answer without its end as an error.
+        await disconnected(receive)

@@ -152,6 +152,34 @@ async def test_who_reads_nothing_makes_way_for_others() -> None:
     assert (ended.value.reason, order, slots.ended) == ("not read", [2], 1)
 
 
+async def test_who_takes_long_to_end_is_ended_once() -> None:
+    """The look-out goes on meanwhile: others that read nothing make way, too."""
+    slots, begun, may_end = slots_of(service=1, seconds=0.001), asyncio.Event(), asyncio.Event()
+
+    async def long_to_end(slot: QuerySlot) -> None:
+        async with slot:
+            await slot.take()
+            begun.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                await may_end.wait()
+
+    unread = asyncio.create_task(long_to_end(slots.new(Asker("ann", 1, Played()))))
+    await begun.wait()
+    behind = asyncio.create_task(waiting(slots, "bob", 2, []))
+    while not slots.ended:
+        await asyncio.sleep(0.001)
+    for _ in range(3):
+        slots._end_unread()
+        await settled()
+    may_end.set()
+    with pytest.raises(SowlineError, match="read faster"):
+        await unread
+    await behind
+    assert slots.ended == 1
+
+
 @pytest.mark.parametrize("other", [("ann", 1), ("ann", 2)], ids=["itself", "of its user"])
 async def test_who_keeps_no_other_from_running_may_take_its_time(other: tuple[str, int]) -> None:
     """Only its own queries wait for it, or those that wait for another one of its user's."""

@@ -6,13 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import uvicorn.protocols.http.flow_control as flow_control
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sowline.errors import SowlineError
 from sowline.serving.access.authenticator import PresentedCredentials
 from sowline.serving.authorization.identity import ANYBODY
-from sowline.serving.backlogs import Backlogs
+from sowline.serving.backlogs import BACKLOG_BYTES_MIN, Backlogs
 from sowline.serving.http.queries import PIECE_BYTES, HttpQueries, Turn
 from sowline.serving.query_slots import Asker, QuerySlots, SlotLimits
 
@@ -24,10 +25,11 @@ class Played:
         self.left = asyncio.Event()
         self.reads = asyncio.Event()
         self.received: list[dict[str, Any]] = []
+        self.connection = SimpleNamespace(close=self.left.set)
         state = {
             "identity": ANYBODY,
             "credentials": PresentedCredentials(address="10.0.0.1"),
-            "connection": SimpleNamespace(close=self.left.set),
+            "connection": self.connection,
         }
         self.scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "state": state}
 
@@ -76,14 +78,15 @@ async def test_a_large_answer_is_sent_in_pieces_that_count() -> None:
 
 async def test_what_is_not_read_counts() -> None:
     """While an answer is not read, others that are as large are refused."""
-    backlogs, played = Backlogs(PIECE_BYTES), Played()
-    task = asyncio.create_task(ask(HttpQueries(QuerySlots(), backlogs), played, Response(b"x" * PIECE_BYTES)))
+    size = BACKLOG_BYTES_MIN + 1
+    backlogs, played = Backlogs(size), Played()
+    task = asyncio.create_task(ask(HttpQueries(QuerySlots(), backlogs), played, Response(b"x" * size)))
     played.reads.set()
     await task
-    backlogs.require(PIECE_BYTES)
+    backlogs.require(size)
     backlogs.unsent_bytes += 1
     with pytest.raises(SowlineError, match="answers that clients have not read"):
-        backlogs.require(PIECE_BYTES)
+        backlogs.require(size)
 
 
 async def test_a_client_that_leaves_waits_no_longer() -> None:
@@ -118,3 +121,27 @@ async def test_a_client_that_reads_nothing_is_cut_off() -> None:
     await slots.new(Asker("bob", 0)).take()
     await task
     assert (played.left.is_set(), slots.ended, backlogs.unsent_bytes) == (True, 1, 0)
+
+
+async def test_a_cut_ends_when_the_server_has_noticed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long that takes: the server would report an answer without its end as an error."""
+    played, loop, cut = Played(), asyncio.get_running_loop(), asyncio.Event()
+    played.connection.close = cut.set
+    slots = QuerySlots(SlotLimits(service=1, unread_seconds=0.01))
+    task = asyncio.create_task(ask(HttpQueries(slots, Backlogs(1 << 30)), played, Response(b"x" * 100)))
+    while not slots.running:
+        await asyncio.sleep(0)
+    await slots.new(Asker("bob", 0)).take()
+    await cut.wait()
+    now = loop.time
+    monkeypatch.setattr(loop, "time", lambda: now() + 3600)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not task.done()
+    played.left.set()
+    await task
+
+
+def test_a_piece_is_no_larger_than_what_the_server_buffers() -> None:
+    """Each one that is sent shows that the client reads: also a client that takes seconds for so few bytes."""
+    assert PIECE_BYTES <= flow_control.HIGH_WATER_LIMIT
