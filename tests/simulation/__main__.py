@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import as_completed
 
+from tests.simulation.log_world import LOG_STEPS, log_failures
 from tests.simulation.many import failures, pool, view_failures
 from tests.simulation.run import STEPS
 from tests.simulation.view_runs import VIEW_STEPS
@@ -33,6 +34,9 @@ def main() -> int:
     parser.add_argument(
         "--views", action="store_true", help="the two stages of a view, instead of the whole system"
     )
+    parser.add_argument(
+        "--logs", action="store_true", help="logs that are replaced, instead of the whole system"
+    )
     given = parser.parse_args()
     failed, began = 0, time.perf_counter()
     seeds = [*given.seed, *range(given.first, given.first + given.seeds)]
@@ -40,6 +44,8 @@ def main() -> int:
     more: tuple[int | bool | None, ...]
     if given.views:
         run, more = view_failures, (given.steps or VIEW_STEPS,)
+    elif given.logs:
+        run, more = log_failures, (given.steps or LOG_STEPS,)
     else:
         run, more = failures, (given.steps or STEPS, given.gateways, given.typed)
     if len(seeds) <= PORTION:

@@ -66,6 +66,20 @@ class Part:
     offsets: list[int] = field(default_factory=list)
     end: int = 0
     generation: int = 0
+    open: list[int] = field(default_factory=list)
+    """The offsets of the records of a transaction that is open."""
+
+    @property
+    def stable(self) -> int:
+        """Where what is committed ends: before the first record of an open transaction."""
+        return self.open[0] if self.open else self.end
+
+    def end_transaction(self, is_committed: bool) -> None:
+        """Commit or abort what is open. A marker, which no reader gets, takes an offset."""
+        if not is_committed:
+            self.held = [message for message in self.held if message.at not in self.open]
+            self.offsets = [message.at for message in self.held]
+        self.open, self.end = [], self.end + 1
 
     def first_from(self, offset: int) -> Written | None:
         """Return the first record at an offset or behind it."""

@@ -6,13 +6,22 @@ Which process a client belongs to is told by its `bootstrap.servers`.
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
+from logging import DEBUG
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_END,
+    OFFSET_INVALID,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
+from sowline.kafka.fetched_ids import FetchedIds
 from sowline.protocol.command import Headers
-from tests.simulation.broker import Broker, Group, PartitionId, Written
+from tests.simulation.broker import Broker, Group, Part, PartitionId, Written
 from tests.simulation.process import Process
 from tests.simulation.strands import pause
 
@@ -34,11 +43,17 @@ class Consumer:
         self._chance = self._process.chance
         self._life = self._process.life
         self._reports_ends = "enable.partition.eof" in config
+        self._reads_committed = config["isolation.level"] == "read_committed"
+        logger = config["logger"]
+        self._fetched = logger if isinstance(logger, FetchedIds) else None
         self._group: Group | None = None
         self._callbacks: dict[str, Callable[..., None]] = {}
         self._has_assignment = False
         self._positions: dict[PartitionId, int] = {}
-        self._generations: dict[PartitionId, int] = {}
+        self._parts: dict[PartitionId, Part] = {}
+        """The partitions that it knows: not those of a topic that was made again, until it learns the new id."""
+        self._fetching: set[PartitionId] = set()
+        self._lost: set[PartitionId] = set()
         self._paused: set[PartitionId] = set()
         self._ended: set[PartitionId] = set()
         self._highs: dict[PartitionId, int] = {}
@@ -50,14 +65,16 @@ class Consumer:
     def assign(self, partition_ids: list[TopicPartition]) -> None:
         """Read these partitions from their offsets."""
         self._positions = {(one.topic, one.partition): one.offset for one in partition_ids}
-        self._generations = {
-            partition_id: self._broker.parts[partition_id].generation for partition_id in self._positions
-        }
+        self._parts = {partition_id: self._broker.parts[partition_id] for partition_id in self._positions}
 
     def seek(self, partition_id: TopicPartition) -> None:
         """Read a partition from another offset."""
         self._positions[partition_id.topic, partition_id.partition] = partition_id.offset
-        self._ended.discard((partition_id.topic, partition_id.partition))
+        self._begin_anew((partition_id.topic, partition_id.partition))
+
+    def _begin_anew(self, partition_id: PartitionId) -> None:
+        for known in (self._ended, self._fetching, self._lost):
+            known.discard(partition_id)
 
     def poll(self, seconds: float) -> Written | None:
         """Return the next message, an error or the sign of an end; None where nothing came in time."""
@@ -93,18 +110,54 @@ class Consumer:
 
     def _next_of(self, partition_id: PartitionId) -> Written | None:
         part, position = self._broker.parts[partition_id], self._positions[partition_id]
-        if part.generation != self._generations[partition_id]:
-            return Written(partition_id, position, wrong=KafkaError(KafkaError._AUTO_OFFSET_RESET))
+        if part is not self._parts[partition_id]:
+            if self._fetched is None:
+                return Written(partition_id, position, wrong=KafkaError(KafkaError._AUTO_OFFSET_RESET))
+            if not self._broker.is_calm and self._chance.random() < 0.5:
+                return self._fetched_ahead(partition_id)
+            self._learn(self._fetched, partition_id[0])
+        if self._fetched is not None and position > part.end:
+            return self._out_of_range(partition_id)
         self._highs[partition_id] = part.end
+        self._fetching.add(partition_id)
+        end = part.stable if self._reads_committed else part.end
         message = part.first_from(position)
-        if message is not None:
+        if message is not None and message.at < end:
             self._positions[partition_id] = message.at + 1
             self._ended.discard(partition_id)
             return message
         if self._reports_ends and partition_id not in self._ended:
             self._ended.add(partition_id)
-            return Written(partition_id, part.end, wrong=KafkaError(KafkaError._PARTITION_EOF))
+            return Written(partition_id, end, wrong=KafkaError(KafkaError._PARTITION_EOF))
         return None
+
+    def _fetched_ahead(self, partition_id: PartitionId) -> Written | None:
+        """Return a record of a topic that is there no more, which was fetched before; None if there is none."""
+        part = self._parts[partition_id]
+        message = part.first_from(self._positions[partition_id]) if partition_id in self._fetching else None
+        if message is None or message.at >= part.stable:
+            return None
+        self._positions[partition_id] = message.at + 1
+        return message
+
+    def _learn(self, fetched: FetchedIds, topic: str) -> None:
+        """Learn that a topic was made again. Fetching continues at the same offsets."""
+        for partition_id in [one for one in self._parts if one[0] == topic]:
+            known, part = self._parts[partition_id], self._broker.parts[partition_id]
+            if known is not part:
+                ids = f"{topic}-{known.generation} to {topic}-{part.generation}"
+                fetched.log(DEBUG, "%s %s %s", "METADATA", "", f"Topic {topic} changed id from {ids}")
+                self._parts[partition_id] = part
+                self._ended.discard(partition_id)
+
+    def _out_of_range(self, partition_id: PartitionId) -> Written | None:
+        """Say once that there is no such offset. Nothing is fetched until it is told from where."""
+        if partition_id in self._lost:
+            return None
+        self._lost.add(partition_id)
+        return Written(
+            partition_id, self._positions[partition_id], wrong=KafkaError(KafkaError._AUTO_OFFSET_RESET)
+        )
 
     def go_back(self, records: int) -> None:
         """Deliver some records once more, from the next poll on: what it returns goes with what is consumed then."""
@@ -129,6 +182,8 @@ class Consumer:
         group = self._process.group
         assert group is not None
         self._group = group
+        if self._fetched is not None:
+            self._parts = {one: part for one, part in self._broker.parts.items() if one[0] in topics}
         self._process.consumer = self
         group.join(self)
 
@@ -175,10 +230,11 @@ class Consumer:
             partition_id = one.topic, one.partition
             part = self._broker.parts[partition_id]
             self._positions[partition_id] = part.end if one.offset == OFFSET_END else one.offset
-            self._generations[partition_id] = part.generation
+            if self._fetched is None:
+                self._parts[partition_id] = part
             self._highs[partition_id] = -1001
             self._paused.discard(partition_id)
-            self._ended.discard(partition_id)
+            self._begin_anew(partition_id)
 
     def incremental_unassign(self, partition_ids: list[TopicPartition]) -> None:
         """Let these partitions go, without the group."""
@@ -330,27 +386,34 @@ class AdminClient:
         self._process = process_of(config)
         self._broker: Broker = self._process.broker
 
-    def list_offsets(self, asked: Mapping[TopicPartition, Any], **_: Any) -> dict[TopicPartition, Any]:
+    def list_offsets(
+        self,
+        asked: Mapping[TopicPartition, Any],
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, Any]:
         """Return where partitions begin or end."""
+        is_committed = isolation_level == IsolationLevel.READ_COMMITTED
         if all(
             spec._value >= 0 for spec in asked.values()
         ):  # by time, right behind the others: nothing happens
             return {
-                partition_id: _known(self._offset(partition_id, spec)) for partition_id, spec in asked.items()
+                partition_id: _known(self._offset(partition_id, spec, is_committed))
+                for partition_id, spec in asked.items()
             }
         self._process.boundary("ask")
         return {
             partition_id: self._answer(
-                SimpleNamespace(offset=self._offset(partition_id, asked[partition_id]))
+                SimpleNamespace(offset=self._offset(partition_id, asked[partition_id], is_committed))
             )
             for partition_id in asked
         }
 
-    def _offset(self, partition_id: TopicPartition, spec: Any) -> int:
+    def _offset(self, partition_id: TopicPartition, spec: Any, is_committed: bool) -> int:
         part = self._broker.parts[partition_id.topic, partition_id.partition]
+        end = part.stable if is_committed else part.end
         if spec._value < 0:
-            return part.end if spec._value == -1 else 0
-        return next((one.at for one in part.held if one.time >= spec._value), -1)
+            return end if spec._value == -1 else 0
+        return next((one.at for one in part.held if one.time >= spec._value and one.at < end), -1)
 
     def describe_topics(self, wanted: Any) -> dict[str, Any]:
         """Return the ids of topics."""

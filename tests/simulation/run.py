@@ -757,10 +757,10 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("query_service.subscriptions.catch_up.BATCH_MAX", chance.choice((2, 5, 1000))),
         patch("query_service.subscriptions.catch_up._in_thread", _one_by_one),
         simulation.unforeseen.patch(),
-        patch("time.monotonic", _for_us(simulation.monotonic, time.monotonic)),
-        patch("time.time_ns", _for_us(simulation.time_ns, time.time_ns)),
-        patch("time.time", _for_us(lambda: simulation.time_ns() / 1e9, time.time)),
-        patch("time.sleep", _for_us(lambda seconds: strands.pause(), time.sleep)),
+        patch("time.monotonic", for_us(simulation.monotonic, time.monotonic)),
+        patch("time.time_ns", for_us(simulation.time_ns, time.time_ns)),
+        patch("time.time", for_us(lambda: simulation.time_ns() / 1e9, time.time)),
+        patch("time.sleep", for_us(lambda seconds: strands.pause(), time.sleep)),
     ]
     if simulation.typed is not None:
         registry = simulation.typed.registry
@@ -778,7 +778,7 @@ def _played(simulation: Simulation) -> Iterator[None]:
         yield
 
 
-def _for_us(played: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
+def for_us(played: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
     """Return the clock that is played; for threads that earlier tests have left running the real one.
 
     They look at it at moments that no seed decides, and each look may make the next step a slow one.
@@ -801,7 +801,7 @@ async def _one_by_one(batches: Any) -> Any:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Collect no garbage: what that ends, generators among it, would end at a moment that no seed decides."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -827,7 +827,7 @@ def simulate(
     loop = Loop()
     simulation = Simulation(seed, steps, loop, faults, cores, has_gateways, is_typed)
     error: BaseException | None = None
-    with _uncollected(), _played(simulation):
+    with uncollected(), _played(simulation):
         try:
             loop.run_until_complete(simulation.run())
         except Exception as wrong:

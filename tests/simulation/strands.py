@@ -94,6 +94,10 @@ class Event:
         """Set it."""
         self._is_set = True
 
+    def clear(self) -> None:
+        """Take that back."""
+        self._is_set = False
+
     def wait(self, timeout: float | None = None) -> bool:
         """Let others run, once."""
         if not self._is_set:

@@ -1,0 +1,95 @@
+"""Small mistakes about logs that are replaced, and about open transactions, as somebody might make them."""
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import Any
+from unittest.mock import patch
+
+from confluent_kafka import Consumer
+
+from materializer.worker.assignment import Assignment
+from materializer.worker.worker import Worker
+from query_service.replica.log_end import LogEnd
+from sowline.kafka.clients import plain_consumer
+from sowline.kafka.cluster_answer import ClusterAnswer
+from sowline.kafka.fetched_ids import FetchedIds
+from tests.simulation.log_world import simulate_logs
+from tests.simulation.mistake import Mistake, mistakes_in
+
+_reopen = Assignment.reopen
+_note = LogEnd.note
+_plain_consumer = plain_consumer
+
+
+def _id_of_the_log_not_compared() -> list[Any]:
+    return [patch.object(FetchedIds, "is_other", lambda self, topic, topic_id: False)]
+
+
+def _records_of_a_replaced_log_applied() -> list[Any]:
+    def of_known_logs(self: Worker, messages: Any) -> Any:
+        if replaced := self._replaced.take():
+            self._assignment.reopen(self._consumer, replaced)
+        return messages
+
+    return [patch.object(Worker, "_of_known_logs", of_known_logs)]
+
+
+def _new_era_read_from_the_old_offset() -> list[Any]:
+    class Deaf:
+        def __init__(self, consumer: Consumer) -> None:
+            self._consumer = consumer
+
+        def __getattr__(self, name: str) -> Any:
+            return (lambda one: None) if name == "seek" else getattr(self._consumer, name)
+
+    def reopen(self: Assignment, consumer: Any, partition_ids: Any) -> None:
+        _reopen(self, Deaf(consumer), partition_ids)  # type: ignore[arg-type]
+
+    return [patch.object(Assignment, "reopen", reopen)]
+
+
+def _lag_of_another_log() -> list[Any]:
+    def note(self: LogEnd, at: float, end: int, log_id: str, *more: Any) -> None:
+        _note(self, at, end, "the log", *more)
+
+    return [patch.object(LogEnd, "note", note)]
+
+
+def _lag_counts_to_the_stable_end() -> list[Any]:
+    return [patch.object(ClusterAnswer, "newest_ends", ClusterAnswer.ends)]
+
+
+def _open_transaction_applied() -> list[Any]:
+    def consumer(kafka: Any, options: Any, group: str) -> Consumer:
+        return _plain_consumer(kafka, {**options, "isolation.level": "read_uncommitted"}, group)
+
+    return [patch("materializer.worker.worker.plain_consumer", consumer)]
+
+
+LOG_MISTAKES: dict[str, Mistake] = mistakes_in(globals())
+"""Each mistake, by what it is."""
+
+
+LOGS_FOUND_BY: dict[str, tuple[int, ...]] = {"lag of another log": (11, 22)}
+"""The seeds that found a mistake that few of them find: they are tried first."""
+
+
+def seeds_that_find(mistake: str, seeds: Iterable[int], wanted: int) -> list[int]:
+    """Return the first seeds that fail with a mistake about logs, no more than are wanted.
+
+    Raise `TypeError` where the mistake itself does: what it stands in for is called otherwise by now.
+    """
+    found: list[int] = []
+    known = LOGS_FOUND_BY.get(mistake, ())
+    with ExitStack() as stack:
+        for each in LOG_MISTAKES[mistake]():
+            stack.enter_context(each)
+        for seed in [*known, *(seed for seed in seeds if seed not in known)]:
+            error = simulate_logs(seed).error
+            if isinstance(error, TypeError):
+                raise error
+            if error is not None:
+                found.append(seed)
+            if len(found) == wanted:
+                break
+    return found
