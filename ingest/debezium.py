@@ -36,6 +36,10 @@ OPERATION: Final = "_op"
 _OPERATIONS: Final = ("c", "r", "u", "d")
 _HEX: Final = "hex:"
 _NAMES: Final = "_unchanged"
+_WHOLE: Final = (
+    "expected the values of all columns in an event that makes a record: set REPLICA IDENTITY FULL, or leave large"
+    " columns out of the schema, got "
+)
 
 
 class Placeholder:
@@ -86,23 +90,29 @@ def with_rows(events: DataFrame, rows: DebeziumRows) -> DataFrame:
     """Return a row for each event, in `row`; two for an update that changes the key. `row` is null if it has none.
 
     The events have `update` with `before`, `after` and `op`. A row has the columns of the table, `_op`, and in
-    `_unchanged` the names of those that an update does not have.
+    `_unchanged` the names of those that an update does not have. Without them there is no record with a new key: such
+    an event has no row, so that the old record stays, and `problem` says why.
     """
     before, after = F.col("update.before"), F.col("update.after")
     placeholder = Placeholder(rows.placeholder)
     old, new = _row(before, None, placeholder, rows, "d"), _row(after, before, placeholder, rows, None)
     key = [name for name in rows.key if name in rows.fields.names]
-    moved = [before[name].isNotNull() & ~before[name].eqNullSafe(after[name]) for name in key]
+    # An unchanged key is in `before` only.
+    moved = [old[name].isNotNull() & ~old[name].eqNullSafe(new[name]) for name in key]
     has_moved = F.array_contains(F.array(*moved), True) if moved else F.lit(False)
     updated = F.when((F.col("update.op") == "u") & has_moved, F.array(old, new)).otherwise(F.array(new))
+    # If an update changes the primary key, Debezium sends its row with the operation of an insert.
+    is_new = F.col("update.op").isin("c", "r") | ((F.col("update.op") == "u") & has_moved)
+    problem = F.when(is_new & (F.size(new[_NAMES]) > 0), _WHOLE)
     # A row that is none stays one row, to be refused.
     none = F.array(F.lit(None).cast(_type(rows.fields)))
     found = (
-        F.when((F.col("update.op") == "d") & before.isNotNull(), F.array(old))
+        F.when(problem.isNotNull(), none)
+        .when((F.col("update.op") == "d") & before.isNotNull(), F.array(old))
         .when(F.col("update.op").isin(*_OPERATIONS[:3]) & after.isNotNull(), updated)
         .otherwise(none)
     )
-    return events.select("*", F.explode(found).alias("row"))
+    return events.select("*", problem.alias("problem"), F.explode(found).alias("row"))
 
 
 def _row(

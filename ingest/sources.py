@@ -123,16 +123,16 @@ def csv_files(
         lines = lines.where((F.col("row") > 0) == F.col("fits"))
     own = {"escape": '"', **_parsing(options), "columnNameOfCorruptRecord": _CORRUPT}
     texts = lines.withColumn("text", _text_of(F.col("line"), options)).withColumn(
-        "quoting", _quoting(options)
+        "problem", _quoting(options)
     )
     parsed = exact(
         fields_of(f"{schema}, {_CORRUPT} STRING"), lambda fields: F.from_csv("text", fields.toDDL(), own)
     )
-    is_row = F.col("fits") & F.col("quoting").isNull() & F.is_valid_utf8("text")
+    is_row = F.col("fits") & F.col("problem").isNull() & F.is_valid_utf8("text")
     rows = texts.select(
         _source_of(source_of_file(F.col("row"), name), _bytes_of(F.col("line"))),
         "text",
-        "quoting",
+        "problem",
         F.when(is_row, parsed).alias("fields"),
     )
     return _readable(rows, f"CSV of {schema}")
@@ -254,6 +254,7 @@ def debezium(
             source_with_unchanged(F.col(SOURCE)).alias(SOURCE),
             KAFKA,
             "text",
+            "problem",
             F.when(F.col("row").isNotNull(), row).alias("fields"),
         ),
         f"a change event (op c, r, u or d, with its row) of {schema}",
@@ -335,16 +336,16 @@ def _names(line: Column, options: Options) -> Column:
 def _readable(rows: DataFrame, expected: str) -> SourceRows:
     """Separate the rows that could be read from the others.
 
-    `text` is null if there was nothing to read. If a codec read the messages, `_READ` says what became of them. Of a
-    file of CSV, `quoting` says what is wrong with the quotes.
+    `text` is null if there was nothing to read. If a codec read the messages, `_READ` says what became of them.
+    `problem` says what is wrong with a row, such as the quotes in CSV; null if nothing is known.
     """
     unread = F.col("fields").isNull() | F.col(f"fields.{_CORRUPT}").isNotNull()
     text = F.col("text")
     unread = text.isNotNull() & unread
     got = F.substring(F.make_valid_utf8(text), 1, 200)
     start = F.when(F.is_valid_utf8(text), f"expected {expected}, got ").otherwise(_NO_UTF_8)
-    if "quoting" in rows.columns:
-        start = F.coalesce("quoting", start)
+    if "problem" in rows.columns:
+        start = F.coalesce("problem", start)
     reason, message = F.lit(BAD_ROW), F.concat(start, got)
     if _READ in rows.columns:
         unread = unread | F.col(f"{_READ}.reason").isNotNull()

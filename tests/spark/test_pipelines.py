@@ -312,14 +312,25 @@ def test_debezium_values_that_are_not_there(
 def test_debezium_updates_of_the_key(
     spark: SparkSession, kafka: str, prefix: str, log: str, write: Write
 ) -> None:
-    """The old record is deleted, by one event or by two; another placeholder is what its connector has."""
+    """The old record is deleted, by one event or by two; another placeholder is what its connector has.
+
+    Values that an event lacks would be lost with the old record. So it stays, and the event is refused.
+    """
     raw = create_topic(kafka, f"{prefix}raw", partitions=1)
     events = [
         {"before": None, "after": {"id": 1, "code": "a", "note": "x"}, "op": "c"},
-        {"before": {"id": 1, "code": "a"}, "after": {"id": 1, "code": "b", "note": "gone"}, "op": "u"},
+        {
+            "before": {"id": 1, "code": "a", "note": "x"},
+            "after": {"id": 1, "code": "b", "note": "gone"},
+            "op": "u",
+        },
         {"before": {"id": 1, "code": "b"}, "after": None, "op": "d"},
         {"before": None, "after": {"id": 2, "code": "c", "note": "__debezium_unavailable_value"}, "op": "c"},
         {"before": {"id": 1}, "after": {"id": 2, "code": "c", "note": "y"}, "op": "u"},
+        {"before": {"id": 2, "code": "c"}, "after": {"id": 2, "code": "d", "note": "gone"}, "op": "u"},
+        {"before": None, "after": {"id": 3, "code": "e", "note": "gone"}, "op": "c"},
+        {"before": {"id": 2, "code": "c"}, "after": {"id": 2, "code": "gone", "note": "z"}, "op": "u"},
+        {"before": {"id": 2, "code": "c"}, "after": {"id": 2, "code": "c", "note": "gone"}, "op": "u"},
     ]
     send(kafka, raw, *(("k", event) for event in events))
     placeholder = "unavailable_value_placeholder: hex:676f6e65"
@@ -333,12 +344,21 @@ def test_debezium_updates_of_the_key(
     run_once(file)
     assert sorted(commands(kafka, log), key=itemgetter(3, 0)) == [
         ("publish", "a", {"id": 1, "code": "a", "note": "x"}, "shop/db/0@0"),
-        ("delta_publish", "b", {"id": 1, "code": "b"}, "shop/db/0@1"),
-        ("sow_delete", "a", {"id": 1, "code": "a"}, "shop/db/0@1"),
+        ("publish", "b", {"id": 1, "code": "b", "note": "x"}, "shop/db/0@1"),
+        ("sow_delete", "a", {"id": 1, "code": "a", "note": "x"}, "shop/db/0@1"),
         ("sow_delete", "b", {"id": 1, "code": "b"}, "shop/db/0@2"),
         ("publish", "c", {"id": 2, "code": "c", "note": "__debezium_unavailable_value"}, "shop/db/0@3"),
         ("publish", "c", {"id": 2, "code": "c", "note": "y"}, "shop/db/0@4"),
+        ("publish", "c", {"id": 2, "code": "c", "note": "z"}, "shop/db/0@7"),
+        ("delta_publish", "c", {"id": 2, "code": "c"}, "shop/db/0@8"),
     ]
+    refused = sorted(read_log(kafka, f"{log}.dead"), key=lambda one: one.key)
+    assert [(one.key, json.loads(one.value or b"")) for one in refused] == [
+        ("shop/db/0@5", events[5]),
+        ("shop/db/0@6", events[6]),
+    ]
+    assert {one.headers["sow.reason"] for one in refused} == {"bad row"}
+    assert all("set REPLICA IDENTITY FULL" in one.headers["sow.message"] for one in refused)
 
 
 def test_two_sources(
