@@ -40,7 +40,7 @@ def _new_era_read_from_the_old_offset() -> list[Any]:
             self._consumer = consumer
 
         def __getattr__(self, name: str) -> Any:
-            return (lambda one: None) if name == "seek" else getattr(self._consumer, name)
+            return (lambda some: None) if "incremental" in name else getattr(self._consumer, name)
 
     def reopen(self: Assignment, consumer: Any, partition_ids: Any) -> None:
         _reopen(self, Deaf(consumer), partition_ids)  # type: ignore[arg-type]
