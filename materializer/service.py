@@ -61,7 +61,7 @@ class Materializer:
             gc.collect()  # the previous worker: it is in cycles, and holds clients of Kafka
             try:
                 ensure_topics(self._settings.kafka_client, self._topics, self._stop)
-                self._worker = Worker(self._settings, self._topics, self._stop.is_set, self._start())
+                self._worker = Worker(self._settings, self._topics, self._stop, self._start())
                 self._worker.run()
             except DiskFull as error:
                 self._wait_for_room(str(error))

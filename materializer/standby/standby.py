@@ -4,6 +4,7 @@ The worker's own thread works on them between its batches, for a limited time. N
 owner waits for a copy. The copies have their own consumer, which is in no group.
 """
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -79,12 +80,13 @@ class Standby:
         definitions: Mapping[str, TopicDefinition],
         path: Callable[[PartitionId], Path],
         native: ModuleType | None = None,
+        stop: threading.Event | None = None,
     ) -> None:
         self._native = native
         self._definitions = definitions
         self._by_changes = by_changes(definitions.values())
         self._path = path
-        self._cluster = Cluster(kafka)
+        self._cluster = Cluster(kafka, stop)
         ahead = {"queued.max.messages.kbytes": QUEUE_KBYTES}
         partitions = sum(definition.partitions for definition in definitions.values())
         self._consumer = plain_consumer(kafka, {**REPORT_ENDS, **ahead, **of_many(partitions)})

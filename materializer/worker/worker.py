@@ -1,8 +1,9 @@
 """The worker: one member of the materializer's consumer group, and its loop."""
 
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,16 +74,16 @@ class Worker:
         self,
         settings: Settings,
         topics: Topics,
-        stopping: Callable[[], bool],
+        stop: threading.Event,
         start_phase: StartPhase | None = None,
     ) -> None:
         MEMORY.limit(settings.store_bytes_max)
         self._settings = settings
-        self._stopping = stopping
+        self._stop = stop
         kafka = settings.kafka_client
-        self._cluster = cluster = Cluster(kafka)
+        self._cluster = cluster = Cluster(kafka, stop)
         native = native_core(settings.core)
-        self._emitter = emitter = Emitter(kafka, topics.topics, stopping, native)
+        self._emitter = emitter = Emitter(kafka, topics.topics, stop.is_set, native)
         fetched = FetchedIds(kafka)
         self._consumer = self._make_consumer(
             sum(definition.partitions for definition in topics.topics), fetched
@@ -96,7 +97,7 @@ class Worker:
         self._reopened_at = -LOOK_SECONDS
         self._standby: Standby | None = None
         if settings.standby:
-            self._standby = Standby(kafka, owned.definitions, self._path, native)
+            self._standby = Standby(kafka, owned.definitions, self._path, native, stop)
         self._repair = repair = Repair(kafka, emitter, owned, counts, self._log_end)
         use_native(native)
         registry = Registry(settings.registry) if settings.registry else None
@@ -144,7 +145,7 @@ class Worker:
                 on_revoke=raising(self._assignment.on_revoke),
                 on_lost=raising(self._assignment.on_lost),
             )
-            while not self._stopping():
+            while not self._stop.is_set():
                 records_max = self._settings.batch_records_max
                 messages = poll_batch(
                     self._consumer, records_max, wait_seconds, self._on_end, self._replaced.removed
@@ -172,7 +173,7 @@ class Worker:
         """Make the copies before the group assigns any partition: other workers continue with theirs meanwhile."""
         standby.cover([])
         look_at = 0.0
-        while not self._stopping() and not standby.has_caught_up:
+        while not self._stop.is_set() and not standby.has_caught_up:
             if (now := time.monotonic()) >= look_at:
                 look_at = now + LOOK_SECONDS
                 if self._cluster.is_empty_group(group_of(self._settings)):

@@ -109,17 +109,17 @@ class Rig:
 
     # the worker
 
-    def worker(self, stopping: Callable[[], bool]) -> Worker:
+    def worker(self, stop: threading.Event) -> Worker:
         """Return a new worker."""
         settings = self.settings.model_copy(update={"accept_loss": self.accept_loss})
-        return Worker(settings, self.topics, stopping)
+        return Worker(settings, self.topics, stop)
 
     @contextmanager
     def working(self) -> Iterator[Worker]:
         """Run a worker; it ends without an error, or the test fails."""
         ensure_topics(self.settings.kafka_client, self.topics)
         stop, errors = threading.Event(), []
-        worker = self.worker(stop.is_set)
+        worker = self.worker(stop)
 
         def run() -> None:
             try:

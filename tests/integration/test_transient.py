@@ -1,5 +1,6 @@
 """Transient topics on a real Kafka: what is left of them when the service starts."""
 
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
@@ -21,10 +22,10 @@ from tests.integration.test_recovery import PARTITIONS, Rig, lose_nothing, lose_
 class Transient(Rig):
     """A topic that is transient, and workers that know whether the service starts."""
 
-    def worker(self, stopping: Callable[[], bool]) -> Worker:
+    def worker(self, stop: threading.Event) -> Worker:
         """Return a worker of a process of its own."""
         starting = StartPhase(self.cluster, group_of(self.settings), self.topics.topics)
-        return Worker(self.settings, self.topics, stopping, starting)
+        return Worker(self.settings, self.topics, stop, starting)
 
     def publish(self, *ids: int) -> None:
         """Publish records."""

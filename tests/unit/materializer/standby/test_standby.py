@@ -1,5 +1,6 @@
 """Warm copies: what a follower takes, where it asks to be loaded again, and what lies on the disk meanwhile."""
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
@@ -20,6 +21,7 @@ from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from materializer.store.rocksdb import RocksStore
 from sowline.config.topic_definition import TopicDefinition
+from sowline.kafka.admin import Cluster
 from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.model.limits import Limits
 from sowline.model.position import Position
@@ -346,6 +348,7 @@ class FakeKafka:
         self.ids = {"orders.changes": "a", "items.changes": "a"}
         self.errors: list[KafkaError] = []
         self.assigned: list[str] = []
+        self.questions = 0
 
     # the admin client
 
@@ -363,6 +366,7 @@ class FakeKafka:
 
     def describe_topics(self, asked: Any) -> dict[str, Future[Any]]:
         """Return the topics' ids."""
+        self.questions += 1
         names = asked.topic_names
         return {one: self._answer(one, SimpleNamespace(topic_id=self.ids.get(one))) for one in names}
 
@@ -441,3 +445,19 @@ def test_a_changes_topic_that_is_gone_hides_no_other(kafka: FakeKafka, standby: 
     for _ in range(4):
         standby.work(0)
     assert kafka.assigned[2:] == ["", "orders.changes"]
+
+
+def test_a_copy_that_waits_for_kafka_does_not_keep_the_service_from_stopping(
+    kafka: FakeKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the service is to stop, a question without an answer is not asked again."""
+    monkeypatch.setattr("materializer.standby.standby.Cluster", Cluster)
+    monkeypatch.setattr("sowline.kafka.admin.AdminClient", lambda config: kafka)
+    kafka.ids = {}
+    stop = threading.Event()
+    stop.set()
+    standby = Standby({}, {"orders": DEFINITION}, lambda one: tmp_path / one[0], stop=stop)
+    standby.cover([])
+    standby.work(0)
+    assert kafka.questions == 1
+    standby.close()
