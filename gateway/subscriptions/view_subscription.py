@@ -64,13 +64,7 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.query_slots import QuerySlot
 from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
-from sowline.serving.view_memory import ViewBytes, ViewHolder
-
-HELD_BYTES = 150
-"""The memory of a record or group that the client holds, without its body."""
-
-STEPS_COUNTED = 256
-"""The memory of a view is counted again after so many steps."""
+from sowline.serving.view_memory import HELD_BYTES, ViewBytes, ViewHolder
 
 TOUCHED_MAX = 10_000
 """Records and groups that a slow client lacks; if there are more, all that it holds is compared."""
@@ -109,7 +103,6 @@ class ViewOverNodes:
         self._slot = slot
         self._holder = holder
         self._bytes = ViewBytes(context.views)
-        self._steps = 0
         self._options = options
         self.form = Form.live(options, self._topic, delta=request.is_delta)
         self._keys = keys_shown(self._topic, options)
@@ -545,8 +538,7 @@ class ViewOverNodes:
 
     def _count_bytes(self, view: MergedView) -> None:
         """Count the memory of the view; raise `views too large` if there is no room for it."""
-        self._bytes.resize(view.measure() + len(self._held) * HELD_BYTES)
-        self._bytes.require_room()
+        self._bytes.note(view.measure() + len(self._held) * HELD_BYTES)
 
     def _note_positions(self, part: Part, bookmark: str) -> None:
         positions = parse_bookmark(bookmark)
@@ -566,9 +558,7 @@ class ViewOverNodes:
             else:
                 view.put(part.share, key, bytes(received.data), bytes(received.relayed))
         self._note_positions(part, step[-1].bookmark)
-        self._steps += 1
-        if self._steps % STEPS_COUNTED == 0:
-            self._count_bytes(view)
+        self._count_bytes(view)
         when = ms_of(step[-1].timestamp) if self.form.timestamp and step[-1].timestamp else None
         if self._touched is not None:
             for received in step:

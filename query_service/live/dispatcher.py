@@ -55,16 +55,20 @@ class Dispatcher:
         return len(self._live.get(topic, ())) + sum(map(len, self._views.get(topic, {}).values()))
 
     def view(self, topic: str, name: ViewName) -> LiveView | None:
-        """Return the view of a topic with this name; None if no subscription uses it."""
-        return self._views.get(topic, {}).get(name)
+        """Return the view of a topic with this name; None if no subscription uses it, or it has failed."""
+        view = self._views.get(topic, {}).get(name)
+        return None if view is None or view.failed is not None else view
 
     def add_view(self, topic: str, name: ViewName, view: LiveView) -> None:
         """Apply every change of a topic to a view from now on."""
         self._views.setdefault(topic, {})[name] = view
 
-    def remove_view(self, topic: str, name: ViewName) -> None:
+    def remove_view(self, topic: str, name: ViewName, view: LiveView) -> None:
         """Apply nothing more to a view."""
-        self._views.get(topic, {}).pop(name, None)
+        views = self._views.get(topic, {})
+        # A view that had failed may have been replaced by a new one of this name.
+        if views.get(name) is view:
+            del views[name]
 
     def on_changes(self, topic: TopicState, partition: int, before: Position, changes: list[Change]) -> None:
         """Send the messages of a batch of changes; subscriptions whose clients are too slow fall behind.

@@ -1,6 +1,7 @@
 """Live groups of a topic's records: all groups, or a page of them in an order."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import orjson
@@ -33,7 +34,8 @@ class GroupView(LiveView):
 
     def __init__(self, topic: TopicState, selection: Selection, memory: ViewMemory, groups_max: int) -> None:
         super().__init__(topic, selection, memory)
-        self._groups = groups_of(topic, selection, groups_max)
+        self._new_groups = partial(groups_of, topic, selection, groups_max)
+        self._groups = self._new_groups()
 
     @property
     def matches(self) -> int:
@@ -44,8 +46,14 @@ class GroupView(LiveView):
         """Return the estimated memory of the groups, in bytes."""
         return self._groups.measure()
 
+    def _note_groups(self) -> None:
+        self.bytes.note(self._groups.measure())
+
+    def _drop(self) -> None:
+        self._groups = self._new_groups()
+
     async def _load(self, query: Query) -> None:
-        await load_groups(self._groups, query, lambda: self._note_bytes(self._groups.measure()))
+        await load_groups(self._groups, query, self._note_groups)
         # Compute the results now, in steps: they are cached. The first `shown_to` would compute all of them in one
         # instant, and block every other client meanwhile.
         await in_turns(self._groups.records(), query.work)
@@ -141,8 +149,12 @@ class GroupPageView(Paged, GroupView):
         """Return the estimated memory of the groups and of the sorted set, in bytes."""
         return self._groups.measure() + self._set.nbytes
 
+    def _drop(self) -> None:
+        Paged._drop(self)
+        GroupView._drop(self)
+
     async def _load(self, query: Query) -> None:
-        await load_groups(self._groups, query, lambda: self._note_bytes(self._groups.measure()))
+        await load_groups(self._groups, query, self._note_groups)
         groups = ((self._key(key, body), ShownRecord(body, 0)) for key, body in self._groups.records())
         self._set = await sorted_set(await in_turns(groups, query.work))
 

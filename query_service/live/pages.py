@@ -42,6 +42,9 @@ class Paged(LiveView):
         """Return the estimated memory of the sorted set, in bytes."""
         return self._set.nbytes
 
+    def _drop(self) -> None:
+        self._set = SortedSet()
+
     def add(self, viewer: Viewer) -> None:
         """Make a viewer live, and open its window."""
         # A window counts its users. Opened twice for a viewer and closed once, it would be computed for every change
@@ -88,7 +91,7 @@ class PageView(Paged):
             for start in range(0, len(indices), CHECKED):
                 some = indices[start : start + CHECKED]
                 keyed += await in_turns(self._keyed(topic_slice, some), query.work)
-                self._note_bytes(len(keyed) * ENTRY_BYTES)
+                self.bytes.note(len(keyed) * ENTRY_BYTES)
         self._set = await sorted_set(keyed)
 
     def _keyed(self, topic_slice: TopicSlice, indices: RowNumbers) -> Iterator[tuple[SortKey, ShownRecord]]:

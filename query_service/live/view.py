@@ -36,16 +36,9 @@ from sowline.model.position import Position
 from sowline.protocol.change import Change
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.refusal import unforeseen
-from sowline.serving.view_memory import ViewBytes, ViewHolder, ViewMemory
+from sowline.serving.view_memory import HELD_BYTES, ViewBytes, ViewHolder, ViewMemory
 
 log = structlog.get_logger()
-
-HELD_BYTES = 150
-"""The memory of a record or group that a client holds while it is not live, without its body."""
-
-RECOUNTED = 64
-RECOUNTED_BYTES = 1 << 12
-"""A live view is counted again when it has changed by one in this many of its bytes, and by as many as this."""
 
 
 class Viewer:
@@ -66,7 +59,7 @@ class Viewer:
         self._memory = memory
         self.holder = holder
         self.failed: SowlineError | None = None
-        """Why it ends, while the view goes on for others."""
+        """Why it ends, with its view or while the view goes on for others."""
         self.outbox = outbox
         self.sub_id = sub_id
         self.oof = options.oof
@@ -82,6 +75,8 @@ class Viewer:
         self.behind = asyncio.Event()
         self.live = asyncio.Event()
         """Whether it gets each change of the view at once."""
+        self._is_over = asyncio.Event()
+        """Whether it is not behind any more: live again, or failed."""
         self.level_at = time.monotonic()
         """When it was last live, if it is not live now; of the monotonic clock."""
         self.was_sent = False
@@ -107,15 +102,38 @@ class Viewer:
         self._memory.count(self.holder, (len(held) - len(self._held)) * HELD_BYTES)
         self._held = held
 
-    def fail_if_too_large(self) -> None:
-        """End it, and forget what its client holds, if that is more than there is memory for."""
-        if (refusal := self._memory.excess(self.holder)) is not None:
-            self.failed = refusal
-            self.held = {}
+    def hold(self, held: dict[bytes, ShownRecord], positions: Positions) -> None:
+        """Be behind at these positions, with this view at the client; fail if there is no memory for it."""
+        self._is_over.clear()
+        self.held, self.positions = held, positions
+        self.behind.set()
+        if held and (refusal := self._memory.excess(self.holder)) is not None:
+            self.fail(refusal)
+
+    def be_live(self) -> None:
+        """Get each change of the view from now on."""
+        self.held = {}
+        self.behind.clear()
+        self.live.set()
+        self._is_over.set()
+
+    def fail(self, error: SowlineError) -> None:
+        """End it at once, and forget what its client holds."""
+        self.failed = error
+        self.held = {}
+        self.behind.set()
+        self._is_over.set()
+
+    async def until_live(self) -> None:
+        """Wait until it is live again; raise its error as soon as it fails."""
+        await self._is_over.wait()
+        if self.failed is not None:
+            raise self.failed
 
     def take_from(self, replaced: "Viewer") -> None:
         """Take over the client's view from the viewer that this one replaces."""
-        self.held, self.positions = replaced.held, replaced.positions
+        held, replaced.held = replaced.held, {}
+        self.held, self.positions = held, replaced.positions
 
     def forget_form(self) -> None:
         """Note that the client holds bodies in another form than that of the new messages."""
@@ -148,6 +166,8 @@ class LiveView(ABC):
         self._filter = selection.filter
         self._pending: list[tuple[int, ChangeView]] | None = []
         self._viewers: dict[Viewer, None] = {}
+        self._behind: dict[Viewer, None] = {}
+        """The viewers that are not live any more, or not yet, and hold a view of their own."""
 
     def __len__(self) -> int:
         return len(self._viewers)
@@ -159,48 +179,42 @@ class LiveView(ABC):
     async def fill(self, query: Query) -> None:
         """Add the records that matched at the query's instant, then the changes since; set `failed` on an error."""
         try:
+            self.bytes.note(0)
             await self._load(query)
             for partition, seen in self._pending or ():
                 self._take(partition, seen)
-            self._note_bytes(self.measure())
+            self.bytes.note(self.measure())
         except SowlineError as error:
-            self.failed = error
+            self._fail(error)
         except Exception as error:
             log.exception("filling a view failed", topic=self.topic.definition.name)
-            self.failed = unforeseen("the view could not be filled", error)
+            self._fail(unforeseen("the view could not be filled", error))
         # Nothing is awaited between the last pending change and this line. A change that came in between would stay
         # in the list and never be applied.
         self._pending = None
 
-    def _note_bytes(self, nbytes: int) -> None:
-        """Count the memory of the view; raise `views too large` if there is no room for it."""
-        self.bytes.resize(nbytes)
-        self.bytes.require_room()
-
     def _recount(self) -> None:
         """Count the memory of the view after changes; end what has become too large."""
-        now, before = self.measure(), self.bytes.nbytes
-        if abs(now - before) <= max(before // RECOUNTED, RECOUNTED_BYTES):
-            return
-        if now <= before:
-            self.bytes.resize(now)
-            return
         try:
-            self._note_bytes(now)
+            has_grown = self.bytes.note(self.measure())
         except SowlineError as error:
             self._fail(error)
-        for viewer in list(self._viewers):
-            if self.bytes.refusal(viewer.holder) is not None:
-                self.fall_behind(viewer)
+            return
+        # Others may have room for it: then it ends only for those who have not.
+        for viewer in [*self._viewers, *self._behind] if has_grown else ():
+            if (refusal := self.bytes.refusal(viewer.holder)) is not None:
+                self._end(viewer, refusal)
 
     def add(self, viewer: Viewer) -> None:
         """Make a viewer live; its client must hold exactly the current view."""
+        self._behind.pop(viewer, None)
         self._viewers[viewer] = None
-        viewer.live.set()
+        viewer.be_live()
 
     def remove(self, viewer: Viewer) -> None:
         """Send a viewer nothing more."""
         self._viewers.pop(viewer, None)
+        self._behind.pop(viewer, None)
         viewer.live.clear()
         viewer.level_at = time.monotonic()
 
@@ -269,17 +283,18 @@ class LiveView(ABC):
 
     def fall_behind(self, viewer: Viewer) -> None:
         """End live delivery to a viewer; it holds the current view."""
-        if viewer.conflated is not None:
-            # The client must get what was held back. `held` becomes the current view below, and the difference from
-            # that will not contain these changes.
-            viewer.conflated.flush()
-        self.remove(viewer)
+        self._stop(viewer)
+        self._behind[viewer] = None
         # The client has, or will get, every message up to here. Its next messages are the difference from this view,
         # so it skips the steps between, however many there are (test_a_slow_client_is_sent_the_difference).
-        viewer.held = self.shown_to(viewer)
-        viewer.positions = self.topic.positions
-        viewer.behind.set()
-        viewer.fail_if_too_large()
+        viewer.hold(self.shown_to(viewer), self.topic.positions)
+
+    def _stop(self, viewer: Viewer) -> None:
+        """End live delivery to a viewer, after what was held back."""
+        if viewer.conflated is not None:
+            # The difference from the current view, which the client is sent later, will not contain these changes.
+            viewer.conflated.flush()
+        self.remove(viewer)
 
     def catch_up(self, viewer: Viewer) -> None:
         """Send a viewer the difference from its view, and make it live, in one instant."""
@@ -290,8 +305,6 @@ class LiveView(ABC):
         if viewer.conflated is not None:
             due = [(key, as_held(delivery)) for key, delivery in due]
         self._send(viewer, due, before, now, None)
-        viewer.held = {}
-        viewer.behind.clear()
         self.add(viewer)
 
     def hold(self, viewer: Viewer, positions: Positions, changes: list[tuple[int, Change]]) -> None:
@@ -303,13 +316,25 @@ class LiveView(ABC):
         undone: dict[bytes, Change] = {}
         for _, change in changes:
             undone.setdefault(change.sow_key, change)
-        viewer.held = self._shown_before(viewer, undone)
-        viewer.positions = positions
+        self._behind[viewer] = None
+        viewer.hold(self._shown_before(viewer, undone), positions)
 
     def _fail(self, error: SowlineError) -> None:
-        self.failed = error
-        for viewer in list(self._viewers):
-            self.fall_behind(viewer)
+        """End the view, and all its viewers at once: nobody needs its content any more."""
+        # A client that is paused would keep it for as long as it likes, and leave no room for others
+        # (test_a_view_that_has_failed_takes_no_memory). The frames of the traceback have what was being loaded.
+        self.failed = error.with_traceback(None)
+        for viewer in [*self._viewers, *self._behind]:
+            self._end(viewer, error)
+        self._drop()
+        self.bytes.clear()
+
+    def _end(self, viewer: Viewer, error: SowlineError) -> None:
+        """End one viewer, after what was held back for it."""
+        if viewer in self._viewers:
+            self._stop(viewer)
+        self._behind.pop(viewer, None)
+        viewer.fail(error)
 
     def difference(self, viewer: Viewer) -> Due:
         """Return the messages that turn a viewer's view into the current one; `oof` only if requested."""
@@ -345,6 +370,10 @@ class LiveView(ABC):
     @abstractmethod
     def measure(self) -> int:
         """Return the estimated memory of the view, in bytes."""
+
+    @abstractmethod
+    def _drop(self) -> None:
+        """Drop all that is in the view."""
 
     @property
     @abstractmethod

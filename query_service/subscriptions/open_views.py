@@ -83,7 +83,7 @@ class OpenViews:
         view.users -= 1
         view.bytes.leave(self._holder)
         if not view.users:
-            self._context.dispatcher.remove_view(self._topic.definition.name, name)
+            self._context.dispatcher.remove_view(self._topic.definition.name, name, view)
             if view.filling is not None:
                 view.filling.cancel()
 

@@ -131,9 +131,10 @@ class ViewSubscription:
         view, viewer = self.views.view, self.viewer
         if view is not None and viewer in view:
             view.fall_behind(viewer)
-        # Without positions the client has not received its first group yet. Of groups with a limit it received only
-        # the first ones, which the view does not record.
-        return bool(viewer.positions) and (self._is_page or self.selection.top_n is None)
+        # Without positions the client has not received its first group yet. What it holds is forgotten when it fails.
+        # Of groups with a limit it received only the first ones, which the view does not record.
+        is_known = viewer.failed is None and bool(viewer.positions)
+        return is_known and (self._is_page or self.selection.top_n is None)
 
     @property
     def is_querying(self) -> bool:
@@ -211,7 +212,8 @@ class ViewSubscription:
             # Other subscriptions may wait for the same view. Without the shield, a client that unsubscribes now would
             # cancel the filling for all of them. The last one that leaves cancels it.
             await asyncio.shield(view.filling)
-            if view.failed is None and (refusal := view.bytes.refusal(self.viewer.holder)) is not None:
+            self._check_for_failure(view)
+            if (refusal := view.bytes.refusal(self.viewer.holder)) is not None:
                 raise refusal
             if self._is_replacement:
                 await self._in_turn(partial(self._replace, view))
@@ -241,13 +243,20 @@ class ViewSubscription:
         """Send the difference whenever the client was too slow for live messages."""
         while True:
             await self.viewer.behind.wait()
-            await self._outbox.wait_turn()
-            await self._going.wait()
-            # A view that fails lets all its viewers fall behind. Each of them arrives here, and ends with the reason
-            # (test_too_many_groups_end_the_subscription).
-            if (failed := view.failed or self.viewer.failed) is not None:
-                raise failed
-            self._catch_up(view)
+            # It ends at once, with the reason, if its view fails: in a pause, too
+            # (test_too_many_groups_end_the_subscription, test_a_view_that_has_failed_takes_no_memory).
+            await together([self._catch_up_in_turn(view), self.viewer.until_live()])
+
+    async def _catch_up_in_turn(self, view: LiveView) -> None:
+        await self._outbox.wait_turn()
+        await self._going.wait()
+        self._check_for_failure(view)
+        self._catch_up(view)
+
+    def _check_for_failure(self, view: LiveView) -> None:
+        """Raise the error with which the view, or this subscription to it, has failed."""
+        if (failed := view.failed or self.viewer.failed) is not None:
+            raise failed
 
     def stop(self) -> None:
         """Send nothing more, and leave the view; the last subscription that leaves closes it."""
@@ -256,8 +265,7 @@ class ViewSubscription:
 
     def _begin(self, view: LiveView, mark: Mark) -> None:
         """Send the current view as a group, and be live from then on."""
-        if view.failed is not None:
-            raise view.failed
+        self._check_for_failure(view)
         self._acknowledge(self.topic.bookmark(self.topic.positions))
         self._put_group(view, self._shown(view), mark)
 
@@ -266,8 +274,7 @@ class ViewSubscription:
         if not self._replaces:
             self._begin(view, "reset")
             return
-        if view.failed is not None:
-            raise view.failed
+        self._check_for_failure(view)
         viewer, topic = self.viewer, self.topic
         self._acknowledge(topic.bookmark(topic.positions))
         bookmark = topic.bookmark(viewer.positions)
@@ -316,7 +323,6 @@ class ViewSubscription:
         result.count(len(records), sum(map(len, records)), hash_of(shown))
         put_group(self._outbox, self.request, bookmark, records, result, mark)
         acknowledge(self._outbox, self.request, bookmark, result)
-        self.viewer.behind.clear()
         view.add(self.viewer)
         # Paused while the group waited: the client holds the group, and gets the difference after `resume`.
         if not self._going.is_set():
@@ -383,12 +389,10 @@ class ViewSubscription:
             await send_group(self._outbox, self.request, query)
         result = Result() if query is None else query.result
         acknowledge(self._outbox, self.request, self.topic.bookmark(positions), result, is_completed=False)
-        if view.failed is not None:
-            raise view.failed
+        self._check_for_failure(view)
         # Paused: `_stay_live` sends the difference after `resume`
         # (test_a_page_that_comes_back_says_when_that_is_completed).
         if not self._going.is_set():
-            self.viewer.behind.set()
             return True
         self._catch_up(view)
         return True
@@ -410,8 +414,7 @@ class ViewSubscription:
         [changes] = await changes_since(kafka, [(self.topic, positions)], limits.undo_max)
         # Nothing is awaited from here to the end. The changes are complete up to this instant, and undoing them in a
         # view that has moved on would give a view that never existed.
-        if view.failed is not None:
-            raise view.failed
+        self._check_for_failure(view)
         if changes and not view.can_go_back:
             number, change = changes[0]
             raise BookmarkExpired(self.topic, number, change.after)

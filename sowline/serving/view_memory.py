@@ -11,6 +11,16 @@ from sowline.errors import SowlineError
 
 MIB = 1 << 20
 
+VIEW_BYTES = 7000
+"""The memory of a view in which nothing is, without its subscriptions."""
+
+HELD_BYTES = 150
+"""The memory of a record or group that the client of one subscription holds, without its body."""
+
+RECOUNTED = 64
+RECOUNTED_BYTES = 1 << 12
+"""A view is counted again when it has changed by one in this many of its bytes, and by as many as this."""
+
 Name = TypeVar("Name", bound=Hashable)
 
 
@@ -82,7 +92,7 @@ class ViewBytes:
         self._count(holder, -1)
         _change(self._holders, holder, -1)
         if not self._holders:
-            self.resize(0)
+            self.clear()
 
     def _count(self, holder: ViewHolder, change: int) -> None:
         memory = self._memory
@@ -95,8 +105,28 @@ class ViewBytes:
             if name is not None and (not before or not names[name]):
                 _change(sums, name, change * self.nbytes)
 
-    def resize(self, nbytes: int) -> None:
-        """Note how large the view is now."""
+    def note(self, content: int) -> bool:
+        """Note the size of what is in the view, if that has changed enough; return whether it has grown.
+
+        Raise `views too large`, without effect, if it has grown and the service has no room for it, or none of its
+        clients has.
+        """
+        before, now = self.nbytes, VIEW_BYTES + content
+        if before and abs(now - before) <= max(before // RECOUNTED, RECOUNTED_BYTES):
+            return False
+        self._resize(now)
+        if now > before and (refused := self._refused()) is not None:
+            # It never counts while something is awaited. Until the refused subscription leaves, others would have no
+            # room for what they hold, and would end too (test_what_is_refused_leaves_others_alone).
+            self._resize(before)
+            raise refused
+        return now > before
+
+    def clear(self) -> None:
+        """Note that the view has ended."""
+        self._resize(0)
+
+    def _resize(self, nbytes: int) -> None:
         more, self.nbytes = nbytes - self.nbytes, nbytes
         self._memory.nbytes += more
         for user in self._users:
@@ -105,14 +135,13 @@ class ViewBytes:
             if connection is not None:
                 _change(self._memory.of_connection, connection, more)
 
-    def require_room(self) -> None:
-        """Raise `views too large` if the service has no room for the view, or none of its clients has."""
+    def _refused(self) -> SowlineError | None:
+        """Return `views too large` if the service has no room for the view, or none of its clients has."""
         refused = None
         for holder in self._holders:
             if (refused := self._memory.excess(holder)) is None:
-                return
-        if refused is not None:
-            raise refused
+                return None
+        return refused
 
     def refusal(self, holder: ViewHolder) -> SowlineError | None:
         """Return `views too large` if a client holds more than it may; None if not."""

@@ -1,5 +1,6 @@
 """The memory of live views: how it is estimated, who it counts for, and what is refused."""
 
+import asyncio
 import gc
 import sys
 from typing import Any
@@ -195,3 +196,91 @@ async def test_what_slow_clients_hold_counts() -> None:
     assert set(ended) == {"views too large"}
     client.session.close()
     assert memory.nbytes == 0
+
+
+async def test_a_replacement_after_a_failure_is_a_reset() -> None:
+    """What the client holds was forgotten: the new subscription does not start from nothing."""
+    server = server_of(200)
+    client = server.connect()
+    page = {"top_n": 3, "skip_n": 0, "order_by": "/id"}
+    assert await subscribed(client, "s", options="oof", **page) == ""
+    memory = server.context.views
+    unlimited, memory.limits = memory.limits, memory.limits._replace(connection=1)
+    client.ask("pause", sub_id="s", command_id="p")
+    memory.limits = unlimited
+    client.ask("sow_and_subscribe", sub_id="s", filter="/id >= 2", options="oof,replace", **page)
+    (begin,) = [message for message in await client.read() if message["command"] == "group_begin"]
+    assert begin.get("reset")
+    assert "replace" not in begin
+
+
+@pytest.mark.parametrize(
+    "fields", [PAGE, {"options": "grouping=[/id],projection=[/id,COUNT(1) AS /n]"}], ids=str
+)
+async def test_a_view_that_has_failed_takes_no_memory(fields: Json) -> None:
+    """A client that is paused is told at once; others have room again, for a view of that name, too."""
+    server = server_of(10, service=300 * KIB)
+    client, slow, other = (server.connect() for _ in range(3))
+    for one in (client, slow):
+        assert await subscribed(one, "s", **fields) == ""
+    client.ask("pause", sub_id="s", command_id="p")
+    await client.read()
+    slow.outbox._bytes_max = 1
+    (view,) = views_of(server)
+    for number in range(10, 1500):
+        server.put({"id": number, "name": f"name {number}"})
+    assert view.failed is not None
+    assert (server.context.views.nbytes, view.measure()) == (0, 0)
+    assert await subscribed(other, "t", filter="/id = 1", **fields) == ""
+    assert reason_in(await client.read()) == "views too large"
+    assert view not in views_of(server)
+    assert await subscribed(client, "s", filter="/id < 9", **fields) == ""
+
+
+async def test_nobody_gets_a_view_that_has_failed() -> None:
+    """A new subscriber in the same instant gets a view of its own, not the limit of another user."""
+    server = server_of(300, user=300 * KIB)
+    ann, bob = (server.connect(EVERYTHING, delegated=EVERYTHING) for _ in range(2))
+    assert await subscribed(ann, "s", user="ann", merges=True, **PAGE) == ""
+    assert await subscribed(ann, "s2", user="ann", merges=True, **PAGE | {"order_by": "/p"}) == ""
+    for number in range(300, 420):
+        server.put({"id": number, "name": f"name {number}"})
+    (order,) = (order for view, order in zip(views_of(server), ("/name", "/p"), strict=True) if view.failed)
+    bob.ask("sow_and_subscribe", sub_id="t", user="bob", merges=True, **PAGE | {"order_by": order})
+    assert reason_in(await bob.read()) == ""
+    assert reason_in(await ann.read()) == "views too large"
+    server.put({"id": 1, "name": "", "p": -1})
+    assert "publish" in [message["command"] for message in await bob.read()]
+
+
+async def test_what_is_refused_leaves_others_alone() -> None:
+    """A view that finds no room never counts beyond the limit, so nobody else ends because of it."""
+    server = server_of(500, service=420 * KIB)
+    good, bad = server.connect(), server.connect()
+    assert await subscribed(good, "g", filter="/id < 20", **PAGE) == ""
+    assert await subscribed(bad, "a", **PAGE) == ""
+    memory = server.context.views
+    bad.ask("sow_and_subscribe", sub_id="b", **PAGE | {"order_by": "/p"})
+    while (view := views_of(server)[-1]).failed is None:
+        assert memory.nbytes <= 420 * KIB
+        await asyncio.sleep(0)
+    assert len(views_of(server)) == 3, view
+    good.ask("pause", sub_id="g")
+    good.ask("resume", sub_id="g")
+    assert reason_in(await bad.read()) == "views too large"
+    assert reason_in(await good.read()) == ""
+    assert memory.nbytes <= 420 * KIB
+
+
+async def test_views_in_which_nothing_is_count() -> None:
+    """Each has a filter, a set and more; and they count while they grow little by little."""
+    server = server_of(3, connection=50 * KIB)
+    client = server.connect()
+    found = [await subscribed(client, f"s{n}", filter=f"/id = {100 + n}", **PAGE) for n in range(10)]
+    assert (found[0], found[-1]) == ("", "views too large")
+    server = server_of(3, connection=50 * KIB)
+    client = server.connect()
+    assert await subscribed(client, "s", **PAGE) == ""
+    for number in range(100):
+        server.put({"id": number, "name": f"name {number}"})
+    assert reason_in(await client.read()) == "views too large"
