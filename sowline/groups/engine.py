@@ -189,17 +189,19 @@ class Groups:
 
     def _body(self, group: GroupState) -> bytes:
         if group.body is None:
-            group.body = self._layout.body(group)
+            self._note_changed(group)
+            group.body = self._result(group)
         return group.body
+
+    def _result(self, group: GroupState) -> bytes:
+        return self._layout.body(group)
 
 
 class GroupStates(Groups):
     """Groups whose results are their states as JSON, for `MergedGroups` to merge with those of other processes."""
 
-    def _body(self, group: GroupState) -> bytes:
-        if group.body is None:
-            group.body = group.exported()
-        return group.body
+    def _result(self, group: GroupState) -> bytes:
+        return group.exported()
 
 
 def group_domain(topic: str, grouping: Sequence[Path]) -> bytes:

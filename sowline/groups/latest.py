@@ -5,7 +5,7 @@ from typing import Any
 
 from sortedcontainers import SortedDict
 
-from sowline.model.path import Value
+from sowline.model.path import Value, value_bytes
 
 Order = tuple[Any, ...]
 """When a record last changed, such as (time, partition, position); orders compare."""
@@ -13,30 +13,29 @@ Order = tuple[Any, ...]
 ORDER_BYTES = 900
 """The memory of an empty order of records."""
 
-RECORD_BYTES = 330
-"""The memory of a record's order, SOW key and values."""
+RECORD_BYTES = 280
+"""The memory of a record's order and SOW key, and of the list of its values."""
 
 
 class Latest:
     """The values, in each record of a group, of the fields that are neither grouped by nor aggregated."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_values", "nbytes")
 
     def __init__(self) -> None:
         self._values = SortedDict()
-
-    @property
-    def nbytes(self) -> int:
+        self.nbytes = ORDER_BYTES
         """The estimated memory of the records, in bytes."""
-        return ORDER_BYTES + len(self._values) * RECORD_BYTES
 
     def add(self, order: Order, sow_key: bytes, values: Sequence[Value]) -> None:
         """Add a record."""
         self._values[order, sow_key] = values
+        self.nbytes += RECORD_BYTES + sum(map(value_bytes, values))
 
     def remove(self, order: Order, sow_key: bytes) -> None:
         """Remove a record that was added with this order."""
-        del self._values[order, sow_key]
+        values = self._values.pop((order, sow_key))
+        self.nbytes -= RECORD_BYTES + sum(map(value_bytes, values))
 
     def exported(self) -> list[Any]:
         """Return the order, the SOW key and the fields of the record that changed last."""

@@ -251,3 +251,27 @@ def test_a_move_there_and_back_is_no_trace() -> None:
     kept = loaded(groups("SUM(/v) AS /sum"), {"v": 0.1}, {"v": 0.2}, {"v": 1e300})
     kept.change(b"2", {"v": 1e300}, None, (9,))
     assert result(kept) == {"sum": 0.30000000000000004}
+
+
+def test_the_memory_of_the_latest_record_is_that_of_its_values() -> None:
+    """They are kept as long as the record is, and none of their memory is left over."""
+    few, many = groups("/k, /text, /list"), groups("/k, /text, /list")
+    for of, times in ((few, 1), (many, 10_000)):
+        records = ({"k": 1, "text": "ü" * times, "list": ["x" * times, 2]} for _ in range(10))
+        of.load((b"%d" % number, document, (number,)) for number, document in enumerate(records))
+    assert few.measure() < 10_000
+    assert many.measure() > 10 * 30_000
+    long = {"k": 1, "text": "ü" * 10_000, "list": ["x" * 10_000, 2]}
+    for number in range(10):
+        many.change(b"%d" % number, long, {"k": 1, "text": "ü", "list": ["x", 2]}, (10 + number,))
+    few.change(b"9", {"k": 1, "text": "ü", "list": ["x", 2]}, {"k": 1, "text": "ü", "list": ["x", 2]}, (19,))
+    assert many.measure() == few.measure()
+
+
+def test_results_that_are_computed_later_count() -> None:
+    """A group's result is kept once it was asked for."""
+    of = groups("/k, CONCAT(/k, /k) AS /twice, COUNT(1) AS /n")
+    of.load((b"%d" % number, {"k": f"{number}" * 1000}, (number,)) for number in range(20))
+    before = of.measure()
+    kept = sum(len(text) for _, text in of.records())
+    assert of.measure() == before + kept > before + 20 * 2000
