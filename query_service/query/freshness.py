@@ -6,6 +6,7 @@ A read waits here before it takes its instant. Open this module to find out how 
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Protocol
 
 from query_service.replica.log_end import Lag
 from query_service.topics.reflected import reflects
@@ -31,6 +32,40 @@ async def wait_until_fresh(state: ServedTopics, topics: Sequence[TopicState], re
         await _wait_for_bookmark(state, topics, request.at_least)
     if request.max_staleness:
         await _wait_for_lag(state, topics, request.staleness_seconds_max)
+
+
+class Turn(Protocol):
+    """The turn of a query among those that run at once."""
+
+    async def take(self) -> bool:
+        """Wait for the turn, and return whether it had to."""
+
+    def free(self) -> None:
+        """Let another query run."""
+
+
+async def take_when_fresh(
+    turn: Turn, state: ServedTopics, topics: Sequence[TopicState], request: Request
+) -> None:
+    """Take the turn of a read that has waited until the replica was fresh; raise as `wait_until_fresh` does.
+
+    If the turn comes late, the replica may be as fresh no longer.
+    """
+    if not await turn.take() or _has_lag_within(topics, request):
+        return
+    # A replica that has stalled is found here, without the turn. Behind that, the wait is for one sample: without the
+    # turn it would be too old again whenever others wait, too.
+    turn.free()
+    await wait_until_fresh(state, topics, request)
+    await turn.take()
+    await wait_until_fresh(state, topics, request)
+
+
+def _has_lag_within(topics: Sequence[TopicState], request: Request) -> bool:
+    if not request.max_staleness:
+        return True
+    seconds = lag_seconds(topics)
+    return seconds is not None and seconds <= request.staleness_seconds_max
 
 
 async def _wait_for_bookmark(state: ServedTopics, topics: Sequence[TopicState], text: str) -> None:

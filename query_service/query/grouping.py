@@ -103,6 +103,10 @@ class GroupedQuery:
         self._note_begin()
         return has_begun
 
+    async def reach(self) -> None:
+        """Wait until the replica has what the query is of."""
+        await self._query.reach()
+
     async def begin(self) -> None:
         """Take the instant as soon as all indexes are ready."""
         await self._query.begin()

@@ -123,6 +123,9 @@ class Query:
         for topic in self._topics if not self.is_prepared else ():
             await topic.indexes.build(self._selection.filter, self._selection.order, self.work)
 
+    async def reach(self) -> None:
+        """Wait until the replica has what the query is of. That takes no turn, so do it before the query's turn."""
+
     async def begin(self) -> None:
         """Take the instant as soon as all indexes are ready; it is the instant at which this returns."""
         while not self.begin_now():

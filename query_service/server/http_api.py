@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from query_service.context import ServiceContext
 from query_service.query.field_sample import described_fields
-from query_service.query.freshness import lag_seconds, wait_until_fresh
+from query_service.query.freshness import lag_seconds, take_when_fresh, wait_until_fresh
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
 from query_service.query.read_request import one_topic, read_request_of, topics_of
@@ -141,8 +141,7 @@ class HttpApi:
         """
         is_native = wants_native(request)
         try:
-            query = await self._query(request, native_fields(request, await self._fields_in(request)))
-            await turn.take()
+            query = await self._query(request, native_fields(request, await self._fields_in(request)), turn)
             await query.begin()
             lines = native_records(query.records(), self._definitions) if is_native else _lines(query)
             first = await anext(lines, b"")
@@ -157,8 +156,7 @@ class HttpApi:
     async def explain(self, request: HttpRequest, turn: Turn) -> Response:
         """Report the access path that a query would take in each topic, and how many records it would examine."""
         try:
-            query = await self._query(request, await self._fields_in(request))
-            await turn.take()
+            query = await self._query(request, await self._fields_in(request), turn)
             access_paths = with_view_stages(await query.explained(), self._state, rights_in(request))
         except SowlineError as error:
             return refused(error)
@@ -202,7 +200,7 @@ class HttpApi:
         wanted = timeline_request_of(self._state, asked, rights)
         await check_newest(self._context, wanted.topic, wanted.awaited)
         await wait_for_replica(self._state, wanted.topic, wanted.awaited)
-        await turn.take()
+        await take_when_fresh(turn, self._state, [wanted.topic], asked)
         answer = (await self._context.timelines.read(wanted)).answer
         turn.backlogs.require(len(answer))
         return Response(answer, media_type="application/json")
@@ -210,7 +208,8 @@ class HttpApi:
     async def _fields_in(self, request: HttpRequest) -> dict[str, Any]:
         return await sow_fields_in(request, self._settings.frame_bytes_max)
 
-    async def _query(self, request: HttpRequest, fields: dict[str, Any]) -> Query | GroupedQuery:
+    async def _query(self, request: HttpRequest, fields: dict[str, Any], turn: Turn) -> Query | GroupedQuery:
+        """Return the query that a request asks for, in its turn."""
         sow = read_request(write_body({"command": "sow", "topic": request.path_params["topic"]} | fields))
         rights = rights_in(request)
         if sow.demands_fresh:
@@ -218,6 +217,8 @@ class HttpApi:
         checked = await in_worker_thread(bytes_to_read(sow), read_request_of, self._state, sow, rights)
         query = query_at(self._context, sow, checked)
         await wait_for_past(self._context, sow, rights)
+        await query.reach()
+        await take_when_fresh(turn, self._state, checked.topics, sow)
         return query
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from fanout.engine.delivery import Form
 from query_service.context import ServiceContext
+from query_service.query.freshness import take_when_fresh
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
 from query_service.query.read_request import ReadRequest
@@ -64,13 +65,25 @@ class QueryCommands:
         if not request.bookmark:
             slot.begin_now(query.begin_now)
         outbox = self._runner.outbox_for(checked.selection.options)
-        self._running.start(request, partial(self._run_sow, request, query, outbox, slot), slot)
+        self._running.start(request, partial(self._run_sow, request, checked, query, outbox, slot), slot)
+
+    async def _take(
+        self, slot: QuerySlot, request: Request, checked: ReadRequest, query: Query | GroupedQuery
+    ) -> None:
+        """Wait until the replica has what a query is of, and then for its turn."""
+        await wait_for_past(self._context, request, self._runner.rights)
+        await query.reach()
+        await take_when_fresh(slot, self._context.state, checked.topics, request)
 
     async def _run_sow(
-        self, request: Request, query: Query | GroupedQuery, outbox: Outbox, slot: QuerySlot
+        self,
+        request: Request,
+        checked: ReadRequest,
+        query: Query | GroupedQuery,
+        outbox: Outbox,
+        slot: QuerySlot,
     ) -> None:
-        await wait_for_past(self._context, request, self._runner.rights)
-        await slot.take()
+        await self._take(slot, request, checked, query)
         await query.begin()
         begun = {"topic_matches": query.result.topic_matches} if request.merges else {}
         acknowledge_processed(outbox, request, bookmark=query.bookmark, **begun)
@@ -103,10 +116,11 @@ class QueryCommands:
 
     async def _run_difference(self, request: Request, checked: ReadRequest, slot: QuerySlot) -> None:
         """Answer with what differs from the records that the client of a gateway holds: first those that leave."""
-        await slot.take()
         topics, selection = checked
         held = await held_records(self._context.state, request.replaces, self._runner.rights)
         query = ReplacementQuery(self._context, held, topics, selection)
+        await query.reach()
+        await take_when_fresh(slot, self._context.state, topics, request)
         await query.begin()
         bookmark = format_bookmark(query.compared)
         matches = query.result.topic_matches
@@ -121,11 +135,12 @@ class QueryCommands:
         """Start to determine the access path of a query."""
         self._running.check_limit()
         query, slot = query_at(self._context, request, checked), self._runner.new_slot()
-        self._running.start(request, partial(self._run_explain, request, query, slot), slot)
+        self._running.start(request, partial(self._run_explain, request, checked, query, slot), slot)
 
-    async def _run_explain(self, request: Request, query: Query | GroupedQuery, slot: QuerySlot) -> None:
-        await wait_for_past(self._context, request, self._runner.rights)
-        await slot.take()
+    async def _run_explain(
+        self, request: Request, checked: ReadRequest, query: Query | GroupedQuery, slot: QuerySlot
+    ) -> None:
+        await self._take(slot, request, checked, query)
         acknowledge_processed(self._outbox, request)
         access_paths = with_view_stages(await query.explained(), self._context.state, self._runner.rights)
         explained = message(
@@ -144,7 +159,7 @@ class QueryCommands:
     async def _run_timeline(self, request: Request, wanted: TimelineRequest, slot: QuerySlot) -> None:
         await check_newest(self._context, wanted.topic, wanted.awaited)
         await wait_for_replica(self._context.state, wanted.topic, wanted.awaited)
-        await slot.take()
+        await take_when_fresh(slot, self._context.state, [wanted.topic], request)
         timeline = await self._context.timelines.read(wanted)
         acknowledge_processed(self._outbox, request, bookmark=timeline.bookmark)
         await send_timeline(self._outbox, request, timeline)

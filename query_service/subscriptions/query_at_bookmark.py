@@ -24,7 +24,7 @@ from query_service.replica.history import Former
 from query_service.subscriptions.bookmark_resolver import begin_of, check_eras, wait_for_replica
 from query_service.subscriptions.catch_up import changes_since
 from query_service.topics.state import Past, TopicState
-from sowline.model.bookmark import Positions
+from sowline.model.bookmark import Positions, PositionsByLog
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.protocol.change import Change
 from sowline.protocol.request import Request
@@ -72,19 +72,32 @@ class BookmarkQuery(Query):
         super().__init__(topics, selection, context.limits)
         self._context = context
         self._bookmark_range = bookmark_range
+        self._begin: PositionsByLog | None = None
+        """The positions of the bookmark, once the replica has reached them."""
 
-    async def begin(self) -> None:
-        """Find the positions, and undo the changes since then.
+    async def reach(self) -> None:
+        """Find the positions, and wait until the replica has reached them.
 
         Raise `bookmark_expired`, `behind`, or `invalid bookmark` if the bookmark names an era that does not exist.
         """
+        await self._reached()
+
+    async def _reached(self) -> PositionsByLog:
+        if self._begin is None:
+            context, topics = self._context, list(self._topics)
+            await check_eras(context, topics, self._bookmark_range)
+            begin = await begin_of(context, topics, self._bookmark_range)
+            for topic in topics:
+                await wait_for_replica(context.state, topic, begin[topic.definition.log])
+            self._begin = begin
+        return self._begin
+
+    async def begin(self) -> None:
+        """Find the positions, and undo the changes since then; raise as `reach` does."""
         if self.topic_slices:
             return
+        begin = await self._reached()
         context, topics = self._context, list(self._topics)
-        await check_eras(context, topics, self._bookmark_range)
-        begin = await begin_of(context, topics, self._bookmark_range)
-        for topic in topics:
-            await wait_for_replica(context.state, topic, begin[topic.definition.log])
         since = [(topic, begin[topic.definition.log]) for topic in topics]
         # The instant must be the one up to which the changes are known, so nothing is awaited between `changes_since`
         # and `begin_now`. A change in between would not be undone. While the changes are read, an index may become

@@ -7,7 +7,7 @@ from fanout.live.progress import ProgressTimer
 from fanout.live.request_checks import GONE
 from query_service.context import ServiceContext
 from query_service.live.subscription import LiveSubscription
-from query_service.query.freshness import lag_seconds
+from query_service.query.freshness import lag_seconds, take_when_fresh
 from query_service.query.query import Query
 from query_service.query.read_request import past_of, subscription_of
 from query_service.query.selection import Selection
@@ -287,7 +287,8 @@ class RecordSubscription:
 
     async def _begin_query(self, query: Query) -> None:
         """Take the instant of a snapshot, once its turn has come."""
-        await self._slot.take()
+        await query.reach()
+        await take_when_fresh(self._slot, self._context.state, self._topics, self.request)
         await query.begin()
         self._live.move_to(query.positions)
 
@@ -298,10 +299,8 @@ class RecordSubscription:
 
     async def _take_over(self) -> None:
         """Send the messages that turn the records of the replaced subscription into those of this one."""
-        await self._slot.take()
         query, mark = await self._replacing_query()
         self._has_yet_to_replace = False
-        self._live.move_to(query.positions)
         self._find_end()
         self._acknowledge()
         if isinstance(query, ReplacementQuery) and self._selection.options.oof:
@@ -321,10 +320,10 @@ class RecordSubscription:
             replacement = ReplacementQuery(context, self._held, self._topics, self._selection)
             self._query = replacement
             with contextlib.suppress(BookmarkExpired):
-                await replacement.begin()
+                await self._begin_query(replacement)
                 return replacement, "replace"
         self._query = query = self._new_query()
-        await query.begin()
+        await self._begin_query(query)
         return query, "reset"
 
     def _acknowledge(self) -> None:

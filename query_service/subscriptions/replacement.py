@@ -104,14 +104,17 @@ class ReplacementQuery(Query):
         """The positions of the instant in all topics: those of the client's records, too."""
         return {**self._before.positions, **self.positions}
 
+    async def reach(self) -> None:
+        """Wait until the replica has what the client holds, which another one may have sent; raise `behind`."""
+        for topic in self._held.topics:
+            await wait_for_replica(self._context.state, topic, self._held.positions[topic.definition.log])
+
     async def begin(self) -> None:
         """Take the instant, and compare both selections at it.
 
         Raise `BookmarkExpired` if the changes since the client's bookmark are no longer available, and `behind`.
         """
-        for topic in self._held.topics:
-            # Another replica may have sent the client what it holds.
-            await wait_for_replica(self._context.state, topic, self._held.positions[topic.definition.log])
+        await self.reach()
         changes = await self._begin_together()
         changed = {
             topic.definition.name: _Changed.of(topic, found)

@@ -99,11 +99,13 @@ class QuerySlot:
                 self.free()
                 raise
 
-    async def take(self) -> None:
-        """Wait until the query may run; raise `busy` if too many wait."""
-        if not self.take_now():
-            await self._slots.wait(self)
-            self.is_taken = True
+    async def take(self) -> bool:
+        """Wait until the query may run, and return whether it had to; raise `busy` if too many wait."""
+        if self.take_now():
+            return False
+        await self._slots.wait(self)
+        self.is_taken = True
+        return True
 
     def free(self) -> None:
         """Let another query run; do nothing if the slot was not taken."""

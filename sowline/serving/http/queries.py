@@ -53,10 +53,13 @@ class Turn:
         self._receive = receive
         self.backlogs = backlogs
 
-    async def take(self) -> None:
-        """Wait for the turn; raise `busy` if too many wait, or `ClientDisconnect` if the client leaves meanwhile."""
+    async def take(self) -> bool:
+        """Wait for the turn, and return whether it had to.
+
+        Raise `busy` if too many wait, or `ClientDisconnect` if the client leaves meanwhile.
+        """
         if self._slot.take_now():
-            return
+            return False
         loop = asyncio.get_running_loop()
         taking = loop.create_task(self._slot.take())
         leaving = loop.create_task(disconnected(self._receive))
@@ -64,10 +67,14 @@ class Turn:
             await asyncio.wait((taking, leaving), return_when=asyncio.FIRST_COMPLETED)
             if not taking.done():
                 raise ClientDisconnect
-            taking.result()
+            return taking.result()
         finally:
             taking.cancel()
             leaving.cancel()
+
+    def free(self) -> None:
+        """Let another query run, until this one takes its turn again."""
+        self._slot.free()
 
 
 class _Answer:

@@ -9,7 +9,8 @@ import pytest
 from query_service.query import freshness
 from query_service.topics.log_ends import LogEndSample
 from sowline.model.position import Position
-from tests.unit.query_service.sessions import Client, Server
+from sowline.serving.query_slots import Asker, SlotLimits
+from tests.unit.query_service.sessions import Client, Server, settled
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +96,32 @@ async def test_a_state_that_is_fresh_enough_is_read_at_once() -> None:
     stats = (await client.read())[-1]
     assert stats["ack_type"] == "stats"
     assert 0.1 <= stats["lag_seconds"] < 10
+
+
+@pytest.mark.parametrize("is_late", [True, False], ids=["stalled", "fresh again"])
+@pytest.mark.parametrize("command", ["sow", "sow_and_subscribe", "explain"])
+async def test_a_read_is_fresh_when_its_turn_comes(
+    monkeypatch: pytest.MonkeyPatch, command: str, is_late: bool
+) -> None:
+    """It may have waited for its turn for long; while it waits for a fresh state, others have that turn."""
+    server, client = served()
+    seconds, slots = [0.0], server.context.slots
+    monkeypatch.setattr(freshness, "lag_seconds", lambda topics: seconds[0])
+    held = [slots.new(Asker(str(number), number)) for number in range(SlotLimits().service)]
+    assert all(slot.take_now() for slot in held)
+    client.ask(command, max_staleness="1s", sub_id="s", query_id="q")
+    await settled()
+    assert slots.waiting == 1
+    seconds[0] = 60.0
+    for slot in held:
+        slot.free()
+    assert (await client.read(), slots.running) == ([], 0)
+    seconds[0] = 60.0 if is_late else 0.0
+    sample(server, 1)
+    while not (messages := await client.read()):
+        await asyncio.sleep(0.01)
+    assert [m.get("reason") for m in messages if m.get("reason")] == (["stale"] if is_late else [])
+    assert slots.running == 0
 
 
 async def test_a_read_requests_a_newer_sample() -> None:

@@ -138,3 +138,19 @@ async def test_checksums_of_a_subscription_that_is_not_live_hold_no_turn() -> No
         await client.read()
     assert sum(m["command"] == "progress" for m in client.received) == 4
     assert counts(server) == (0, 0)
+
+
+@pytest.mark.parametrize("read", [one for one in READS if one["command"] != "sow_and_subscribe"])
+async def test_a_query_that_waits_for_the_replica_holds_no_turn(read: Json) -> None:
+    """Its bookmark comes from another replica, which was ahead of this one."""
+    server = server_of(service=1)
+    client, other = server.connect(), server.connect()
+    with server.patched():
+        client.ask(**read, bookmark="orders:0@3", query_id="ahead", ack_type="completed")
+        assert (await client.read(), counts(server)) == ([], (0, 0))
+        other.ask("sow", query_id="now")
+        assert (await other.read())[-1]["command"] == "group_end"
+        server.put({"id": 3})
+        messages = await client.read()
+    assert (messages[-1].get("ack_type"), messages[-1].get("status")) == ("completed", "success")
+    assert counts(server) == (0, 0)
