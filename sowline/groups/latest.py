@@ -13,7 +13,7 @@ Order = tuple[Any, ...]
 ORDER_BYTES = 900
 """The memory of an empty order of records."""
 
-RECORD_BYTES = 280
+RECORD_BYTES = 400
 """The memory of a record's order and SOW key, and of the list of its values."""
 
 
