@@ -283,6 +283,13 @@ class Rows:
         )
 
 
+class NoRows(Rows):
+    """The rows of a topic without a SOW: none is kept."""
+
+    def put(self, *change: object) -> None:
+        """Keep nothing."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Captured:
     """Records of one instant, in columns, in the order of `rows`."""

@@ -133,7 +133,7 @@ class RecordSubscription:
                 # (test_a_pause_may_be_too_long).
                 if not self._selection.options.reset:
                     raise
-                self._leave()
+                self._live.leave(self._context.dispatcher)
                 expired = True
 
     @property
@@ -145,12 +145,9 @@ class RecordSubscription:
         """Send nothing more, from now on."""
         self._going.clear()
         self._slot.free()
-        self._leave()
+        self._live.leave(self._context.dispatcher)
         if self._flow is not None:
             self._flow.cancel()
-
-    def _leave(self) -> None:
-        self._live.leave(self._context.dispatcher)
 
     def held(self) -> HeldRecords | None:
         """Stop, and return the records that the client holds; None if they are unknown."""
@@ -224,8 +221,7 @@ class RecordSubscription:
             raise no_sow(lacking[0].definition.name)
         if self._is_paused or self._is_paced:
             raise SowlineError(
-                "not supported",
-                "expected a subscription without an end or a rate that is not paused",
+                "not supported", "expected a subscription without an end or a rate that is not paused"
             )
         slot = self._runner.new_slot()
         await send_records_checksum(self._context, self._outbox, request, self._live, self._selection, slot)

@@ -12,7 +12,7 @@ import structlog
 from numpy.typing import NDArray
 
 from query_service.index.budget import Memory
-from query_service.index.rows import Block, Rows
+from query_service.index.rows import Block, NoRows, Rows
 from query_service.replica.history import Former, Histories, PartitionHistory, joined, time_text
 from query_service.replica.log_end import Lag, LogEnd, OpenTransaction
 from query_service.replica.partition_replica import RING_BYTES_MAX, GapFound, Head, PartitionReplica
@@ -50,13 +50,6 @@ class Past:
     former: Former
     partitions: NDArray[np.uint16]
     """The partition of each former state."""
-
-
-class NoRows(Rows):
-    """The rows of a topic without a SOW: none is kept."""
-
-    def put(self, *change: object) -> None:
-        """Keep nothing."""
 
 
 class TopicState:
@@ -108,9 +101,8 @@ class TopicState:
     @property
     def plain_partitions(self) -> int:
         """The number of partitions whose plain changes the native core may load."""
-        if not is_plain(self.definition):
-            return 0
-        return sum(not partition.native_has_failed for partition in self.partitions.values())
+        plain = self.partitions.values() if is_plain(self.definition) else ()
+        return sum(not partition.native_has_failed for partition in plain)
 
     @property
     def changes_applied(self) -> int:

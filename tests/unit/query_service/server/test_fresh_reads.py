@@ -48,9 +48,11 @@ async def test_a_read_waits_for_the_bookmark_that_it_demands() -> None:
     assert await client.read() == []
     server.put({"id": 2})
     await reading
+    # Once the read has begun, the command after it may be answered within its group.
     messages = await client.read()
-    assert [one["command"] for one in messages] == ["group_begin", "sow", "sow", "group_end", "heartbeat"]
-    assert messages[0]["bookmark"] == "orders:0@1"
+    answers = [one for one in messages if one["command"] != "heartbeat"]
+    assert [one["command"] for one in answers] == ["group_begin", "sow", "sow", "group_end"]
+    assert (len(messages) - len(answers), answers[0]["bookmark"]) == (1, "orders:0@1")
 
 
 @pytest.mark.parametrize("command", ["sow", "subscribe", "sow_and_subscribe", "explain"])
