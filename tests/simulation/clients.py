@@ -3,6 +3,7 @@
 Which process a client belongs to is told by its `bootstrap.servers`.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -424,12 +425,11 @@ class AdminClient:
         }
 
     def _answer(self, answer: Any) -> Any:
-        """Return the future of an answer; some take until somebody waits for them, or asks again."""
-        is_late = self._process.chance.random() < 0.3
-        return SimpleNamespace(
-            result=lambda seconds: answer,
-            done=lambda: not is_late or self._process.chance.random() < 0.5,
-        )
+        """Return the future of an answer; some take up to a second, unless somebody waits for them."""
+        chance = self._process.chance
+        due = time.monotonic() + (chance.random() if chance.random() < 0.3 else 0)
+        # Once an answer is there, it stays: a question about many partitions would never be answered otherwise.
+        return SimpleNamespace(result=lambda seconds: answer, done=lambda: time.monotonic() >= due)
 
 
 def _known(offset: int) -> Any:
