@@ -505,7 +505,7 @@ FOUND_BY: dict[str, int] = {
     "live one change late": 13,
     "guard not checked": 30,
     "due time not checked": 30,
-    "last loaded": 38,
+    "last loaded": 84,
     "resumed from the start": 8,
     "cut short not seen": 8,
     "replica not waited for": 9,
