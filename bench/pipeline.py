@@ -132,7 +132,9 @@ def _save(frame: DataFrame, kafka: str, topic: str, producer: Mapping[str, str])
 def _topic(kafka: str, name: str | None = None, partitions: int = 2) -> str:
     name = name or f"bench-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_topics([NewTopic(name, partitions)])[name].result(30)
+    # `to_sow` needs the topic of dead letters, too, which a materializer makes.
+    for future in admin.create_topics([NewTopic(name, partitions), NewTopic(f"{name}.dead", 1)]).values():
+        future.result(30)
     return name
 
 

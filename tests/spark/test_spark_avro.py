@@ -14,7 +14,7 @@ from sowline.codecs.codec import codec_of
 from sowline.codecs.framing import frame
 from sowline.codecs.schema import AVRO, Schema
 from sowline.runtime.jars import JarSet, retrieve, spark_connector_jars
-from tests.spark.log import create_topic, read_log
+from tests.spark.log import create_log, create_topic, read_log
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "spark.md").read_text()
@@ -28,7 +28,7 @@ def test_avro_functions(kafka: str, prefix: str) -> None:
     """Messages are read as rows, which `to_sow` writes, and Spark itself as messages again."""
     section = PAGE.split("**Spark's own functions.**")[1].split("\n### ")[0]
     (example,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    raw, log = (create_topic(kafka, prefix + name, 1) for name in ("raw", "orders"))
+    raw, log = create_topic(kafka, f"{prefix}raw", 1), create_log(kafka, f"{prefix}orders", 1)
     bodies = [b'{"id":"a","qty":1}', b'{"id":"b","qty":null}']
     messages = [frame("confluent", AVRO, 258, codec_of(TRADE).write(body)) for body in bodies]
     producer = Producer({"bootstrap.servers": kafka})
