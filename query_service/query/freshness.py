@@ -34,7 +34,7 @@ async def wait_until_fresh(state: ServedTopics, topics: Sequence[TopicState], re
         await _wait_for_lag(state, topics, request.staleness_seconds_max)
 
 
-class Turn(Protocol):
+class QueryTurn(Protocol):
     """The turn of a query among those that run at once."""
 
     async def take(self) -> bool:
@@ -45,7 +45,7 @@ class Turn(Protocol):
 
 
 async def take_when_fresh(
-    turn: Turn, state: ServedTopics, topics: Sequence[TopicState], request: Request
+    turn: QueryTurn, state: ServedTopics, topics: Sequence[TopicState], request: Request
 ) -> None:
     """Take the turn of a read that has waited until the replica was fresh; raise as `wait_until_fresh` does.
 

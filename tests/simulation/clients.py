@@ -71,9 +71,9 @@ class Consumer:
     def seek(self, partition_id: TopicPartition) -> None:
         """Read a partition from another offset."""
         self._positions[partition_id.topic, partition_id.partition] = partition_id.offset
-        self._begin_anew((partition_id.topic, partition_id.partition))
+        self._begin_again((partition_id.topic, partition_id.partition))
 
-    def _begin_anew(self, partition_id: PartitionId) -> None:
+    def _begin_again(self, partition_id: PartitionId) -> None:
         for known in (self._ended, self._fetching, self._lost):
             known.discard(partition_id)
 
@@ -235,7 +235,7 @@ class Consumer:
                 self._parts[partition_id] = part
             self._highs[partition_id] = -1001
             self._paused.discard(partition_id)
-            self._begin_anew(partition_id)
+            self._begin_again(partition_id)
 
     def incremental_unassign(self, partition_ids: list[TopicPartition]) -> None:
         """Let these partitions go, without the group."""

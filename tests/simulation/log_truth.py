@@ -134,9 +134,9 @@ class LogTruth:
     def _check_change(self, number: int, event: Change, era: Era) -> None:
         effects = era.replay().effects
         at = [effect.position for effect in effects]
-        place = event.position.offset, event.position.nth
-        hold(place in at, number, "a change that never was", event)
-        index = at.index(place)
+        position = event.position.offset, event.position.nth
+        hold(position in at, number, "a change that never was", event)
+        index = at.index(position)
         effect = effects[index]
         found = event.sow_key, _body(event.previous), _body(event.body)
         expected = self.definition.key_rule.sow_key(effect.key), effect.before, effect.now

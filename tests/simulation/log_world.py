@@ -134,8 +134,8 @@ class LogWorld:
         raise structlog.DropEvent
 
     def _on_append(self, written: Written) -> None:
-        place = f"{written.partition_id[0]}[{written.partition_id[1]}]@{written.at}"
-        self._trace("  ", place, written.name, written.body, written.about)
+        position = f"{written.partition_id[0]}[{written.partition_id[1]}]@{written.at}"
+        self._trace("  ", position, written.name, written.body, written.about)
         if written.partition_id[0] == self._definition.changes:
             self._truth.written(written)
 

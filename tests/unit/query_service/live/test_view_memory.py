@@ -237,7 +237,7 @@ async def test_a_view_that_has_failed_takes_no_memory(fields: Json) -> None:
     assert await subscribed(client, "s", filter="/id < 9", **fields) == ""
 
 
-async def test_nobody_gets_a_view_that_has_failed() -> None:
+async def test_a_view_that_has_failed_is_given_to_no_client() -> None:
     """A new subscriber in the same instant gets a view of its own, not the limit of another user."""
     server = server_of(300, user=300 * KIB)
     ann, bob = (server.connect(EVERYTHING, delegated=EVERYTHING) for _ in range(2))
