@@ -152,7 +152,7 @@ class Consumer:
                 self._ended.discard(partition_id)
 
     def _out_of_range(self, partition_id: PartitionId) -> Written | None:
-        """Say once that there is no such offset. Nothing is fetched until it is told from where."""
+        """Report once that there is no such offset. Nothing is fetched until an offset is assigned."""
         if partition_id in self._lost:
             return None
         self._lost.add(partition_id)

@@ -1,7 +1,6 @@
 """Small mistakes about logs that are replaced, and about open transactions, as somebody might make them."""
 
 from collections.abc import Iterable
-from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
@@ -14,7 +13,7 @@ from sowline.kafka.clients import plain_consumer
 from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.kafka.fetched_ids import FetchedIds
 from tests.simulation.log_world import simulate_logs
-from tests.simulation.mistake import Mistake, mistakes_in
+from tests.simulation.mistake import Mistake, mistakes_in, seeds_with_errors
 
 _reopen = Assignment.reopen
 _note = LogEnd.note
@@ -75,21 +74,7 @@ LOGS_FOUND_BY: dict[str, tuple[int, ...]] = {"lag of another log": (2, 81)}
 
 
 def seeds_that_find(mistake: str, seeds: Iterable[int], wanted: int) -> list[int]:
-    """Return the first seeds that fail with a mistake about logs, no more than are wanted.
-
-    Raise `TypeError` where the mistake itself does: what it stands in for is called otherwise by now.
-    """
-    found: list[int] = []
+    """Return the first seeds that fail with a mistake about logs, no more than are wanted."""
     known = LOGS_FOUND_BY.get(mistake, ())
-    with ExitStack() as stack:
-        for each in LOG_MISTAKES[mistake]():
-            stack.enter_context(each)
-        for seed in [*known, *(seed for seed in seeds if seed not in known)]:
-            error = simulate_logs(seed).error
-            if isinstance(error, TypeError):
-                raise error
-            if error is not None:
-                found.append(seed)
-            if len(found) == wanted:
-                break
-    return found
+    made = LOG_MISTAKES[mistake]
+    return seeds_with_errors(made, seeds, known, lambda seed: simulate_logs(seed).error, wanted)

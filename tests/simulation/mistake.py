@@ -1,6 +1,7 @@
-"""What a mistake is, and how those of a module are found."""
+"""What a mistake is, how those of a module are found, and which seeds find one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 Mistake = Callable[[], list[Any]]
@@ -16,3 +17,31 @@ def mistakes_in(module: Mapping[str, Any]) -> dict[str, Mistake]:
         and callable(made)
         and getattr(made, "__annotations__", {}).get("return") == list[Any]
     }
+
+
+def seeds_with_errors(
+    mistake: Mistake,
+    seeds: Iterable[int],
+    known: Iterable[int],
+    error_of: Callable[[int], BaseException | None],
+    wanted: int,
+) -> list[int]:
+    """Return the first seeds that fail with a mistake, no more than are wanted; the known ones are tried first.
+
+    `error_of` runs a seed. Raise `TypeError` where the mistake itself does: what it stands in for is called otherwise
+    by now.
+    """
+    found: list[int] = []
+    known = tuple(known)
+    with ExitStack() as stack:
+        for each in mistake():
+            stack.enter_context(each)
+        for seed in [*known, *(seed for seed in seeds if seed not in known)]:
+            error = error_of(seed)
+            if isinstance(error, TypeError):
+                raise error
+            if error is not None:
+                found.append(seed)
+            if len(found) == wanted:
+                break
+    return found

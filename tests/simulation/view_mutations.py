@@ -4,7 +4,6 @@ Those of joins are in `tests.simulation.join_mutations`.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +25,7 @@ from sowline.protocol.changes_loader import Verdict, verdict
 from sowline.protocol.command import LogRecord
 from sowline.protocol.partials import HeldState, HeldStates, Partials, read_held, read_partials
 from tests.simulation.join_mutations import JOIN_MISTAKES
-from tests.simulation.mistake import Mistake, mistakes_in
+from tests.simulation.mistake import Mistake, mistakes_in, seeds_with_errors
 from tests.simulation.view_runs import simulate_views
 from views.core.outgoing import Outgoing, OutgoingPartials
 from views.core.source_partition import SourcePartition
@@ -248,21 +247,7 @@ VIEWS_FOUND_BY: dict[str, tuple[int, ...]] = {"late owner undoes a snapshot": (4
 
 
 def seeds_that_find(mistake: str, seeds: Iterable[int], wanted: int) -> list[int]:
-    """Return the first seeds that fail with a mistake in views, no more than are wanted.
-
-    Raise `TypeError` where the mistake itself does: what it stands in for is called otherwise by now.
-    """
-    found: list[int] = []
+    """Return the first seeds that fail with a mistake in views, no more than are wanted."""
     known = VIEWS_FOUND_BY.get(mistake, ())
-    with ExitStack() as stack:
-        for each in (VIEW_MISTAKES | OF_JOINS)[mistake]():
-            stack.enter_context(each)
-        for seed in [*known, *(seed for seed in seeds if seed not in known)]:
-            error = simulate_views(seed).error
-            if isinstance(error, TypeError):
-                raise error
-            if error is not None:
-                found.append(seed)
-            if len(found) == wanted:
-                break
-    return found
+    made = (VIEW_MISTAKES | OF_JOINS)[mistake]
+    return seeds_with_errors(made, seeds, known, lambda seed: simulate_views(seed).error, wanted)

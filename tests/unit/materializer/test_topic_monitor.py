@@ -13,7 +13,7 @@ KNOWN = {PARTITION: KnownEnd("id", 7)}
 
 
 class Cluster:
-    """A cluster that answers when it is told to."""
+    """A cluster that answers when the test sets its answer."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []

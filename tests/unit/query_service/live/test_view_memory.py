@@ -218,7 +218,7 @@ async def test_a_replacement_after_a_failure_is_a_reset() -> None:
     "fields", [PAGE, {"options": "grouping=[/id],projection=[/id,COUNT(1) AS /n]"}], ids=str
 )
 async def test_a_view_that_has_failed_takes_no_memory(fields: Json) -> None:
-    """A client that is paused is told at once; others have room again, for a view of that name, too."""
+    """A paused client gets the reason at once. Others have room again, for a view of the same name, too."""
     server = server_of(10, service=300 * KIB)
     client, slow, other = (server.connect() for _ in range(3))
     for one in (client, slow):

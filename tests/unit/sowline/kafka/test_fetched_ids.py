@@ -95,7 +95,7 @@ class Answer:
 
 
 def test_a_partition_without_its_offset_holds_up_no_other() -> None:
-    """Who can begin again there is told which one it is, and gets the messages of the others."""
+    """The worker can begin that partition again, and gets the messages of the others."""
     found: list[tuple[str, int]] = []
     messages = poll_batch(Gone(), 10, 0.0, None, lambda topic, number: found.append((topic, number)))  # type: ignore[arg-type]
     assert found == [("orders", 1)]
