@@ -62,7 +62,7 @@ def write_body(document: Any, default: Callable[[Any], Any] | None = None, optio
     try:
         return orjson.dumps(document, default, option)
     except orjson.JSONEncodeError:
-        # What orjson says of the depth differs between its versions. What else is wrong, a piece raises again
+        # Versions of orjson word the error of depth differently. Any other error is raised again by a piece
         # (test_what_is_no_json_is_refused_at_any_depth).
         if not isinstance(document, dict | list):
             raise
