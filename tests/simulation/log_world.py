@@ -9,8 +9,7 @@ import asyncio
 import itertools
 import json
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from random import Random
 from types import SimpleNamespace
@@ -31,8 +30,9 @@ from tests.simulation.broker import Broker, Group, Part, Written
 from tests.simulation.disk import Disks
 from tests.simulation.log_truth import LogTruth
 from tests.simulation.process import Process
-from tests.simulation.run import BEGIN_MS, CORES, LAG_MS, TRACE_LINES, Loop, Outcome, for_us, uncollected
+from tests.simulation.run import BEGIN_MS, CORES, LAG_MS, Loop, Outcome, for_us, uncollected
 from tests.simulation.services import QueryService, Worker
+from tests.simulation.trace import Trace
 from tests.simulation.truth import Untrue, hold
 
 LOG_STEPS = 60
@@ -57,6 +57,8 @@ class LogWorld:
         self._truth = LogTruth(definition)
         self._broker = Broker(Random(f"{seed} broker"), self.now, self._on_append)
         self._broker.make(definition.changes, partitions)
+        self.step = 0
+        self.trace = Trace(lambda: (self.step, self.now() - BEGIN_MS))
         self._broker.make(definition.dead, 1)
         self._make_log()
         self._group = Group(Random(f"{seed} group"), [(definition.log, number) for number in self._numbers])
@@ -67,7 +69,7 @@ class LogWorld:
             Random(f"{seed} worker"),
             self._broker,
             self._group,
-            self._trace,
+            self.trace,
             self.disks,
             chance.choice((1, 4, 50)),
             chance.choice(CORES),
@@ -77,7 +79,7 @@ class LogWorld:
             "service",
             Random(f"{seed} service"),
             self._broker,
-            self._trace,
+            self.trace,
             truth,
             chance.choice(CORES),
             Random(f"{seed} snapshots"),
@@ -90,8 +92,6 @@ class LogWorld:
         self._creep = 0.0
         self._sampled_at: dict[int, float] = {}
         """When the end of each partition of the log was last sampled."""
-        self._lines: deque[tuple[Any, ...]] = deque(maxlen=TRACE_LINES * 4)
-        self.step = 0
         self.counts = {"replaced": 0, "transactions": 0, "refused": 0, "fresh": 0}
         self._background_error: BaseException | None = None
         loop.set_exception_handler(self._on_exception)
@@ -121,21 +121,9 @@ class LogWorld:
         self._creep += 1e-9
         return self._loop.time() + self._creep
 
-    def _trace(self, *what: object) -> None:
-        self._lines.append((self.step, self.now() - BEGIN_MS, *what))
-
-    def lines(self) -> list[str]:
-        """Return what was written down last."""
-        return [f"{step:4} {ms:7} ms  " + " ".join(map(str, what)) for step, ms, *what in self._lines]
-
-    def note_log(self, logger: object, method: str, event: MutableMapping[str, Any]) -> str:
-        """Write down what a service logs."""
-        self._trace("  logs", *(f"{name}={value}" for name, value in event.items()))
-        raise structlog.DropEvent
-
     def _on_append(self, written: Written) -> None:
         position = f"{written.partition_id[0]}[{written.partition_id[1]}]@{written.at}"
-        self._trace("  ", position, written.name, written.body, written.about)
+        self.trace("  ", position, written.name, written.body, written.about)
         if written.partition_id[0] == self._definition.changes:
             self._truth.written(written)
 
@@ -157,7 +145,7 @@ class LogWorld:
         longest = max(self._part(number).end for number in self._numbers)
         self._make_log()
         records = self._chance.choice((0, 1, longest, longest + 1, 3 * longest))
-        self._trace("fault: the log is replaced, and", records, "records are written")
+        self.trace("fault: the log is replaced, and", records, "records are written")
         self._publish(records)
 
     def _publish(self, count: int, number: int | None = None) -> None:
@@ -196,14 +184,14 @@ class LogWorld:
         part.open = [start]
         self._publish(self._chance.randint(1, 2), number)
         part.open = list(range(start, part.end))
-        self._trace("fault: a transaction is open in", number, "with", part.open)
+        self.trace("fault: a transaction is open in", number, "with", part.open)
         self._publish(self._chance.randint(1, 3), number)
 
     def _end_transactions(self) -> None:
         for number in self._numbers:
             if self._part(number).open:
                 is_committed = self._chance.random() < 0.5
-                self._trace("a transaction in", number, "is", "committed" if is_committed else "aborted")
+                self.trace("a transaction in", number, "is", "committed" if is_committed else "aborted")
                 self._part(number).end_transaction(is_committed)
 
     # the run
@@ -341,7 +329,7 @@ class LogWorld:
 
     async def _come_to_rest(self, sampler: strands.Strand) -> None:
         """Let nothing more go wrong; the worker applies the present log to its end, and the lag is nothing."""
-        self._trace("nothing more goes wrong")
+        self.trace("nothing more goes wrong")
         self._broker.is_calm, self._worker.fuse = True, 0
         self._end_transactions()
         self._publish(1)
@@ -396,7 +384,7 @@ def _played(world: LogWorld) -> Iterator[None]:
     with ExitStack() as stack:
         for each in patches:
             stack.enter_context(each)
-        structlog.configure(processors=[world.note_log])
+        structlog.configure(processors=[world.trace.note_log])
         stack.callback(structlog.configure, **config)
         yield
 
@@ -414,7 +402,7 @@ def simulate_logs(seed: int, steps: int = LOG_STEPS) -> Outcome:
         finally:
             loop.run_until_complete(loop.end())
             loop.close()
-    return Outcome(seed, world.step, frozenset(), world.lines(), error, world.counts)
+    return Outcome(seed, world.step, frozenset(), world.trace.lines(), error, world.counts)
 
 
 def log_failures(seeds: Iterable[int], steps: int = LOG_STEPS) -> list[str]:

@@ -5,8 +5,7 @@ import gc
 import itertools
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -31,6 +30,7 @@ from tests.simulation.publishers import DocumentPublishers, Publishers
 from tests.simulation.schemas import PROTOBUF_SHARE, TYPED_SHARE, SchemaPlay, TypedPublishers
 from tests.simulation.services import QueryService, Worker
 from tests.simulation.subscriber import Served, Subscriber, Wish
+from tests.simulation.trace import Trace
 from tests.simulation.truth import Truth, Untrue, hold
 from tests.simulation.unforeseen import Unforeseen
 
@@ -152,7 +152,7 @@ class Simulation:
             some |= {UNFORESEEN}
         self.faults = some if faults is None else faults - frozenset(GATEWAY_FAULTS)
         self.unforeseen = Unforeseen(self._chance("unforeseen"))
-        self._lines: deque[tuple[Any, ...]] = deque(maxlen=TRACE_LINES * 4)
+        self.trace = Trace(lambda: (self.step, self.now() - BEGIN_MS))
         self.step = 0
         self._creep = 0.0
         self._slow = self._chance("slow")
@@ -289,18 +289,6 @@ class Simulation:
             if process.strand is not None and process.strand is strands.Strand.current:
                 return (self.now() + process.skew) * 1_000_000
         return self.now() * 1_000_000
-
-    def trace(self, *what: object) -> None:
-        """Write down what happens."""
-        self._lines.append((self.step, self.now() - BEGIN_MS, *what))
-
-    def lines(self) -> list[str]:
-        """Return what was written down last."""
-        return [f"{step:4} {ms:7} ms  " + " ".join(map(str, what)) for step, ms, *what in self._lines]
-
-    def _note_log(self, logger: object, method: str, event: MutableMapping[str, Any]) -> str:
-        self.trace("  logs", *(f"{name}={value}" for name, value in event.items()))
-        raise structlog.DropEvent
 
     def _on_append(self, written: Written) -> None:
         number = written.partition_id[1]
@@ -773,7 +761,7 @@ def _played(simulation: Simulation) -> Iterator[None]:
     with ExitStack() as stack:
         for each in patches:
             stack.enter_context(each)
-        structlog.configure(processors=[simulation._note_log])
+        structlog.configure(processors=[simulation.trace.note_log])
         stack.callback(structlog.configure, **config)
         yield
 
@@ -835,4 +823,6 @@ def simulate(
         finally:
             loop.run_until_complete(loop.end())
             loop.close()
-    return Outcome(seed, simulation.step, simulation.all_faults, simulation.lines(), error, simulation.counts)
+    return Outcome(
+        seed, simulation.step, simulation.all_faults, simulation.trace.lines(), error, simulation.counts
+    )
