@@ -1,6 +1,6 @@
 """The HTTP API of a topic in Kafka, for administrators: its Kafka topics, their newest messages, and its schemas."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from starlette.requests import Request as HttpRequest
@@ -62,12 +62,22 @@ class KafkaApi:
         """Answer with the newest messages of one of a topic's Kafka topics."""
         try:
             topic = self._topic(request)
-            # A log holds records as they were written, also those and the fields that a role must not see
-            # (test_an_administrator_with_a_filter_sees_no_messages).
-            why = f"{topic.log}, its changes and its dead letters hold whole records"
-            rights_in(request).read.require_whole(topic.name, why)
+            for name, why in _shown(topic, kind):
+                rights_in(request).read.require_whole(name, why)
             given = parameters_in(request, TAIL_PARAMETERS)
             tail = await self._tails.read(tail_request_of(topic, kind, given))
         except SowlineError as error:
             return refused(error)
         return Response(tail, media_type="application/json")
+
+
+def _shown(topic: TopicDefinition, kind: TailKind) -> Iterator[tuple[str, str]]:
+    """Yield the topics whose data the messages of a topic show, each with the reason."""
+    # A log holds records as they were written, also those and the fields that a role must not see
+    # (test_an_administrator_with_a_filter_sees_no_messages).
+    yield topic.name, f"{topic.log}, its changes and its dead letters hold whole records"
+    if topic.view is not None and kind is not TailKind.CHANGES:
+        # The log of a view holds what was read for it: also records that its filter leaves out, and fields that its
+        # projection does (test_the_log_of_a_view_demands_the_right_to_what_it_reads).
+        for name in topic.view.read_topics:
+            yield name, f"{topic.log} and its dead letters hold data of {name}"
