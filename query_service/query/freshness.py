@@ -6,7 +6,6 @@ A read waits here before it takes its instant. Open this module to find out how 
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Protocol
 
 from query_service.replica.log_end import Lag
 from query_service.topics.reflected import reflects
@@ -14,6 +13,7 @@ from query_service.topics.state import ServedTopics, TopicState
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.protocol.request import Request
+from sowline.serving.query_slots import QueryTurn, lent
 
 AT_LEAST_SECONDS_MAX = 10.0
 """How long a read waits for the bookmark that it demands."""
@@ -34,16 +34,6 @@ async def wait_until_fresh(state: ServedTopics, topics: Sequence[TopicState], re
         await _wait_for_lag(state, topics, request.staleness_seconds_max)
 
 
-class QueryTurn(Protocol):
-    """The turn of a query among those that run at once."""
-
-    async def take(self) -> bool:
-        """Wait for the turn, and return whether it had to."""
-
-    def free(self) -> None:
-        """Let another query run."""
-
-
 async def take_when_fresh(
     turn: QueryTurn, state: ServedTopics, topics: Sequence[TopicState], request: Request
 ) -> None:
@@ -55,9 +45,8 @@ async def take_when_fresh(
         return
     # A replica that has stalled is found here, without the turn. Behind that, the wait is for one sample: without the
     # turn it would be too old again whenever others wait, too.
-    turn.free()
-    await wait_until_fresh(state, topics, request)
-    await turn.take()
+    async with lent(turn):
+        await wait_until_fresh(state, topics, request)
     await wait_until_fresh(state, topics, request)
 
 

@@ -8,9 +8,11 @@ from query_service.live.dispatcher import ViewName
 from query_service.live.group_views import GroupPageView, GroupView
 from query_service.live.pages import PageView
 from query_service.live.view import LiveView, Viewer
+from query_service.query.freshness import take_when_fresh
 from query_service.query.query import Query
 from query_service.query.selection import Selection
 from query_service.topics.state import TopicState
+from sowline.protocol.request import Request
 from sowline.serving.query_slots import QuerySlot
 from sowline.serving.view_memory import ViewHolder
 
@@ -21,6 +23,7 @@ class OpenViews:
     def __init__(
         self,
         context: ServiceContext,
+        request: Request,
         topic: TopicState,
         selection: Selection,
         new_slot: Callable[[], QuerySlot],
@@ -30,6 +33,7 @@ class OpenViews:
     ) -> None:
         """Open views of a selection; a view that has to be filled takes a new slot for that."""
         self._context = context
+        self._request = request
         self._topic = topic
         self._selection = selection
         self._new_slot = new_slot
@@ -97,7 +101,7 @@ class OpenViews:
             self._new_slot(),
         )
         try:
-            await slot.take()
+            await take_when_fresh(slot, self._context.state, [topic], self._request)
             await query.begin()
             # Another subscription may have made the view during the wait. Nothing is awaited between here and
             # `add_view`: the view must get every change after the query's instant.

@@ -40,7 +40,6 @@ from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack
 from sowline.serving.cooperative import together
 from sowline.serving.outbox.group import Mark, acknowledge, acknowledge_processed, put_group, send_group
-from sowline.serving.query_slots import QuerySlot
 from sowline.serving.result import Result
 from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.status import SubscriptionStatus
@@ -91,8 +90,9 @@ class ViewSubscription:
             holder,
             delta=request.is_delta,
         )
-        self._new_fill_slot = runner.new_fill_slot
-        self.views = OpenViews(context, topic, selection, self._slot_to_fill, holder, is_page=self._is_page)
+        self.views = OpenViews(
+            context, request, topic, selection, runner.new_fill_slot, holder, is_page=self._is_page
+        )
         self.has_begun = False
         """Whether its command was acknowledged, if requested."""
         self._is_replacement = replaced is not None
@@ -206,7 +206,7 @@ class ViewSubscription:
         # Resolve the bookmark first: filling a view takes long, and an invalid or expired bookmark is refused at
         # once.
         async with self._slot:
-            query, positions = await self._find_positions()
+            positions = await self._find_positions()
             view = await self.views.enter()
             assert view.filling is not None
             # Other subscriptions may wait for the same view. Without the shield, a client that unsubscribes now would
@@ -219,7 +219,7 @@ class ViewSubscription:
                 await self._in_turn(partial(self._replace, view))
             elif positions is None:
                 await self._in_turn(partial(self._begin, view, None if self._begins_now else "reset"))
-            elif not await self._came_back(view, positions, query):
+            elif not await self._came_back(view, positions):
                 await self._in_turn(partial(self._begin, view, "reset"))
         conflated = self.viewer.conflated
         if conflated is None:
@@ -328,64 +328,68 @@ class ViewSubscription:
         if not self._going.is_set():
             view.fall_behind(self.viewer)
 
-    async def _find_positions(self) -> tuple[Query | GroupedQuery | None, Positions | None]:
-        """Return the query whose records are sent first, if any, and the positions to start at; None for now."""
+    async def _find_positions(self) -> Positions | None:
+        """Return the positions to start at; None for now."""
         if self._begins_now:
-            return None, None
+            return None
         topic, context = self.topic, self._context
         log = topic.definition.log
         try:
             if self._past is not None:
                 await wait_for_time(context, [topic], self._past)
-                query = self._query_of(self._past)
-                await self._slot.take()
-                await query.begin()
-                return query, query.positions[log]
+                return topic.past(self._past).positions
             await check_eras(context, [topic], self._bookmark_range)
             positions = (await begin_of(context, [topic], self._bookmark_range))[log]
             await wait_for_replica(context.state, topic, positions)
         except SowlineError as error:
             if error.reason not in GONE or not self._takes_fresh_group:
                 raise
-            return None, None
-        return None, positions
+            return None
+        return positions
 
     @property
     def _takes_fresh_group(self) -> bool:
         """Whether the client accepts a new group if its bookmark has expired."""
         return self.selection.options.bookmark_not_found in ("reset", "now")
 
-    def _slot_to_fill(self) -> QuerySlot:
-        """Return the slot with which the view is filled: its own, if it has one."""
-        # Subscriptions from a time have one for the query of that time. If each waited for a second one, they would
-        # wait for one another for ever (test_views_from_a_time_do_not_wait_for_one_another).
-        return self._slot if self._slot.is_taken else self._new_fill_slot()
+    async def _begun_query(self) -> Query | GroupedQuery | None:
+        """Return the query of the requested time, once its turn has come; None if no time was requested."""
+        if self._past is None:
+            return None
+        # Not before: it would keep others from running while this one waits for its view, and to go back
+        # (test_a_window_that_waits_to_go_back_holds_no_turn).
+        await self._slot.take()
+        query = self._query_of(self._past)
+        await query.begin()
+        return query
 
     def _query_of(self, past: int) -> Query | GroupedQuery:
         if self.selection.options.projection:
             return GroupedQuery(self.topic, self.selection, self._context.limits, past)
         return Query([self.topic], self.selection, self._context.limits, past)
 
-    async def _came_back(
-        self, view: LiveView, positions: Positions, query: Query | GroupedQuery | None
-    ) -> bool:
+    async def _came_back(self, view: LiveView, positions: Positions) -> bool:
         """Send the difference from the view at the client's bookmark; return False if a new group is due instead.
 
-        The group of `query`, if given, is sent first.
+        The group of a time is sent first.
         """
         try:
             async with view.coming_back:
                 await self._go_back(view, positions)
-        except BookmarkExpired:
-            if not self._takes_fresh_group:
+            query = await self._begun_query()
+        except SowlineError as error:
+            if error.reason not in GONE or not self._takes_fresh_group:
                 raise
             return False
+        if query is not None and (found := query.positions[self.topic.definition.log]) != positions:
+            # The log took a record of that time late, from a broker whose clock is behind.
+            self._slot.free()
+            return await self._came_back(view, found)
         self._is_replaying = True
         self._acknowledge(self.topic.bookmark(positions))
         # The group of the past goes out as fast as the client reads. Changes that come meanwhile need no care: the
         # difference below is computed afterwards, from the view at the bookmark to the view of that instant.
         if query is not None:
-            await self._slot.take()
             await send_group(self._outbox, self.request, query)
         result = Result() if query is None else query.result
         acknowledge(self._outbox, self.request, self.topic.bookmark(positions), result, is_completed=False)

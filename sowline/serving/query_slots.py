@@ -7,7 +7,8 @@ everything at once, the service would run out of memory, and each step of all th
 import asyncio
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TypeVar
 
@@ -26,6 +27,34 @@ class SlotLimits(NamedTuple):
     waiting: int = 10_000
     """Connections whose queries wait."""
     unread_seconds: float = 10.0
+
+
+class QueryTurn(Protocol):
+    """The turn of a query among those that run at once."""
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the query runs."""
+
+    async def take(self) -> bool:
+        """Wait for the turn, and return whether it had to."""
+
+    def free(self) -> None:
+        """Let another query run."""
+
+
+@asynccontextmanager
+async def lent(turn: QueryTurn | None) -> AsyncIterator[None]:
+    """Let other queries run during the block, which only waits; then take the turn again.
+
+    What has no turn, or has not taken it, just waits.
+    """
+    if turn is None or not turn.is_taken:
+        yield
+        return
+    turn.free()
+    yield
+    await turn.take()
 
 
 class Reader(Protocol):

@@ -53,6 +53,11 @@ class Turn:
         self._receive = receive
         self.backlogs = backlogs
 
+    @property
+    def is_taken(self) -> bool:
+        """Whether its query runs."""
+        return self._slot.is_taken
+
     async def take(self) -> bool:
         """Wait for the turn, and return whether it had to.
 

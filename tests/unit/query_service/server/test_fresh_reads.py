@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,13 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for seconds."""
     monkeypatch.setattr(freshness, "AT_LEAST_SECONDS_MAX", 0.2)
     monkeypatch.setattr(freshness, "FRESH_SECONDS_MAX", 0.2)
+
+
+WINDOWS: dict[str, dict[str, Any]] = {
+    "page": {"command": "sow_and_subscribe", "order_by": "/id", "skip_n": 0, "top_n": 1},
+    "groups": {"command": "sow_and_subscribe", "options": "grouping=[/id],projection=[/id,COUNT(1) AS /n]"},
+}
+"""Reads that are filled before they are sent."""
 
 
 def served() -> tuple[Server, Client]:
@@ -101,7 +109,7 @@ async def test_a_state_that_is_fresh_enough_is_read_at_once() -> None:
 
 
 @pytest.mark.parametrize("is_late", [True, False], ids=["stalled", "fresh again"])
-@pytest.mark.parametrize("command", ["sow", "sow_and_subscribe", "explain"])
+@pytest.mark.parametrize("command", ["sow", "sow_and_subscribe", "explain", "page", "groups"])
 async def test_a_read_is_fresh_when_its_turn_comes(
     monkeypatch: pytest.MonkeyPatch, command: str, is_late: bool
 ) -> None:
@@ -111,7 +119,7 @@ async def test_a_read_is_fresh_when_its_turn_comes(
     monkeypatch.setattr(freshness, "lag_seconds", lambda topics: seconds[0])
     held = [slots.new(Asker(str(number), number)) for number in range(SlotLimits().service)]
     assert all(slot.take_now() for slot in held)
-    client.ask(command, max_staleness="1s", sub_id="s", query_id="q")
+    client.ask(**WINDOWS.get(command, {"command": command}), max_staleness="1s", sub_id="s", query_id="q")
     await settled()
     assert slots.waiting == 1
     seconds[0] = 60.0

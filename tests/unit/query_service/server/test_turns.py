@@ -81,7 +81,7 @@ async def test_every_read_ends_its_turn(read: Json) -> None:
 
 
 async def test_views_from_a_time_do_not_wait_for_one_another() -> None:
-    """Each has a turn for the query of that time, and fills its view with the same one."""
+    """Each first fills its view, and takes a turn for the query of that time when that is done."""
     server = server_of(more=", history: {window: 3650000d}", service=2, connection=2)
     client, past = server.connect(), datetime.fromtimestamp(1, UTC) + timedelta(milliseconds=1)
     bookmark = past.strftime("%Y%m%dT%H%M%S.%fZ")
@@ -92,6 +92,26 @@ async def test_views_from_a_time_do_not_wait_for_one_another() -> None:
         messages = await client.read()
     assert [m.get("reason") for m in messages if m.get("status") == "failure"] == []
     assert sum(m["command"] == "group_end" for m in messages) == 4
+    assert counts(server) == (0, 0)
+
+
+async def test_a_window_that_waits_to_go_back_holds_no_turn() -> None:
+    """Others undo changes in the same view before it, and read them from Kafka: meanwhile other queries run."""
+    server = server_of(more=", history: {window: 3650000d}", service=1)
+    past = datetime.fromtimestamp(1, UTC) + timedelta(milliseconds=1)
+    window: Json = {"command": "sow_and_subscribe", "order_by": "/id", "top_n": 2, "skip_n": 0}
+    first, client, other = server.connect(), server.connect(), server.connect()
+    with server.patched():
+        first.ask(**window, sub_id="s")
+        await first.read()
+        [view] = server.dispatcher._views["orders"].values()
+        async with view.coming_back:
+            client.ask(**window, sub_id="s", bookmark=past.strftime("%Y%m%dT%H%M%S.%fZ"))
+            assert (await client.read(), counts(server)) == ([], (0, 0))
+            other.ask("sow", query_id="q")
+            assert (await other.read())[-1]["command"] == "group_end"
+        messages = await client.read()
+    assert [m["command"] for m in messages if "group" in m["command"]] == ["group_begin", "group_end"]
     assert counts(server) == (0, 0)
 
 
