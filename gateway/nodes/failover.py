@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Protocol, TypeVar
 
 from gateway.nodes.connections import NodeLost, ReusedConnectionEnded
@@ -32,10 +32,14 @@ class NodesFailed(Exception):
         self.error = error
 
 
-async def with_failover(nodes: NodeSet, attempt: Callable[[Collection[str]], Awaitable[T]]) -> T:
+async def with_failover(
+    nodes: NodeSet,
+    attempt: Callable[[Collection[str]], Awaitable[T]],
+    waiting: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+) -> T:
     """Return the result of an attempt; it gets the URLs to avoid, and raises `NodesFailed` to be repeated.
 
-    Raise the last error when the time is over, and any other error at once.
+    Within `waiting` it waits for nodes. Raise the last error when the time is over, and any other error at once.
     """
     deadline = time.monotonic() + FAILOVER_SECONDS
     avoid: set[str] = set()
@@ -53,9 +57,10 @@ async def with_failover(nodes: NodeSet, attempt: Callable[[Collection[str]], Awa
             why = why if avoid and why is not None else error
             # The nodes that failed may be the only ones: ask them again after a pause.
             avoid.clear()
-            await nodes.announcements.next_news(WAIT_SECONDS)
-            if time.monotonic() > deadline:
-                raise why from None
+            async with waiting():
+                await nodes.announcements.next_news(WAIT_SECONDS)
+                if time.monotonic() > deadline:
+                    raise why from None
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from gateway.nodes.failover import replaceable, with_failover
@@ -12,6 +13,7 @@ from gateway.query.sharded_query import forwarded
 from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark, lay_over, parse_bookmark
 from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.query_slots import QueryTurn, lent
 
 
 class Explained(NamedTuple):
@@ -22,9 +24,17 @@ class Explained(NamedTuple):
 
 
 async def explain(
-    nodes: NodeSet, request: Request, topics: Sequence[str], rights: Rights, floor: PositionsByLog
+    nodes: NodeSet,
+    request: Request,
+    topics: Sequence[str],
+    rights: Rights,
+    floor: PositionsByLog,
+    turn: QueryTurn,
 ) -> Explained:
-    """Return the access paths of the nodes that are asked; raise `shard unavailable`, or the error of the request."""
+    """Return the access paths of the nodes that are asked, in a turn that others may have while it waits for nodes.
+
+    Raise `shard unavailable`, or the error of the request.
+    """
     at_least = format_bookmark(floor) if floor else ""
     asked = forwarded(request, "explain", at_least, ack_type="processed,completed") | _page(request)
     needed = partitions_of_keys(nodes.topics, request, topics)
@@ -33,7 +43,7 @@ async def explain(
         wanted = nodes.routes(topics, {}, avoid, needed)
         return await asyncio.gather(*(_explained(nodes, route, rights, asked) for route in wanted))
 
-    answers = await with_failover(nodes, attempt)
+    answers = await with_failover(nodes, attempt, partial(lent, turn))
     positions: dict[str, Positions] = {}
     for answer in answers:
         positions = lay_over(positions, parse_bookmark(answer.bookmark))

@@ -9,6 +9,7 @@ from gateway.query.sharded_query import ShardedQuery
 from sowline.model.bookmark import Positions
 from sowline.protocol.request import Request, SowKeys
 from sowline.serving.authorization.entitlements import EVERYTHING
+from sowline.serving.query_slots import QueryTurn
 from sowline.serving.result import QueryLimits
 
 
@@ -26,16 +27,21 @@ read_record = msgspec.json.Decoder(NodeRecord).decode
 
 
 async def records_of(
-    nodes: NodeSet, topic: str, keys: Sequence[str], limits: QueryLimits, floor: Mapping[str, Positions]
+    nodes: NodeSet,
+    topic: str,
+    keys: Sequence[str],
+    limits: QueryLimits,
+    floor: Mapping[str, Positions],
+    turn: QueryTurn | None = None,
 ) -> dict[bytes, bytes]:
     """Return the bodies of the records with these SOW keys, those that there are, with all rights.
 
-    Raise `shard unavailable`.
+    While it waits for nodes, others may have the turn that was taken for it, if any. Raise `shard unavailable`.
     """
     request = Request(command="sow", topic=topic, sow_keys=SowKeys(keys))
     query = ShardedQuery(nodes, request, [topic], EVERYTHING, limits, floor)
     try:
-        await query.begin()
+        await query.begin(turn)
         found = [read_record(record) async for portion in query.records() for record in portion.records]
     finally:
         await query.close()

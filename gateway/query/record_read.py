@@ -1,27 +1,48 @@
 """Reads one record, or its timeline, from a node that holds the partition of its key."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 
 from gateway.nodes.failover import replaceable, with_failover
 from gateway.nodes.http import NodeAnswer, NodeHttp
 from gateway.nodes.node_set import RETRY_REASONS, NodeSet
 from sowline.model.key import partition_of
 from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.query_slots import QueryTurn, lent
 
 TRY_ANOTHER = 500
 """Statuses from this one on, and 421, are of a node that is not ready, behind, or of another shard now."""
 
 
 async def read_from_holder(
-    nodes: NodeSet, http: NodeHttp, topic: str, key: str, path: str, query: str, rights: Rights
+    nodes: NodeSet,
+    http: NodeHttp,
+    topic: str,
+    key: str,
+    path: str,
+    query: str,
+    rights: Rights,
+    turn: QueryTurn | None = None,
 ) -> NodeAnswer:
-    """Return the answer of a node that holds the key's partition to a GET; raise `shard unavailable`."""
+    """Return the answer of a node that holds the key's partition to a GET; raise `shard unavailable`.
+
+    While it waits for nodes, others may have the turn that was taken for it, if any.
+    """
     number = partition_of(key, nodes.topics[topic].partitions)
-    return await read_from_holder_of(nodes, http, topic, number, path, query, rights)
+    waiting = partial(lent, turn)
+    return await read_from_holder_of(nodes, http, topic, number, path, query, rights, waiting)
 
 
 async def read_from_holder_of(
-    nodes: NodeSet, http: NodeHttp, topic: str, number: int, path: str, query: str, rights: Rights
+    nodes: NodeSet,
+    http: NodeHttp,
+    topic: str,
+    number: int,
+    path: str,
+    query: str,
+    rights: Rights,
+    waiting: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
 ) -> NodeAnswer:
     """Return the answer of a node that holds a partition to a GET; raise `shard unavailable`."""
     share = frozenset({(topic, number)})
@@ -35,4 +56,4 @@ async def read_from_holder_of(
                 raise answer.error
         return answer
 
-    return await with_failover(nodes, attempt)
+    return await with_failover(nodes, attempt, waiting)

@@ -7,7 +7,7 @@ fails.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from itertools import starmap
 from math import isqrt
@@ -35,6 +35,7 @@ from sowline.protocol.server_message import sow_record
 from sowline.serving.authorization.entitlements import Rights, together
 from sowline.serving.cooperative import in_turns
 from sowline.serving.outbox.group import RecordPortion
+from sowline.serving.query_slots import QueryTurn, lent
 from sowline.serving.result import QueryLimits, Result
 
 NODE_BATCH = 1000
@@ -132,16 +133,30 @@ class ShardedQuery:
 
     # the instant
 
-    async def begin(self) -> None:
-        """Wait for the instant of each node; raise `shard unavailable`, or the error of the request."""
+    async def begin(self, turn: QueryTurn | None = None) -> None:
+        """Wait for the instant of each node; raise `shard unavailable`, or the error of the request.
+
+        While it waits for nodes, others may have the turn that it has taken, if any.
+        """
         fields = {"ack_type": "processed,stats", "batch_size": NODE_BATCH, "merges": True, **self._page()}
         floor = format_bookmark(self._floor) if self._floor else ""
         request = forwarded(self._request, "sow", floor, **fields) | dict(self._instead or {})
-        await with_failover(self._nodes, lambda avoid: self._begin_parts(request, avoid))
+        await with_failover(
+            self._nodes, lambda avoid: self._begin_parts(request, avoid), partial(self._waiting, turn)
+        )
         self.result.topic_matches = sum(part.topic_matches for part in self._parts)
         self.result.warnings = _agreed(self._parts)
         self._note_missing()
         self._note_elsewhere()
+
+    @asynccontextmanager
+    async def _waiting(self, turn: QueryTurn | None) -> AsyncIterator[None]:
+        """Let others run while no node is there to begin a part: a part that has begun takes memory at its node."""
+        if turn is not None and turn.is_taken:
+            await self.close()
+            self._parts = []
+        async with lent(turn):
+            yield
 
     def _page(self) -> dict[str, int]:
         """Return the fields with which a node sends what its part of the page is merged from."""

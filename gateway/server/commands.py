@@ -131,7 +131,7 @@ class GatewayCommands(SessionCommands):
     ) -> None:
         await slot.take()
         try:
-            query = await self._begun(request, topics, rights)
+            query = await self._begun(request, topics, rights, slot)
         except SowlineError as error:
             # A query service checks a request before it starts the query, and refuses it with this type.
             outbox.put(failure(request.command_id, error), (request.id_of_query,))
@@ -143,13 +143,15 @@ class GatewayCommands(SessionCommands):
         finally:
             await query.close()
 
-    async def _begun(self, request: Request, topics: Sequence[str], rights: Rights) -> ShardedQuery:
+    async def _begun(
+        self, request: Request, topics: Sequence[str], rights: Rights, slot: QuerySlot
+    ) -> ShardedQuery:
         """Return a query that has begun, at positions that are not behind those that the client has seen."""
         while True:
             floor = self._floor(request, topics)
             query = ShardedQuery(self._nodes, request, topics, rights, self._context.limits, floor)
             try:
-                await query.begin()
+                await query.begin(slot)
             except BaseException:
                 await query.close()
                 raise
@@ -172,7 +174,7 @@ class GatewayCommands(SessionCommands):
         self, request: Request, topics: list[str], floor: PositionsByLog, slot: QuerySlot
     ) -> None:
         await slot.take()
-        explained = await explain(self._nodes, request, topics, self._runner.rights, floor)
+        explained = await explain(self._nodes, request, topics, self._runner.rights, floor, slot)
         acknowledge_processed(self._outbox, request)
         fields = {"bookmark": explained.bookmark, "access_paths": explained.access_paths}
         answer = message("explain", command_id=request.command_id, **fields)
@@ -193,7 +195,7 @@ class GatewayCommands(SessionCommands):
         path, query = timeline_path(request, format_bookmark(floor) if floor else "")
         rights = self._runner.rights
         answer = await read_from_holder(
-            self._nodes, self._context.http, topic, request.key, path, query, rights
+            self._nodes, self._context.http, topic, request.key, path, query, rights, slot
         )
         if answer.is_refusal:
             raise answer.error

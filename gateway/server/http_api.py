@@ -116,7 +116,7 @@ class GatewayHttpApi:
             query, native_records(query.records(), self._nodes.topics) if is_native else _lines(query)
         )
         try:
-            await query.begin()
+            await query.begin(turn)
             first = await anext(lines, b"")
         except BaseException as error:
             await query.close()
@@ -138,7 +138,7 @@ class GatewayHttpApi:
             asked = read_in_json(asked, self._nodes.topics, topics, rights)
             await turn.take()
             found = await explain(
-                self._nodes, asked, topics, rights, SeenPositions().floor([], asked.at_least)
+                self._nodes, asked, topics, rights, SeenPositions().floor([], asked.at_least), turn
             )
         except SowlineError as error:
             return refused(error)
@@ -156,7 +156,7 @@ class GatewayHttpApi:
             if address.what:
                 await turn.take()
             answer = await read_from_holder(
-                self._nodes, self._context.http, topic, address.key, path, request.url.query, rights
+                self._nodes, self._context.http, topic, address.key, path, request.url.query, rights, turn
             )
             turn.backlogs.require(len(answer.body))
             if wants_native(request) and not address.what and not answer.is_refusal:

@@ -221,6 +221,8 @@ class ForwardedSubscription:
         assert self._membership is not None
         held, has_snapshot = self._compared, self.request.has_snapshot
         self.is_querying = has_snapshot or held is not None
+        # First the stream, which may have to wait for nodes: others run meanwhile.
+        await self._membership.hold_stream()
         async with self._snapshot_slot:
             if self.is_querying:
                 await self._snapshot_slot.take()
@@ -246,7 +248,7 @@ class ForwardedSubscription:
         request, context = msgspec.structs.replace(self.request, bookmark=""), self._context
         query = ShardedQuery(context.nodes, request, self._topics, self._rights, context.limits, floor)
         try:
-            await query.begin()
+            await query.begin(self._snapshot_slot)
             self._note_begun(query.positions)
             await self._send_group(request, query, mark)
         finally:
@@ -278,7 +280,7 @@ class ForwardedSubscription:
         )
         try:
             try:
-                await query.begin()
+                await query.begin(self._snapshot_slot)
             except SowlineError as error:
                 if error.reason not in GONE:
                     raise
@@ -411,7 +413,7 @@ class ForwardedSubscription:
             has_group=has_group,
         )
         try:
-            await query.begin()
+            await query.begin(self._snapshot_slot)
             self._outlet.begin(query.parts, query.positions)
             # Also those of a bookmark: the client has seen them.
             self._seen.note(query.positions)

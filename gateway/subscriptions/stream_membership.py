@@ -68,11 +68,17 @@ class StreamMembership:
 
     # joining
 
+    async def hold_stream(self) -> None:
+        """Wait until there is a stream to join; raise why there is none."""
+        self._stream = await self._use()
+
     async def join(self) -> SharedStream:
         """Become a member, whose messages wait until `release`; raise why there is no stream."""
-        stream = self._stream = await self._use()
-        self._attach(stream)
-        return stream
+        if self._stream is None or self._stream.is_over:
+            self.end()
+            self._stream = await self._use()
+        self._attach(self._stream)
+        return self._stream
 
     async def _use(self) -> SharedStream:
         return await self._streams.use(self._request, self._topics, self._rights, relays=self._outlet.relays)

@@ -61,7 +61,7 @@ from sowline.serving.outbox.group import (
     put_group,
 )
 from sowline.serving.outbox.outbox import Outbox
-from sowline.serving.query_slots import QuerySlot
+from sowline.serving.query_slots import QuerySlot, lent
 from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
 from sowline.serving.view_memory import HELD_BYTES, ViewBytes, ViewHolder
@@ -366,7 +366,7 @@ class ViewOverNodes:
         topics, at_any = [self._topic.name], {"relays": True}
         query = ShardedQuery(context.nodes, request, topics, self._rights, context.limits, {}, at_any)
         try:
-            await query.begin()
+            await query.begin(self._slot)
         except SowlineError as error:
             await query.close()
             if error.reason in GONE and self._options.bookmark_not_found in ("reset", "now"):
@@ -441,7 +441,8 @@ class ViewOverNodes:
                     await query.close()
                 if not isinstance(error, NodeLost):
                     raise
-                await asyncio.sleep(AGAIN_SECONDS)
+                async with lent(self._slot):
+                    await asyncio.sleep(AGAIN_SECONDS)
                 continue
             break
         before, self._query = self._query, query
@@ -483,7 +484,7 @@ class ViewOverNodes:
             nodes, asked, [self._topic.name], self._rights, self._context.limits, floor, subscription
         )
         try:
-            await query.begin()
+            await query.begin(self._slot)
             view = self._new_view()
             async for part, batch in query.batches():
                 for record in batch.records:
@@ -691,7 +692,7 @@ class ViewOverNodes:
         keys, entitlement = [key.decode() for key in unknown], self._rights.read.of(name)
         try:
             # With all rights: a record that the client may not see any more was not deleted.
-            found = await records_of(context.nodes, name, keys, context.limits, positions)
+            found = await records_of(context.nodes, name, keys, context.limits, positions, self._slot)
         except SowlineError as error:
             # A node that is lost is reported like this, too.
             if error.reason == UNAVAILABLE:

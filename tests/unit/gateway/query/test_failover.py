@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from gateway.nodes import failover
+from gateway.nodes.announcements import Announcements
 from gateway.nodes.routing import Announcement
 from query_service.query import freshness
 from sowline.model.key import partition_of
+from sowline.serving.query_slots import QuerySlots, SlotLimits
 from tests.unit.gateway.rig import Json, Rig, RigClient, rig
 
 
@@ -235,3 +237,37 @@ async def test_connections_that_ended_while_they_were_idle() -> None:
             while not made.node_set.announcements.nodes:
                 await made.node_set.announcements.next_news(1)
         assert made.node_set.announcements.lost == 0
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        {"command": "sow"},
+        {"command": "explain", "ack_type": "processed,completed"},
+        {"command": "sow_and_subscribe"},
+        {"command": "sow_and_subscribe", "order_by": "/id", "skip_n": 0, "top_n": 1},
+    ],
+    ids=["query", "explain", "snapshot", "page"],
+)
+async def test_a_query_that_waits_for_nodes_holds_no_turn(
+    read: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others have its turn meanwhile; it goes on when the node is back."""
+    slots, running, next_news = QuerySlots(SlotLimits(service=1)), list[int](), Announcements.next_news
+
+    async def noted(announcements: Announcements, seconds_max: float) -> None:
+        running.append(slots.running)
+        await next_news(announcements, seconds_max)
+
+    async with rig(["0/2", "1/2"]) as made:
+        filled(made, 4)
+        made.context = replace(made.context, slots=slots)
+        monkeypatch.setattr(Announcements, "next_news", noted)
+        await made.nodes[1].stop()
+        answering = asyncio.create_task(made.client().ask(**read, sub_id="s", query_id="q"))
+        while not running:
+            await asyncio.sleep(0.005)
+        await made.nodes[1].start()
+        assert (await answering)[-1].get("reason") is None
+        assert set(running) == {0}
+        assert slots.running == 0
