@@ -162,7 +162,7 @@ def _node(port: int, records: int, shard: Shard, ready: Connection) -> None:
     for number, body in enumerate(bodies_of(records)):
         text = key_text(orjson.loads(body), topic.definition.key_paths)
         if (partition := partition_of(text, PARTITIONS)) in topic.partitions:
-            key = sow_key(topic.definition.domain_prefix, text)
+            key = sow_key(topic.definition.declared.domain_prefix, text)
             topic.rows.put(key, body, partition, Position(0, number), 1000)
     for replica in topic.partitions.values():
         replica.loaded()

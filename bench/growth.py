@@ -43,7 +43,7 @@ from materializer.store.integrity import verified
 from materializer.store.rocksdb import RocksStore
 from materializer.store.write_behind import WriteBehindStore
 from query_service.topics.state import ServedTopics
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.config.topics import parse_topics
 from sowline.filter import compile_filter
 from sowline.model.key import sow_key
@@ -64,7 +64,7 @@ CHANGES = 2_000
 PARTITIONS = (1, 8, 64)
 LIVE_RUNS = 3
 LIVE_SECONDS = 5
-DEFINITION = TopicDefinition(name="orders", key=("/order",), partitions=1)
+DEFINITION = define_topic(name="orders", key=("/order",), partitions=1)
 Figure = TypeVar("Figure")
 DELTA = command_headers("delta_publish")
 NATIVE = native_core(None)
@@ -178,7 +178,7 @@ def _fill(store: RocksStore, size: int) -> Checkpoint:
         count, total = store.checksum()
         for number in range(start, min(start + BATCH, size)):
             text = str(number)
-            key = sow_key(DEFINITION.domain_prefix, text)
+            key = sow_key(DEFINITION.declared.domain_prefix, text)
             data = entries[key] = encode_record(Record(_body(number), text, Position(0, number), number))
             total += entry_hash(key, data)
         store.commit(entries, Checksum.of(count + len(entries), total), checkpoint.encode())
@@ -250,7 +250,7 @@ def _queried(size: int) -> Queried:
     before = _rss_bytes()
     state = ServedTopics(parse_topics("topics: [{name: orders, key: /order}]"), ring_changes_max=1000)
     topic = state.topics["orders"]
-    domain = topic.definition.domain_prefix
+    domain = topic.definition.declared.domain_prefix
     for number in range(size):
         topic.rows.put(sow_key(domain, str(number)), _body(number), 0, Position(0, number), number)
     for partition in topic.partitions.values():

@@ -65,7 +65,9 @@ def _filled(bodies: list[bytes], more: str) -> ServedTopics:
     topic = state.topics["orders"]
     for number, body in enumerate(bodies):
         text = key_text(orjson.loads(body), topic.definition.key_paths)
-        topic.rows.put(sow_key(topic.definition.domain_prefix, text), body, 0, Position(0, number), 0)
+        topic.rows.put(
+            sow_key(topic.definition.declared.domain_prefix, text), body, 0, Position(0, number), 0
+        )
     topic.partitions[0].position = Position(0, len(bodies) - 1)
     topic.partitions[0].loaded()
     return state

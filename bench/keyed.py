@@ -27,7 +27,7 @@ from bench.listeners import Listeners
 from bench.service import Running, running, until
 from bench.table import table
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.kafka.admin import Cluster
 
 CLIENTS = 10_000
@@ -83,7 +83,7 @@ def run(records: int, runs: int) -> str:
 
 def _environment(kafka: str, directory: Path) -> dict[str, str]:
     Cluster(kafka_config(kafka)).ensure_topic(
-        TopicDefinition(name=TOPIC, key=("/order",), partitions=PARTITIONS)
+        define_topic(name=TOPIC, key=("/order",), partitions=PARTITIONS)
     )
     config = directory / "topics.yaml"
     config.write_text(f"topics:\n  - {{name: {TOPIC}, key: [/order], partitions: {PARTITIONS}}}\n")

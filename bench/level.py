@@ -22,7 +22,7 @@ from bench.broker import broker
 from bench.service import Running, running
 from bench.table import table
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, read_range
 from sowline.kafka.messages import event_of
@@ -96,7 +96,7 @@ def leave_alone(services: list[Running], chance: random.Random) -> None:
 
 def _leveled(kafka: str, records: int, rate: int, disturb: Disturb) -> list[Look]:
     name = f"level-{uuid.uuid4().hex[:8]}"
-    definition = TopicDefinition(name=name, key=("/order",), partitions=PARTITIONS)
+    definition = define_topic(name=name, key=("/order",), partitions=PARTITIONS)
     cluster = Cluster(kafka_config(kafka))
     cluster.ensure_topic(definition)
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:

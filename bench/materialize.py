@@ -15,7 +15,7 @@ from bench.merging import PARTITIONS, Entrant, Figure, Load, held_load, line, me
 from bench.service import metric, until
 from bench.table import table
 from deploy.ports import HOST, free_port
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 
 
 def run(records: int, runs: int) -> str:
@@ -39,7 +39,7 @@ def run(records: int, runs: int) -> str:
 @contextmanager
 def raw_loop(load: Load) -> Iterator[Entrant]:
     """The raw loop, which copies the log to a topic of its own."""
-    target = TopicDefinition(name=f"raw-{uuid.uuid4().hex[:8]}", key=("/order",), partitions=PARTITIONS)
+    target = define_topic(name=f"raw-{uuid.uuid4().hex[:8]}", key=("/order",), partitions=PARTITIONS)
     load.cluster.ensure_topic(target)
     command = [sys.executable, "-m", "bench.raw_loop", load.bootstrap, load.definition.log, target.log]
     yield Entrant([([*command, str(PARTITIONS)], {})], target.log)

@@ -21,7 +21,7 @@ from confluent_kafka import Producer
 
 from bench.usage import Usage, usage
 from sowline.config.kafka_options import KafkaConfig, kafka_config
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, read_range
 from sowline.protocol.change import PROGRESS_KEY
@@ -99,7 +99,7 @@ def held_load(bootstrap: str, records: int) -> tuple[Load, Callable[[], None]]:
 
 
 def _new_log(bootstrap: str, records: int, partitions: int) -> Load:
-    definition = TopicDefinition(name=f"bench-{uuid.uuid4().hex[:8]}", key=("/order",), partitions=partitions)
+    definition = define_topic(name=f"bench-{uuid.uuid4().hex[:8]}", key=("/order",), partitions=partitions)
     cluster = Cluster(kafka_config(bootstrap))
     cluster.ensure_topic(definition)
     return Load(bootstrap, definition, records, cluster)

@@ -43,7 +43,7 @@ from sowline.codecs.schema import (
     Schema,
 )
 from sowline.codecs.typed_bodies import TypedBodies
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.protocol.command import LogRecord
 
 KEYS: Final = 10_000
@@ -196,14 +196,14 @@ def _orders(count: int) -> list[bytes]:
 
 
 def _json_load(orders: list[bytes]) -> Load:
-    definition = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+    definition = define_topic(**{"name": "orders", "key": "/id"})
     return Load(orders, orders, definition, None, orjson.loads)
 
 
 def _load(orders: list[bytes], name: str) -> Load:
     schema = SCHEMAS[name]
-    definition = TopicDefinition.model_validate(
-        {
+    definition = define_topic(
+        **{
             "name": "orders",
             "key": "/id",
             "message_type": schema.type,
@@ -222,8 +222,8 @@ def _load(orders: list[bytes], name: str) -> Load:
 
 def _format_load(orders: list[bytes], name: str) -> Load:
     given = FORMATS[name]
-    definition = TopicDefinition.model_validate(
-        {"name": "orders", "key": given.key, "message_type": name, "message_format": given.options}
+    definition = define_topic(
+        **{"name": "orders", "key": given.key, "message_type": name, "message_format": given.options}
     )
     reader, codec = definition.reader, definition.codec
     assert reader is not None

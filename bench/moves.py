@@ -22,7 +22,7 @@ from bench.merging import order_of
 from bench.service import Running, running, until
 from bench.table import table
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, read_range
 
@@ -40,7 +40,7 @@ class Load:
     def __init__(self, bootstrap: str, name: str, records: int) -> None:
         self.kafka = kafka_config(bootstrap)
         self.cluster = Cluster(self.kafka)
-        self.definition = TopicDefinition(name=name, key=("/order",), partitions=PARTITIONS)
+        self.definition = define_topic(name=name, key=("/order",), partitions=PARTITIONS)
         self.cluster.ensure_topic(self.definition)
         self._records = records
         self._chance = random.Random(7)

@@ -6,7 +6,7 @@ from pathlib import Path
 from bench.merging import fill_with_orders
 from bench.service import running, until
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.kafka.admin import Cluster
 
 
@@ -16,7 +16,7 @@ class PrefilledTopic:
     def __init__(self, bootstrap: str, directory: Path, name: str, partitions: int) -> None:
         self._kafka = kafka_config(bootstrap)
         self._cluster = Cluster(self._kafka)
-        self._definition = TopicDefinition(name=name, key=("/order",), partitions=partitions)
+        self._definition = define_topic(name=name, key=("/order",), partitions=partitions)
         self._cluster.ensure_topic(self._definition)
         config = directory / f"{name}.yaml"
         config.write_text(f"topics:\n  - {{name: {name}, key: [/order], partitions: {partitions}}}\n")

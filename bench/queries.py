@@ -71,7 +71,7 @@ def filled(bodies: list[bytes]) -> ServedTopics:
     """Return the state of a query service that has loaded these records."""
     state = ServedTopics(parse_topics(TOPICS), ring_changes_max=1000)
     topic = state.topics["orders"]
-    domain = topic.definition.domain_prefix
+    domain = topic.definition.declared.domain_prefix
     for number, body in enumerate(bodies):
         text = key_text(orjson.loads(body), topic.definition.key_paths)
         topic.rows.put(sow_key(domain, text), body, 0, Position(0, number), 1000)

@@ -20,7 +20,7 @@ from bench.peers.kafka_streams import Application, compiled
 from bench.service import running, until
 from bench.table import table
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import plain_consumer, poll_batch
 
@@ -42,7 +42,7 @@ class Setting:
         self._empty = self._topic(EMPTY)
 
     def _topic(self, name: str) -> TopicDefinition:
-        definition = TopicDefinition(name=name, key=("/order",), partitions=PARTITIONS)
+        definition = define_topic(name=name, key=("/order",), partitions=PARTITIONS)
         self.cluster.ensure_topic(definition)
         text = f"topics:\n  - {{name: {name}, key: [/order], partitions: {PARTITIONS}}}\n"
         (self._configs / f"{name}.yaml").write_text(text)
@@ -103,7 +103,7 @@ class Streams:
 
     def __init__(self, java: Sequence[str], setting: Setting, directory: Path) -> None:
         self._setting = setting
-        self._merged = TopicDefinition(name="merged", key=("/order",), partitions=PARTITIONS)
+        self._merged = define_topic(name="merged", key=("/order",), partitions=PARTITIONS)
         setting.cluster.ensure_topic(self._merged)
         self._full, self._empty = (
             Application(java, setting.bootstrap, name, self._merged.log, directory / f"streams-{name}")

@@ -29,7 +29,7 @@ from bench.table import table
 from bench.traffic import system
 from sowline.client.client import Client
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, plain_consumer, poll_batch
 
@@ -103,7 +103,7 @@ def relay(kafka: str, partitions: int) -> Iterator[Relay]:
     """Run the bare relay between topics of its own."""
     cluster = Cluster(kafka_config(kafka))
     source, target = (
-        TopicDefinition(name=f"{name}-{partitions}", key=("/order",), partitions=partitions)
+        define_topic(name=f"{name}-{partitions}", key=("/order",), partitions=partitions)
         for name in ("relay-from", "relay-to")
     )
     for definition in (source, target):

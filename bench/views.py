@@ -36,7 +36,7 @@ from bench.table import table
 from bench.traffic import system
 from bench.usage import Usage
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.config.topics import Topics, parse_topics
 from sowline.kafka.admin import Cluster, ensure_topics
 from sowline.kafka.clients import exact_producer, read_range
@@ -213,7 +213,7 @@ def grouped(latest: Iterable[Order]) -> dict[Group, Order]:
 def streams(job: Job, *, joins: bool) -> Figure:
     """Measure Kafka Streams, with empty stores."""
     name = f"table-{uuid.uuid4().hex[:8]}"
-    output = TopicDefinition(name=name, key=("/customer",), partitions=PARTITIONS)
+    output = define_topic(name=name, key=("/customer",), partitions=PARTITIONS)
     job.cluster.ensure_topic(output)
     logs = [job.source.log, job.regions.log] if joins else [job.source.log]
     with (

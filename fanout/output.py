@@ -45,7 +45,7 @@ class FanoutOutput:
         self._source = source
         self._values = values
         self._form = Form.live(fanout.reading, source, delta=fanout.delta)
-        self._producer = exact_producer(kafka, source.log_bytes_max, error_cb=self._on_error)
+        self._producer = exact_producer(kafka, source.kafka.log_bytes_max, error_cb=self._on_error)
         self._refused: KafkaError | None = None
         self._failed: KafkaError | None = None
         """Why this producer failed or lost a message; a new one may succeed."""

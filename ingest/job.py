@@ -11,8 +11,9 @@ from ingest.frames import Frames
 from ingest.progress import observed
 from ingest.sources import BATCH_LIMITS
 from ingest.syntax import syntax_problems
+from sowline.config.declared_topic import JSON
 from sowline.config.settings import read_settings
-from sowline.config.topic_definition import JSON, TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import load_topics
 from sowline.config.yaml_file import YamlFileError
 from sowline.spark.broker import connected

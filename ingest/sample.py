@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, Row
 
 from ingest.job import Job
 from sowline.config.command_key import named_key
+from sowline.config.declared_topic import JSON
 from sowline.config.outgoing_body import message_body
-from sowline.config.topic_definition import JSON, TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.protocol.command import DELTA, LogRecord, read_command
 from sowline.protocol.key_generator import Appended

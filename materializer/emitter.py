@@ -53,7 +53,7 @@ class Emitter:
         self._stopping = stopping
         self._errors: list[KafkaError] = []
         self._ends: dict[tuple[str, int], int] = {}
-        sizes = [definition.dead_bytes_max for definition in definitions]
+        sizes = [definition.kafka.dead_bytes_max for definition in definitions]
         if any(definition.reader is not None for definition in definitions):
             sizes.append(SCHEMA_ENTRY_BYTES_MAX)
         bytes_max = max(sizes)
@@ -118,7 +118,11 @@ class Emitter:
         if isinstance(event, Progress):
             self._produce(topic, event.value(), event.key, partition, report)
             return
-        delta = event.delta(definition.key_fields) if definition.delta and definition.has_deltas else None
+        delta = (
+            event.delta(definition.key_fields)
+            if definition.declared.delta and definition.has_deltas
+            else None
+        )
         self._produce(topic, event.value, event.sow_key, partition, report, event.headers(delta))
 
     def forwards(self, topic: str, forwards: Iterable[Forward]) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import fastavro
 
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 
 AVRO_SCHEMA: Final = json.dumps(
     {
@@ -68,7 +68,7 @@ def typed(type: str, name: str = "orders", **given: Any) -> dict[str, Any]:
 
 def typed_topic(type: str, name: str = "orders", **given: Any) -> TopicDefinition:
     """Return a topic of orders in a message type."""
-    return TopicDefinition.model_validate(typed(type, name, **given))
+    return define_topic(**typed(type, name, **given))
 
 
 def avro_message(order: dict[str, Any], schema_id: int | None = SCHEMA_ID) -> bytes:

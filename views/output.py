@@ -18,7 +18,7 @@ class PartialsOutput:
 
     def __init__(self, kafka: KafkaConfig, topic: TopicDefinition) -> None:
         self._log = topic.log
-        self._producer = exact_producer(kafka, topic.log_bytes_max, error_cb=self._on_error)
+        self._producer = exact_producer(kafka, topic.kafka.log_bytes_max, error_cb=self._on_error)
         self._failed: KafkaError | None = None
         self.states = 0
         """The number of states written."""

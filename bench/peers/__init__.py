@@ -16,7 +16,7 @@ from bench.merging import PARTITIONS, Entrant, Figure, Load, check, line, measur
 from bench.peers.kafka_streams import kafka_streams
 from bench.peers.quix import quix
 from bench.table import table
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 
 RAW, STREAMS, QUIX = "raw loop: copies, merges nothing", "Kafka Streams 4.3.1", "Quix Streams 3.28.1"
 ONE, TWO = "materializer, one process", "materializer, a process for each partition"
@@ -38,9 +38,7 @@ def _with_output(
 
     @contextmanager
     def entered(load: Load) -> Iterator[Entrant]:
-        merged = TopicDefinition(
-            name=f"merged-{uuid.uuid4().hex[:8]}", key=("/order",), partitions=PARTITIONS
-        )
+        merged = define_topic(name=f"merged-{uuid.uuid4().hex[:8]}", key=("/order",), partitions=PARTITIONS)
         load.cluster.ensure_topic(merged)
         with enter(load, merged.log) as entrant:
             yield entrant

@@ -350,7 +350,9 @@ class ViewOverNodes:
         """Whether it begins with the current records; with `current`, also for a time where there is no history."""
         bookmark_range = self.request.bookmark_range
         is_instead = (
-            self._options.current and bookmark_range.moment is not None and self._topic.history is None
+            self._options.current
+            and bookmark_range.moment is not None
+            and self._topic.declared.history is None
         )
         return bookmark_range.begins_now or is_instead
 

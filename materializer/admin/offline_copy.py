@@ -235,8 +235,8 @@ class OfflineCopies:
         if missing:
             raise SowlineError(
                 "schema missing",
-                f"expected schema {missing[0]} in {self.definition.schema_log} [{self.partition}]: the owner of the"
-                " partition has not applied the messages that name it. Try again once it has",
+                f"expected schema {missing[0]} in {self.definition.kafka.schema_log} [{self.partition}]: the owner of"
+                " the partition has not applied the messages that name it. Try again once it has",
             )
 
     def log(self, start: int, end: int, what: str) -> Iterator[list[LogRecord]]:

@@ -21,7 +21,7 @@ from materializer.partition.partition import progress_of
 from materializer.partition.state_reset import StateReset
 from materializer.store.interface import DiskStore
 from sowline.config.kafka_options import KafkaConfig
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.protocol.change import Begin, Event
@@ -44,7 +44,8 @@ class EndsLoader(ChangesLoader):
 
 def _of_any_key(definition: TopicDefinition) -> TopicDefinition:
     """Return a definition without key fields, with the compaction lag of the topic's changes."""
-    return TopicDefinition.model_construct(name=definition.name, resume_window=definition.change_window)
+    window = f"{definition.kafka.change_window}ms"
+    return define_topic(name=definition.name, key={"from": "kafka_key"}, resume_window=window)
 
 
 @dataclass(frozen=True, slots=True)

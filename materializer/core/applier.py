@@ -251,7 +251,7 @@ class Applier:
         if self._bodies is None or now.schema is None or self._bodies.resolutions.reader(now.schema) is None:
             raise SowlineError(
                 "bad definition",
-                f"expected a reader schema that {self._definition.schema_log} has, got {now.schema!r}",
+                f"expected a reader schema that {self._definition.kafka.schema_log} has, got {now.schema!r}",
             )
         return now.schema
 

@@ -47,7 +47,7 @@ class Documents:
     def __init__(self, definition: TopicDefinition) -> None:
         self._table = definition.name
         self._key_paths = definition.key_paths
-        self._template: dict[str, Any] = definition.template
+        self._template: dict[str, Any] = definition.declared.template
 
     def content(self, current: Record | None) -> dict[str, Any] | Undefined:
         """Return the content of a document, without the template; UNDEFINED if it was deleted or never written."""

@@ -59,7 +59,7 @@ class Eras:
             # (test_a_log_that_ends_before_the_state_begins_a_new_era).
             # Without a log time, nothing shows which records were applied: all are applied again
             # (test_a_log_without_log_time_that_ends_before_the_state_is_applied_again).
-            is_dated = checkpoint.time or self._definition.durability == "transient"
+            is_dated = checkpoint.time or self._definition.declared.durability == "transient"
             offset = self._first_later(checkpoint.time, extent) if is_dated else extent.log_start
             return self._begun(opened, offset, "the log ends before the state", extent)
         if extent.log_start > checkpoint.next_offset:
@@ -116,7 +116,7 @@ class Eras:
         A transient topic skips records at its start, so their times do not show what was applied. Without a log time
         every record would count as later.
         """
-        if self._first_since is None or not time or self._definition.durability == "transient":
+        if self._first_since is None or not time or self._definition.declared.durability == "transient":
             return extent.log_end
         return min(extent.log_end, self._first_since(time + 1))
 

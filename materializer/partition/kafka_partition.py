@@ -93,7 +93,7 @@ class PartitionReader:
     @property
     def schema_log(self) -> str:
         """The Kafka topic of the schemas."""
-        return self._definition.schema_log
+        return self._definition.kafka.schema_log
 
     def read_schemas(self, resolutions: Resolutions) -> None:
         """Add the entries of the partition in `<log>.schemas`, up to its present end."""

@@ -34,7 +34,7 @@ def plain_key_field(definition: TopicDefinition) -> str | None:
 def is_plain(definition: TopicDefinition) -> bool:
     """Return whether the native core applies a topic's plain commands: their bodies are merged as they come."""
     merges_only = (
-        not definition.delta
+        not definition.declared.delta
         and definition.preprocess is None
         and definition.enrich is None
         and definition.reader is None
@@ -59,7 +59,12 @@ class NativeOverlay:
     ) -> None:
         ((field,),) = definition.key_paths
         self._core = module.Core(
-            partition, definition.partitions, definition.domain_prefix, field, store.get_many, Position
+            partition,
+            definition.partitions,
+            definition.declared.domain_prefix,
+            field,
+            store.get_many,
+            Position,
         )
         self._records_type = module.LogRecords
         self._partitions = definition.partitions

@@ -101,7 +101,7 @@ class BatchProcessor:
         prepared = self._trace.traced(partition, prepared, began_ns)
         if prepared.step.forwards or prepared.step.dead:
             self._emitter.forwards(definition.log, prepared.step.forwards)
-            self._emitter.dead(definition.dead, partition_id[1], prepared.step.dead)
+            self._emitter.dead(definition.kafka.dead, partition_id[1], prepared.step.dead)
             # Waits before this batch's events are sent. With one wait for all, Kafka could keep the event and
             # lose the forward: a worker that loads the events would never forward the record (simulation: mistake
             # `events before forwards`).

@@ -112,7 +112,7 @@ class Schemas:
         if held is None:
             raise SowlineError(
                 "schema missing",
-                f"expected the reader schema {held_reader} of the state in {definition.schema_log}, found none:"
+                f"expected the reader schema {held_reader} of the state in {definition.kafka.schema_log}, found none:"
                 " name the schema that the state was made with as the reader_schema in topics.yaml",
             )
         if held != pinned:
@@ -180,7 +180,7 @@ class Schemas:
 
     def _known(self, definition: TopicDefinition, schema_id: int) -> Resolution | None:
         """Return a schema that the definition itself names."""
-        schema, pinned = definition.schema_named(schema_id), definition.reader_schema
+        schema, pinned = definition.schema_named(schema_id), definition.declared.reader_schema
         if schema is None:
             return None
         return Resolution(

@@ -237,7 +237,7 @@ def past_of(bookmark_range: BookmarkRange, options: Options, topics: list[TopicS
     """
     if bookmark_range.moment is None:
         return None
-    lacking = [topic.definition.name for topic in topics if topic.definition.history is None]
+    lacking = [topic.definition.name for topic in topics if topic.definition.declared.history is None]
     if not lacking:
         return bookmark_range.moment.microseconds // 1000
     if options.current:

@@ -56,4 +56,4 @@ def _as_document(
 
     content: Any = UNDEFINED if body is None else fields(body)
     document = document_of(definition.name, key, content, None if known is None else known.writes)
-    return orjson.dumps(document.read(fields(orjson.dumps(definition.template))))
+    return orjson.dumps(document.read(fields(orjson.dumps(definition.declared.template))))

@@ -160,7 +160,7 @@ class TimelineReader:
         walk = timeline.newest_first(wanted.sow_key)
         bookmark = topic.bookmark(topic.positions)
         now = int(time.time() * 1000)
-        since = max(timeline.floor, now - topic.definition.history_ttl)
+        since = max(timeline.floor, now - topic.definition.declared.history_ttl)
         if not wanted.newest_first:
             walk = iter(reversed(await _offsets(walk, wanted, None)))
         writes: list[bytes] = []
@@ -184,7 +184,7 @@ class TimelineReader:
         found = [
             change for change in partition.ring.newest_first(wanted.sow_key) if _is_wanted(wanted, change)
         ]
-        since = now - topic.definition.change_window
+        since = now - topic.definition.kafka.change_window
         del found[wanted.limit :]
         if len(found) < wanted.limit:
             oldest = partition.ring.oldest

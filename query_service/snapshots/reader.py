@@ -23,7 +23,7 @@ def has_snapshots(topic: TopicDefinition) -> bool:
     There are none of a topic with a history or documents: the changes before the snapshot are part of its state.
     There are none of a transient topic: it starts empty.
     """
-    return topic.history is None and not topic.documents and not topic.starts_empty
+    return topic.declared.history is None and not topic.documents and not topic.starts_empty
 
 
 class SnapshotReader:

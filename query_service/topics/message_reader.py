@@ -21,9 +21,9 @@ def is_plain(definition: TopicDefinition) -> bool:
     """Return whether the native core loads the changes of a topic."""
     return (
         definition.has_sow
-        and definition.history is None
+        and definition.declared.history is None
         and not definition.documents
-        and not definition.delta
+        and not definition.declared.delta
     )
 
 

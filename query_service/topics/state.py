@@ -85,16 +85,16 @@ class TopicState:
         self.log_ends = {number: LogEnd() for number in self.partitions}
 
     def _history(self, histories: Histories) -> PartitionHistory | None:
-        if self.definition.history is None:
+        if self.definition.declared.history is None:
             return None
-        history = PartitionHistory(self.definition.history, self.rows)
+        history = PartitionHistory(self.definition.declared.history, self.rows)
         histories.add(history)
         return history
 
     def _timeline(self, timelines: Timelines) -> Timeline | None:
         if not self.definition.documents:
             return None
-        timeline = Timeline(self.definition.history_ttl)
+        timeline = Timeline(self.definition.declared.history_ttl)
         timelines.add(timeline)
         return timeline
 
@@ -161,7 +161,7 @@ class TopicState:
         The topic must have a history. Raise `history expired` if the time is before it.
         """
         name = self.definition.name
-        assert self.definition.history is not None, f"{name} has no history"
+        assert self.definition.declared.history is not None, f"{name} has no history"
         histories = {n: one.history for n, one in self.partitions.items() if one.history is not None}
         floor = max((history.floor for history in histories.values()), default=0)
         if at < floor:

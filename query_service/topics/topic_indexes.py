@@ -83,13 +83,14 @@ class Indexes:
     @property
     def are_declared(self) -> bool:
         """Whether the topic's definition names indexes."""
-        return bool(self._definition.indexes or self._definition.hash_indexes)
+        return bool(self._definition.declared.indexes or self._definition.declared.hash_indexes)
 
     async def make_declared(self) -> None:
         """Make the indexes that the topic's definition names."""
-        paths = [parse_path(text) for text in self._definition.indexes]
+        paths = [parse_path(text) for text in self._definition.declared.indexes]
         hashes = [
-            HashIndex([parse_path(text) for text in fields]) for fields in self._definition.hash_indexes
+            HashIndex([parse_path(text) for text in fields])
+            for fields in self._definition.declared.hash_indexes
         ]
         await self._make(frozenset(paths), hashes, uncounted)
 

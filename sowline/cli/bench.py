@@ -20,8 +20,8 @@ from sowline.cli.progress import ProgressLine
 from sowline.client.client import Client
 from sowline.client.publisher import Publisher
 from sowline.client.writing import topics_of
+from sowline.config.declared_topic import JSON
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topic_definition import JSON
 from sowline.errors import SowlineError
 from sowline.protocol.client_message import Message
 
@@ -60,7 +60,9 @@ class BenchRun:
 def bench_run(answer: dict[str, Any], topic: str) -> BenchRun:
     """Return a run on a topic that a service describes; raise `not supported` if no record can be made for it."""
     definition = topics_of(answer).named(topic)
-    is_plain = definition.message_type == JSON and definition.view is None and not definition.preprocessing
+    is_plain = (
+        definition.message_type == JSON and definition.view is None and not definition.declared.preprocessing
+    )
     if not is_plain or not definition.has_sow or not definition.key_rule.paths:
         raise SowlineError(
             "not supported",

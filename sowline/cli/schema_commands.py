@@ -79,7 +79,9 @@ def check(topic: str | None, registry: str | None, config: Path | None) -> None:
     settings = _settings(registry=registry, config=config)
     defined = load_topics(settings.config)
     if topic is None:
-        definitions = [one for one in defined.topics if one.reader_schema and one.reader_schema.subject]
+        definitions = [
+            one for one in defined.topics if one.declared.reader_schema and one.declared.reader_schema.subject
+        ]
     else:
         definitions = [defined.named(topic)]
         _require_schemas(definitions[0])
@@ -108,7 +110,7 @@ def list_(topic: str, config: Path | None, kafka: str | None) -> None:
     except (KafkaException, TimeoutError) as error:
         raise SowlineError(
             "no kafka",
-            f"expected {definition.schema_log} from Kafka at {settings.kafka}, got {error}",
+            f"expected {definition.kafka.schema_log} from Kafka at {settings.kafka}, got {error}",
         ) from error
     rows: list[Row] = []
     for number, resolutions in known.items():
@@ -195,7 +197,7 @@ def _require_schemas(definition: TopicDefinition) -> Schema:
 
 
 def _subject(definition: TopicDefinition) -> str:
-    return "" if definition.reader_schema is None else definition.reader_schema.subject
+    return "" if definition.declared.reader_schema is None else definition.declared.reader_schema.subject
 
 
 def _checked(registry: Registry, definition: TopicDefinition) -> Iterator[Row]:

@@ -19,7 +19,7 @@ from sowline.config.outgoing_command import (
     checked_size,
 )
 from sowline.config.topic_definition import TopicDefinition
-from sowline.config.topics import Topics
+from sowline.config.topics import DescribedTopics, Topics
 from sowline.emodb.writable import check_delta, check_deltas
 from sowline.errors import SowlineError
 from sowline.kafka.clients import exact_producer
@@ -112,7 +112,7 @@ class Publisher:
     def __init__(
         self,
         kafka: KafkaConfig,
-        topics: Topics,
+        topics: Topics | DescribedTopics,
         *,
         publisher: str | None = None,
         start: int = 1,
@@ -124,7 +124,7 @@ class Publisher:
         self._lock = threading.Lock()
         self._failure: KafkaError | None = None
         self._reports: deque[tuple[OnDelivery, DeliveryReport]] = deque()
-        bytes_max = max((topic.log_bytes_max for topic in topics.topics), default=1_000_000)
+        bytes_max = max((topic.kafka.log_bytes_max for topic in topics.topics), default=1_000_000)
         limits = {"message.timeout.ms": DELIVERY_MS_MAX, "enable.gapless.guarantee": False}
         self._producer = exact_producer(kafka, bytes_max, **limits, **options)
 

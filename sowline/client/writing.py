@@ -21,9 +21,10 @@ from sowline.client.publisher import (
     encode,
     read_stream,
 )
+from sowline.config.declared_topic import JSON, DeclaredTopic
 from sowline.config.kafka_options import kafka_config
-from sowline.config.topic_definition import JSON
-from sowline.config.topics import Topics
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import DescribedTopics, Topics
 from sowline.config.views import ComputedTopic
 from sowline.errors import SowlineError
 from sowline.model.bookmark import EPOCH, Positions, format_bookmark, parse_bookmark
@@ -335,17 +336,19 @@ def _portions(keys: Sequence[str]) -> list[str]:
     return [joined_keys(portion) for portion in portions]
 
 
-def topics_of(answer: dict[str, Any]) -> Topics:
+def topics_of(answer: dict[str, Any]) -> DescribedTopics:
     """Return the definitions that a service's answer to `/v1/topics` describes: of topics that can be written."""
     topics = [topic for topic in answer["topics"] if not _has_hidden_schema(topic)]
     read = Topics.model_validate({"topics": [_definition_of(topic) for topic in topics]})
-    computed = [
-        topic.computed_by(ComputedTopic.model_validate({"name": topic.name, "from": view["from"]}))
-        if (view := described.get("view")) is not None
-        else topic
-        for topic, described in zip(read.topics, topics, strict=True)
-    ]
-    return Topics(topics=tuple(computed))
+    views = [described.get("view") for described in topics]
+    return DescribedTopics(tuple(map(_described, read.declared, views)))
+
+
+def _described(topic: DeclaredTopic, view: Mapping[str, Any] | None) -> TopicDefinition:
+    computed = (
+        None if view is None else ComputedTopic.model_validate({"name": topic.name, "from": view["from"]})
+    )
+    return TopicDefinition.of(topic, computed)
 
 
 def _has_hidden_schema(topic: Mapping[str, Any]) -> bool:

@@ -16,9 +16,10 @@ from pydantic import (
 
 from sowline.codecs.framing import Framing
 from sowline.codecs.schema import WITHOUT_DELTAS, Schema, is_format
+from sowline.config.declared_topic import JSON, MessageType
 from sowline.config.message_formats import NO_OPTIONS, MessageFormat
 from sowline.config.schema_fields import PinnedSchema, ReaderSchema
-from sowline.config.topic_definition import JSON, MessageType, TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topic_fields import (
     TopicName,
     TopicsModel,
@@ -111,13 +112,13 @@ class FanoutDefinition(TopicsModel):
             return None
         if self.own_schema is not None:
             return self.own_schema
-        return source.reader_schema if source.message_type == self.message_type else None
+        return source.declared.reader_schema if source.message_type == self.message_type else None
 
     def schema_of(self, source: TopicDefinition) -> Schema | None:
         """Return the schema of the values with its type, or the options of a type without one; None for JSON."""
         pinned, type = self.pinned(source), self.message_type
         if is_format(type):
-            shared = source.message_format if source.message_type == type else None
+            shared = source.declared.message_format if source.message_type == type else None
             return (self.own_format or shared or NO_OPTIONS).schema_of(type)
         return None if pinned is None or type == JSON else pinned.schema_of(type)
 

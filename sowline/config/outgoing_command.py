@@ -35,9 +35,10 @@ def checked_key(
 
 def checked_size(body: bytes, definition: TopicDefinition) -> bytes:
     """Return a body, or a delta's text, that is no larger than the topic allows; raises `too large`."""
-    if len(body) > definition.record_bytes_max:
+    if len(body) > definition.limits.record_bytes_max:
         raise SowlineError(
-            "too large", f"expected a record of at most {definition.record_bytes_max} bytes, got {len(body)}"
+            "too large",
+            f"expected a record of at most {definition.limits.record_bytes_max} bytes, got {len(body)}",
         )
     return body
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
@@ -10,8 +11,9 @@ from pydantic import Field, model_validator
 
 from sowline.codecs.codec import codec_of
 from sowline.codecs.schema import is_format
+from sowline.config.declared_topic import JSON, DeclaredTopic
 from sowline.config.fanouts import FanoutDefinition
-from sowline.config.topic_definition import JSON, TopicDefinition
+from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topic_fields import TopicsModel, refuse_twice
 from sowline.config.views import ComputedTopic, ConflatedDefinition, Join, ViewDefinition
 from sowline.config.yaml_file import YamlFile, YamlFileError, open_yaml_file
@@ -27,7 +29,7 @@ POSITION_BYTES: Final = 32
 class Topics(TopicsModel):
     """The content of `topics.yaml`."""
 
-    declared: tuple[TopicDefinition, ...] = Field(min_length=1, alias="topics")
+    declared: tuple[DeclaredTopic, ...] = Field(min_length=1, alias="topics")
     views: tuple[ViewDefinition, ...] = ()
     conflated: tuple[ConflatedDefinition, ...] = ()
     fanouts: tuple[FanoutDefinition, ...] = ()
@@ -35,7 +37,7 @@ class Topics(TopicsModel):
     @cached_property
     def topics(self) -> tuple[TopicDefinition, ...]:
         """All topics: those that are declared, and those that are computed, each behind its source."""
-        found = {topic.name: topic for topic in self.declared}
+        found = {topic.name: TopicDefinition.of(topic) for topic in self.declared}
         waiting = self.computed
         while waiting:
             ready = [view for view in waiting if all(name in found for name in view.read_topics)]
@@ -66,7 +68,7 @@ class Topics(TopicsModel):
     def _consistent(self) -> Self:
         refuse_twice("topic", self._names)
         self._check_views()
-        kafka = [name for topic in self.topics for name in topic.kafka_topics]
+        kafka = [name for topic in self.topics for name in topic.kafka.names]
         refuse_twice("Kafka topic", kafka + [fanout.output for fanout in self.fanouts])
         named = {topic.name: topic for topic in self.topics}
         for fanout in self.fanouts:
@@ -117,11 +119,26 @@ class Topics(TopicsModel):
 
     def named(self, name: str) -> TopicDefinition:
         """Return the topic with this name; raise `invalid topic`."""
-        for topic in self.topics:
-            if topic.name == name:
-                return topic
-        known = ", ".join(topic.name for topic in self.topics) or "none"
-        raise SowlineError("invalid topic", f"expected a defined topic ({known}), got {name!r}")
+        return _named(self.topics, name)
+
+
+@dataclass(frozen=True)
+class DescribedTopics:
+    """Topics as a service describes them: of a computed one a client knows only that it is."""
+
+    topics: tuple[TopicDefinition, ...]
+
+    def named(self, name: str) -> TopicDefinition:
+        """Return the topic with this name; raise `invalid topic`."""
+        return _named(self.topics, name)
+
+
+def _named(topics: Sequence[TopicDefinition], name: str) -> TopicDefinition:
+    for topic in topics:
+        if topic.name == name:
+            return topic
+    known = ", ".join(topic.name for topic in topics) or "none"
+    raise SowlineError("invalid topic", f"expected a defined topic ({known}), got {name!r}")
 
 
 def _check_join(view: ComputedTopic, join: Join, topic: TopicDefinition) -> None:
@@ -148,7 +165,7 @@ def _check_positions(topic: TopicDefinition, read: Sequence[TopicDefinition]) ->
     # A change names those that one source partition has taken, a progress event those of all source partitions.
     # Kafka would refuse a larger event, and the materializer would stop.
     source, owner = read[0], sum(len(one.log) + POSITION_BYTES * one.partitions for one in read)
-    room = min(HEADROOM_BYTES // 2, topic.log_bytes_max // source.partitions)
+    room = min(HEADROOM_BYTES // 2, topic.kafka.log_bytes_max // source.partitions)
     if owner > room:
         raise ValueError(
             f"view {topic.name!r} reads {sum(one.partitions for one in read)} partitions, whose positions may need"

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from sowline.codecs.codec import Codec
 from sowline.codecs.framing import Framing, frame
 from sowline.codecs.schema import AVRO, CodecType
-from sowline.config.topic_definition import MessageType, TopicDefinition
+from sowline.config.declared_topic import MessageType
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 
 
@@ -55,7 +56,7 @@ def framed(framing: Framing, codec: Codec, type: CodecType, schema_id: int, data
 def _framed(definition: TopicDefinition, codec: Codec, data: bytes) -> bytes:
     if definition.framing == "none":
         return data
-    pinned, reader = definition.reader_schema, definition.reader
+    pinned, reader = definition.declared.reader_schema, definition.reader
     assert pinned is not None, "only messages that name a schema have a frame"
     assert reader is not None, "it is the pinned schema"
     if pinned.id is None:

@@ -54,7 +54,7 @@ _FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 def compaction_lag_ms(definition: TopicDefinition) -> int:
     """Return how long, at the least, compaction leaves the changes of a topic alone, in ms."""
-    return max(COMPACTION_LAG_MS_MIN, definition.change_window)
+    return max(COMPACTION_LAG_MS_MIN, definition.kafka.change_window)
 
 
 class Cluster:
@@ -74,10 +74,12 @@ class Cluster:
         Raises `bad topic` with a sentence where an existing topic can't serve and can't be mended.
         """
         wanted = kafka_topics(definition)
-        self._create([NewTopic(name, n, definition.replication, config=c) for name, (n, c) in wanted.items()])
+        self._create(
+            [NewTopic(name, n, definition.kafka.replication, config=c) for name, (n, c) in wanted.items()]
+        )
         found = self._describe(wanted)
         in_log = len(found[definition.log].partitions)
-        for name in (definition.changes, definition.schema_log):
+        for name in (definition.changes, definition.kafka.schema_log):
             if name in wanted and len(found[name].partitions) < in_log:
                 log.warning("partitions beyond the definition's", topic=definition.log, partitions=in_log)
                 self._grow(name, in_log)
@@ -85,7 +87,7 @@ class Cluster:
             self._check_uncompacted(definition.changes)
         for name, (partitions, config) in wanted.items():
             self._check_partitions(name, partitions, len(found[name].partitions))
-            ours = () if name in (definition.changes, definition.schema_log) else _YOURS
+            ours = () if name in (definition.changes, definition.kafka.schema_log) else _YOURS
             self._settle(name, {key: value for key, value in config.items() if key not in ours})
 
     def ensure_fanout(self, fanout: FanoutDefinition, source: TopicDefinition) -> None:
@@ -96,8 +98,8 @@ class Cluster:
         """
         name, every_message = fanout.output, {"cleanup.policy": "delete"} | _FOREVER
         config = every_message if fanout.delta else {"cleanup.policy": "compact"}
-        config = config | {"max.message.bytes": str(source.log_bytes_max)}
-        self._create([NewTopic(name, source.partitions, source.replication, config=config)])
+        config = config | {"max.message.bytes": str(source.kafka.log_bytes_max)}
+        self._create([NewTopic(name, source.partitions, source.kafka.replication, config=config)])
         self._check_partitions(name, source.partitions, len(self._describe([name])[name].partitions))
         if fanout.delta and "compact" in self.settings(name)["cleanup.policy"]:
             self._settle(name, every_message)
@@ -372,31 +374,34 @@ def await_answer(ask: Callable[[], None], stop: threading.Event) -> bool:
 
 def kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, str]]]:
     """Return name → (partitions, settings) of the Kafka topics of one SOW topic."""
-    log = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(definition.log_bytes_max)}
+    log = {
+        "message.timestamp.type": "LogAppendTime",
+        "max.message.bytes": str(definition.kafka.log_bytes_max),
+    }
     lag = compaction_lag_ms(definition)
     changes = {
         "cleanup.policy": "compact",
         "min.compaction.lag.ms": str(lag),
-        "delete.retention.ms": str(max(definition.repeat_window, lag, TOMBSTONE_MS_MIN)),
-        "max.message.bytes": str(definition.log_bytes_max),
+        "delete.retention.ms": str(max(definition.limits.repeat_window, lag, TOMBSTONE_MS_MIN)),
+        "max.message.bytes": str(definition.kafka.log_bytes_max),
     }
     if not definition.has_sow:
         changes = {
             "cleanup.policy": "delete",
             "retention.ms": str(lag),
-            "max.message.bytes": str(definition.log_bytes_max),
+            "max.message.bytes": str(definition.kafka.log_bytes_max),
         }
-    dead = {"max.message.bytes": str(definition.dead_bytes_max)}
+    dead = {"max.message.bytes": str(definition.kafka.dead_bytes_max)}
     # The log of a view has nothing that its sources do not have.
     kept = _FOREVER if definition.view is None else {"retention.ms": str(VIEW_LOG_MS)}
     wanted = {
         definition.log: (definition.partitions, log | kept),
         definition.changes: (definition.partitions, changes),
-        definition.dead: (1, dead | _FOREVER),
+        definition.kafka.dead: (1, dead | _FOREVER),
     }
     if definition.reader is not None:
         schemas = {"cleanup.policy": "delete", "max.message.bytes": str(SCHEMA_ENTRY_BYTES_MAX)}
-        wanted[definition.schema_log] = (definition.partitions, schemas | _FOREVER)
+        wanted[definition.kafka.schema_log] = (definition.partitions, schemas | _FOREVER)
     return wanted
 
 

@@ -23,7 +23,7 @@ def read_schema_log(kafka: KafkaConfig, definition: TopicDefinition) -> dict[int
     left = set(found)
     until = time.monotonic() + SECONDS_MAX
     with consuming(kafka, REPORT_ENDS) as consumer:
-        consumer.assign([TopicPartition(definition.schema_log, number, 0) for number in found])
+        consumer.assign([TopicPartition(definition.kafka.schema_log, number, 0) for number in found])
         while left:
             for message in poll_batch(
                 consumer, 1000, 0.1, lambda topic, number, offset: left.discard(number)

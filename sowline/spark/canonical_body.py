@@ -44,7 +44,7 @@ def _target(definition: TopicDefinition) -> DataType | None:
         return schema_of(definition)
     if definition.message_type in _TEXTUAL:
         return StringType()
-    options = definition.message_format
+    options = definition.declared.message_format
     if options is None or not options.parts:
         return None
     parts = [(str(number), part.type) for number, part in enumerate(options.parts)]

@@ -7,7 +7,7 @@ import orjson
 from pyspark.sql.types import DataType, StructType
 
 from sowline.codecs.schema import AVRO, JSON_SCHEMA, Schema
-from sowline.config.topic_definition import JSON, MessageType
+from sowline.config.declared_topic import JSON, MessageType
 from sowline.errors import SowlineError
 from sowline.registry.client import Registry
 from sowline.spark.avro_schema import avro_type

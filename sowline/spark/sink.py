@@ -117,7 +117,7 @@ def to_sow(
     with connected(frame.sparkSession, log.kafka, log.options) as broker:
         definition = typed_definition(broker, topic, read_settings().config)
         if definition is not None or REASON in rows.columns:
-            log = replace(log, dead=f"{topic}.dead" if definition is None else definition.dead)
+            log = replace(log, dead=f"{topic}.dead" if definition is None else definition.kafka.dead)
         _check_topics(broker, log)
     if definition is not None:
         commands = command_rows(

@@ -11,9 +11,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sowline.codecs.schema import AVRO, is_format
+from sowline.config.declared_topic import JSON
 from sowline.config.kafka_names import KafkaNames
 from sowline.config.message_formats import MessageFormat
-from sowline.config.topic_definition import JSON, TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.config.topics import load_topics
 from sowline.config.typed_message import typed_delta, typed_message
 from sowline.errors import SowlineError
@@ -99,12 +100,12 @@ def _sendable(definition: TopicDefinition) -> TopicDefinition:
     type = definition.message_type
     if is_format(type):
         options = MessageFormat.model_validate(definition.format)
-        return TopicDefinition(name=definition.name, sow=False, message_type=type, message_format=options)
-    return TopicDefinition(
+        return define_topic(name=definition.name, sow=False, message_type=type, message_format=options)
+    return define_topic(
         name=definition.name,
         sow=False,
         message_type=type,
-        reader_schema=definition.reader_schema,
+        reader_schema=definition.declared.reader_schema,
         framing=definition.framing,
     )
 
@@ -130,7 +131,7 @@ def typed_definition(broker: Broker, log: str, config: Path) -> TopicDefinition 
 
 def check_writable(definition: TopicDefinition) -> None:
     """Raise `bad configuration` or `bad schema` if messages of a topic with a message type can't be written."""
-    pinned = definition.reader_schema
+    pinned = definition.declared.reader_schema
     assert definition.codec is not None, "rows of a JSON topic stay JSON"
     if pinned is not None and pinned.id is None and definition.framing != "none":
         raise SowlineError(

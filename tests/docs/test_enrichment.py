@@ -11,7 +11,7 @@ from materializer.core.checkpoint import Checkpoint
 from materializer.store.checksum import Checksum
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.expressions.enrichment import (
     ComputedField,
     EnrichmentError,
@@ -51,8 +51,8 @@ def test_computed(stage: str, fields: str, message: str, becomes: str) -> None:
 @pytest.mark.parametrize(("field", "record", "delta", "after"), MERGED)
 def test_merged(field: str, record: str, delta: str, after: str) -> None:
     """A record and a delta lead to what the table says."""
-    plain = TopicDefinition(name="orders", key=("/id",))
-    enriched = TopicDefinition(name="orders", key=("/id",), enrichment=(field,))
+    plain = define_topic(name="orders", key=("/id",))
+    enriched = define_topic(name="orders", key=("/id",), enrichment=(field,))
     store, checkpoint = MemoryStore(), Checkpoint()
     for definition, body in ((plain, record), (enriched, delta)):
         if body:

@@ -12,7 +12,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from markdown_it import MarkdownIt
 
 from sowline.codecs.schema import MessagePayload
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from tests.docs.pages import blocks_of
 from tests.docs.reader import Reader, Running
 from tests.integration.services import ROOT, system
@@ -48,7 +48,7 @@ def section(title: str) -> Section:
         if token.type == "fence":
             blocks.setdefault(token.info, []).append(token.content)
     ((topic,),) = (yaml.safe_load(text)["topics"] for text in blocks["yaml"])
-    return Section(TopicDefinition.model_validate(topic), blocks)
+    return Section(define_topic(**topic), blocks)
 
 
 def test_fix() -> None:
@@ -56,11 +56,11 @@ def test_fix() -> None:
     found = section("FIX and NVFIX")
     (fix, nvfix), (record, other) = found.blocks[""], map(orjson.loads, found.blocks["json"])
     assert found.read(fix.strip().encode()) == record
-    of_names = found.definition.model_copy(update={"message_type": "nvfix"})
+    of_names = found.definition.declared.model_copy(update={"message_type": "nvfix"})
     assert (
-        Section(
-            TopicDefinition.model_validate(of_names.model_dump(by_alias=True, exclude_unset=True)), {}
-        ).read(nvfix.strip().encode())
+        Section(define_topic(**of_names.model_dump(by_alias=True, exclude_unset=True)), {}).read(
+            nvfix.strip().encode()
+        )
         == other
     )
 
@@ -93,12 +93,14 @@ def test_composite(type: str) -> None:
     """The two parts of the page, under each type."""
     found = section("Several parts")
     rows = [line for line in (ROOT / PAGE).read_text().splitlines() if line.startswith(f"| `{type}` | `{{")]
-    definition = found.definition.model_dump(by_alias=True, exclude_unset=True) | {"message_type": type}
+    definition = found.definition.declared.model_dump(by_alias=True, exclude_unset=True) | {
+        "message_type": type
+    }
     if type == "composite-global":
         definition["key"] = ["/id"]
     parts = (b'{"id": 1, "title": "a"}', b"PDF")
     message = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
-    record = Section(TopicDefinition.model_validate(definition), {}).read(message)
+    record = Section(define_topic(**definition), {}).read(message)
     (row,) = rows
     assert record == orjson.loads(row.split("`")[3])
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from sowline import native as sharing
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from tests.fuzz.inputs import body, change_header, damaged, headers
 from tests.property.test_native import Sent, apply_alike, native, partition_of, state_of
 from tests.property.test_native_columns import PATHS, check_bodies, is_read
@@ -38,7 +38,7 @@ def log_records(seed: int) -> Counter[str]:
     # Where the native core stops, Python applies one record, not a run: the native core sees all the others.
     sharing.RUN_MAX = 1
     chance, counts = Random(seed), Counter[str]()
-    definition = TopicDefinition.model_validate({"name": "orders", "key": "/id", **chance.choice(LIMITS)})
+    definition = define_topic(**{"name": "orders", "key": "/id", **chance.choice(LIMITS)})
     (one, disk), (other, other_disk) = partition_of(definition, native), partition_of(definition, None)
     offset, now, end = 0, 1000, 0
     for _ in range(BATCHES_A_LIFE):

@@ -149,7 +149,7 @@ class Model:
 
     def sow_key(self, text: str) -> str:
         """Return the SOW key of a key text."""
-        digest = blake2b(f"{self.definition.key_domain}\0{text}".encode(), digest_size=8).digest()
+        digest = blake2b(f"{self.definition.declared.key_domain}\0{text}".encode(), digest_size=8).digest()
         return str(int.from_bytes(digest, "big"))
 
     def sow(self, filter: str = "", at: Mapping[int, Position] | None = None) -> dict[str, Body]:

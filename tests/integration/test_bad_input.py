@@ -89,7 +89,7 @@ class Refused:
         self.materializer = made.service("materializer").start().wait_ready()
         self.query = made.service("query_service").start().wait_ready()
         made.wait_settled(self.query.url, self.topic)
-        self.dead = {message.key(): message for message in made.read(made.topic(self.topic).dead)}
+        self.dead = {message.key(): message for message in made.read(made.topic(self.topic).kafka.dead)}
         self.outcomes = outcomes_of(made, self.topic)
 
 

@@ -119,7 +119,7 @@ async def test_broker_that_goes_and_comes(served: Served) -> None:
     for life in watchers.lives:
         life.check(model)
     await check_all(model, served.system, served.query.url, served.topic)
-    assert served.system.read(served.system.topic(served.topic).dead) == []
+    assert served.system.read(served.system.topic(served.topic).kafka.dead) == []
     wait_for(lambda: fanned_out(served, model), "the fanout to have everything")
 
 

@@ -68,7 +68,7 @@ class Served:
 
     def sow_key(self, id: str) -> str:
         """Return a record's SOW key."""
-        return sow_key(self.system.topic(self.topic).domain_prefix, id).decode()
+        return sow_key(self.system.topic(self.topic).declared.domain_prefix, id).decode()
 
     def log_time(self, partition: int, offset: int) -> float:
         """Return when the log took a record, in seconds since 1970."""
@@ -213,7 +213,7 @@ def test_what_makes_no_key_is_a_dead_letter(served: Served) -> None:
     offset = served.system.produce(served.topic, body, None, 0)
     served.write({"region": "eu", "number": 5}, partition=owner_of("eu-5"))
     letters = {
-        message.key(): message for message in served.system.read(served.system.topic(served.topic).dead)
+        message.key(): message for message in served.system.read(served.system.topic(served.topic).kafka.dead)
     }
     letter = letters[f"0@{offset}".encode()]
     assert (letter.value(), headers_of(letter)["sow.reason"]) == (body, b"bad key")

@@ -89,7 +89,7 @@ def test_order_limits_and_keys(served: Served, fields: Json, expected: list[int]
     asked = dict(fields)
     topic = asked.pop("topic", served.topic)
     if "sow_keys" in asked:
-        prefix = served.system.topic(served.topic).domain_prefix
+        prefix = served.system.topic(served.topic).declared.domain_prefix
         asked["sow_keys"] = [sow_key(prefix, id).decode() for id in asked["sow_keys"]]
     url = f"{served.url}/v1/topics/{quote(topic)}/sow"
     if not in_body:

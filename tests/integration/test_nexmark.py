@@ -16,7 +16,7 @@ from bench.merging import entered
 from bench.peers.views import table_application
 from examples.nexmark.generator import Event, events
 from sowline.client.client import Client
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from tests.integration.load import new_seed
 from tests.integration.services import System, system, wait_for
 
@@ -39,7 +39,7 @@ class AuctionSite:
         self._prefix = prefix
         made.create_topics()
         for table in self.tables:
-            definition = TopicDefinition(name=table, key=("/id",), partitions=PARTITIONS)
+            definition = define_topic(name=table, key=("/id",), partitions=PARTITIONS)
             made.cluster.ensure_topic(definition)
 
     def name(self, name: str) -> str:

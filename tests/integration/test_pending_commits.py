@@ -116,7 +116,7 @@ def test_pending_commits_are_made_again(killed: Killed, tmp_path: Path) -> None:
     assert [one for one, times in positions.items() if times > 1] == []
     assert all(position <= killed.emitted()[number] for number, position in emitted.items())
     # Outcomes and dead letters of the pending commits may be written again, with the same key.
-    letters = killed.system.read(killed.definition.dead)
+    letters = killed.system.read(killed.definition.kafka.dead)
     assert {(message.key() or b"").decode() for message in letters} == killed.refused
     assert {headers_of(message)["sow.reason"] for message in letters} == {b"not json"}
     wait_for(

@@ -184,7 +184,7 @@ def test_a_producer_that_knows_nothing_of_sowline(name: str, served: Served, tmp
         found = [record["data"] for message in client.group()[1:-1] for record in message["records"]]
     assert {str(body["id"]): body for body in found} == sow(wanted)
     assert changes_received(served, topic) == wanted
-    assert served.system.read(served.system.topic(topic).dead) == []
+    assert served.system.read(served.system.topic(topic).kafka.dead) == []
     assert (share_in_own_partition(served, topic) == 1) == program.is_partitioned
 
 

@@ -54,8 +54,8 @@ def test_a_schema_is_pulled_and_checked(server: RegistryServer, tmp_path: Path) 
     (tmp_path / "topics.yaml").write_text(yaml.safe_dump({"topics": [defined]}))
     (topic,) = load_topics(tmp_path / "topics.yaml").topics
     assert topic.reader == schema
-    assert topic.reader_schema is not None
-    assert (topic.reader_schema.id, topic.reader_schema.subject) == (number, "orders-value")
+    assert topic.declared.reader_schema is not None
+    assert (topic.declared.reader_schema.id, topic.declared.reader_schema.subject) == (number, "orders-value")
 
     def checked() -> tuple[int, list[Any]]:
         code, shown = run("check", "orders")

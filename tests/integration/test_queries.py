@@ -56,7 +56,7 @@ class Served:
 
     def key(self, name: str, id: object) -> str:
         """Return a record's SOW key."""
-        return sow_key(self.system.topic(self.names[name]).domain_prefix, str(id)).decode()
+        return sow_key(self.system.topic(self.names[name]).declared.domain_prefix, str(id)).decode()
 
 
 @pytest.fixture(scope="module")

@@ -450,5 +450,7 @@ def test_a_log_gets_its_append_time(kafka: str, prefix: str, tmp_path: Path) -> 
         rig.settle(stack.enter_context(rig.working()))
     rig.check()
     assert now - 60_000 < rig.state()[1].time < now + 3_600_000
-    refused = [dict(message.headers() or [])["sow.reason"] for message in rig._messages(rig.topic.dead, 0)]
+    refused = [
+        dict(message.headers() or [])["sow.reason"] for message in rig._messages(rig.topic.kafka.dead, 0)
+    ]
     assert refused.count(b"bad time") == 1

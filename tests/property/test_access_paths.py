@@ -74,7 +74,10 @@ class World:
             key = key_text(orjson.loads(body), definition.key_paths)
         except SowlineError:
             return
-        sow, partition = sow_key(definition.domain_prefix, key), partition_of(key, definition.partitions)
+        sow, partition = (
+            sow_key(definition.declared.domain_prefix, key),
+            partition_of(key, definition.partitions),
+        )
         if is_delete and sow not in self.model[number]:
             return
         self._events += 1

@@ -13,14 +13,14 @@ from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.protocol.command import LogRecord
 from tests.property.world import dump, written
 
 LIMITED = {"name": "things", "key": ["/id"], "partitions": 2, "record_bytes_max": 500}
-PLAIN = TopicDefinition.model_validate(LIMITED)
-COMPUTED = TopicDefinition.model_validate(
-    {
+PLAIN = define_topic(**LIMITED)
+COMPUTED = define_topic(
+    **{
         **LIMITED,
         "preprocessing": ["COALESCE(/id, /a) AS /id", "/a AS /b/c HINT SET_CURRENT"],
         "enrichment": [
@@ -32,8 +32,8 @@ COMPUTED = TopicDefinition.model_validate(
     }
 )
 
-EXPIRING = TopicDefinition.model_validate({**LIMITED, "expiration": "5ms", "records_max": 3})
-WITHOUT = TopicDefinition.model_validate({"name": "things", "sow": False, "record_bytes_max": 500})
+EXPIRING = define_topic(**{**LIMITED, "expiration": "5ms", "records_max": 3})
+WITHOUT = define_topic(**{"name": "things", "sow": False, "record_bytes_max": 500})
 
 words = st.sampled_from(
     [

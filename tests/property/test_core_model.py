@@ -21,7 +21,7 @@ from materializer.store.memory import MemoryStore
 from query_service.index.rows import Rows
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.filter import compile_filter
 from sowline.model.key import partition_of, sow_key
 from sowline.model.position import Position, before_the_log
@@ -146,7 +146,7 @@ class CoreAgainstModel(RuleBasedStateMachine):
         """Return the definition with these limits."""
         given: dict[str, Any] = {"repeat_window": f"{WINDOW}ms", "record_bytes_max": BYTES_MAX} | limits
         given |= {"partitions": self.partitions, "record_bytes_max": given["record_bytes_max"] + self.room}
-        return TopicDefinition.model_validate({"name": "things", **self.defined, **given})
+        return define_topic(**{"name": "things", **self.defined, **given})
 
     # writers
 

@@ -12,13 +12,13 @@ from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition, progress_of
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Event, read_event
 from sowline.protocol.command import LogRecord
 
-DEFINITION = TopicDefinition.model_validate(
-    {
+DEFINITION = define_topic(
+    **{
         "name": "reviews",
         "key": "/id",
         "documents": True,

@@ -13,14 +13,14 @@ from materializer.store.memory import MemoryStore
 from query_service.index.rows import Rows
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.filter import Metadata, compile_filter
 from sowline.model.position import Position
 from sowline.protocol.change import AGAIN, Change, Event, Progress
 from sowline.protocol.changes_loader import LoadProgress, is_of
 from tests.property.histories import TOPIC_ID, History, random_history
 
-DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+DEFINITION = define_topic(**{"name": "orders", "key": "/id"})
 
 Held = dict[bytes, tuple[Position, bytes]]
 """Records by SOW key: position and body."""

@@ -17,7 +17,7 @@ from materializer.store.cache import RecordCache
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from materializer.store.write_behind import WriteBehindStore
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.model.log_time import CREATE_TIME, LOG_APPEND_TIME, NO_TIME_TYPE, TIME_MAX
 from sowline.protocol.change import Progress
 from sowline.protocol.command import Headers, LogRecord
@@ -313,7 +313,7 @@ def check(
 
     `producers` has the times of log records that are not the broker's, by offset.
     """
-    definition = TopicDefinition.model_validate({"name": "orders", **limits})
+    definition = define_topic(**{"name": "orders", **limits})
     (one, disk), (other, other_disk) = partition_of(definition, native), partition_of(definition, None)
     assert (one.core, other.core) == ("native", "python")
     time, records = 1000, []
@@ -351,7 +351,7 @@ def test_a_panic_leaves_the_batch_to_python() -> None:
             self._core.apply(records[:1], *given)
             panic()
 
-    definition = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+    definition = define_topic(**{"name": "orders", "key": "/id"})
     (one, _), (other, _) = (
         partition_of(definition, type("Module", (), vars(native) | {"Core": Panicking})),
         partition_of(definition, None),
@@ -364,7 +364,7 @@ def test_a_panic_leaves_the_batch_to_python() -> None:
 
 def test_records_of_many_keys_are_read_together() -> None:
     """Each once. While most of them are in memory, few are looked for ahead."""
-    definition = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+    definition = define_topic(**{"name": "orders", "key": "/id"})
     partition, disk = partition_of(definition, native, RecordCache(lambda: 1 << 20))
     reads: list[list[bytes]] = []
 
@@ -395,7 +395,7 @@ def test_records_of_many_keys_are_read_together() -> None:
 def test_a_topic_that_is_not_plain_is_pythons() -> None:
     """Documents, several key fields, preprocessing and enrichment."""
     for more in ({"documents": True}, {"key": ["/a", "/b"]}, {"key": "/a/b"}, {"delta": True}):
-        definition = TopicDefinition.model_validate({"name": "orders", "key": "/id", **more})
+        definition = define_topic(**{"name": "orders", "key": "/id", **more})
         assert partition_of(definition, native)[0].core == "python"
 
 
@@ -412,7 +412,7 @@ OTHERS: list[dict[str, Any]] = [
 def test_python_takes_log_records_of_the_native_core(sent: list[Sent], given: dict[str, Any]) -> None:
     """In topics that the native core does not know, they are as good as Python's."""
     with patch("sowline.protocol.key_rule.load_generator", lambda name, options: ById(options)):
-        definition = TopicDefinition.model_validate({"name": "orders", "partitions": 3, **given})
+        definition = define_topic(**{"name": "orders", "partitions": 3, **given})
         (one, _), (other, _) = partition_of(definition, native), partition_of(definition, None)
         records, time = list[tuple[Any, ...]](), 1000
         for offset, (body, later, headers) in enumerate(sent):

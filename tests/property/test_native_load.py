@@ -15,7 +15,7 @@ from materializer.partition.changes_loader import ChangesLoader
 from materializer.store.checksum import Checksum, entry_hash, expiry_entry, expiry_hash
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Event, Progress, read_event
 from sowline.protocol.command import Headers
@@ -25,7 +25,7 @@ from tests.property.world import Written
 
 native: Any = pytest.importorskip("sowline_native")
 
-DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+DEFINITION = define_topic(**{"name": "orders", "key": "/id"})
 BODIES = [
     b'{"id":"%s"}',
     b'{ "id" : "%s", "a":{"b":[1,2.5,null,true]}}',

@@ -19,7 +19,7 @@ from query_service.replica.plain_run import MessageColumns, PlainRun, Portion, e
 from query_service.topics.follower import Batches, TopicFollower
 from query_service.topics.message_reader import MessageReader, is_plain
 from query_service.topics.state import ServedTopics
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import AGAIN, DELETE, UNFILLED, Change, Progress
@@ -219,10 +219,8 @@ class Loaded:
     """A follower of `orders`, which reads with a core, and the state that it fills."""
 
     def __init__(self, core: Any, targets: Sequence[int], has_indexes: bool) -> None:
-        definition = TopicDefinition.model_validate(
-            {"name": "orders", "key": "/id", "partitions": PARTITIONS}
-        )
-        self.state = ServedTopics(Topics(topics=(definition,)), ring_changes_max=50)
+        definition = define_topic(**{"name": "orders", "key": "/id", "partitions": PARTITIONS})
+        self.state = ServedTopics(Topics(topics=(definition.declared,)), ring_changes_max=50)
         self.topic = self.state.topics["orders"]
         if has_indexes:
             self.topic.rows.changed = set()
@@ -406,13 +404,13 @@ def test_only_some_topics_are_plain() -> None:
     """A history, timelines and deltas need all fields of a change; what is never compacted has no rows."""
 
     def of(**given: Any) -> bool:
-        return is_plain(TopicDefinition.model_validate({"name": "orders", "key": "/id", **given}))
+        return is_plain(define_topic(**{"name": "orders", "key": "/id", **given}))
 
     assert of()
     assert not of(history={"window": "1h", "granularity": "1s"})
     assert not of(documents=True)
     assert not of(delta=True)
-    assert not is_plain(TopicDefinition.model_validate({"name": "orders", "sow": False}))
+    assert not is_plain(define_topic(**{"name": "orders", "sow": False}))
 
 
 class Panicking:

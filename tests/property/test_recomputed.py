@@ -13,7 +13,7 @@ from materializer.admin.earlier_state import EarlierState
 from materializer.admin.recomputed import JoinedRecords, SourceRecord, recomputed, rows_of
 from materializer.core.record import Record, decode_record
 from materializer.store.memory import MemoryStore
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.errors import SowlineError
 from sowline.model.position import Position
 from tests.property import test_view_joins
@@ -22,7 +22,7 @@ from tests.property.view_reference import VIEWS, Body
 from tests.property.view_world import SourceModel, as_text, defined
 from tests.simulation.view_runs import GROUPS, VALUES
 
-ORDERS = TopicDefinition.model_validate({"name": "orders", "key": {"from": "kafka_key"}})
+ORDERS = define_topic(**{"name": "orders", "key": {"from": "kafka_key"}})
 SOURCES = 2
 KEYS = (b"1", b"2", b"3")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from materializer.store.overlay import Overlay
 from sowline.config.outgoing_command import checked_key
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.filter import compile_filter
 from sowline.model.body import read_object
 from sowline.model.difference import difference
@@ -20,7 +20,7 @@ from tests.unit.materializer.core.test_applier import Core
 from tests.unit.query_service.sessions import DOMAIN, Server
 
 KEYS = (("id",), ("o", "id"))
-ORDERS = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+ORDERS = define_topic(**{"name": "orders", "key": "/id"})
 FILTERS = ["/a = 1", "/a = 'x'", "/o/a = 1", "/id = '2'", "/id IN ('1', '3')", "/a IS NULL", "/o/id > 1"]
 SELECTS = ["[-/,+/id]", "[-/a]", "[-/,+/o/a]", "[-/o/id]"]
 

@@ -23,7 +23,7 @@ from query_service.snapshots import writer as writer_module
 from query_service.snapshots.block import decoded, decoded_index
 from query_service.snapshots.writer import SnapshotWriter
 from query_service.topics.state import ServedTopics, TopicState
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Event, Progress
@@ -70,8 +70,8 @@ def mixed(chance: Random, *lists: list[Any]) -> list[Any]:
 
 def served() -> TopicState:
     """Return a topic of a query service."""
-    definition = TopicDefinition(name="orders", key=("/id",), partitions=PARTITIONS)
-    return ServedTopics(Topics(topics=(definition,)), ring_changes_max=10).topics["orders"]
+    definition = define_topic(name="orders", key=("/id",), partitions=PARTITIONS)
+    return ServedTopics(Topics(topics=(definition.declared,)), ring_changes_max=10).topics["orders"]
 
 
 def records(replica: PartitionReplica, rows: Rows, number: int) -> dict[Any, Any]:

@@ -48,7 +48,7 @@ def document(key: str, body: bytes | None, writes: Writes | None) -> Document:
 def own(body: bytes, writes: Writes | None) -> Any:
     """Return the content of a document that reads like this."""
     hidden = None if writes is None else writes.hidden
-    return own_content(orjson.loads(body), hidden or {}, DEFINITION.template)
+    return own_content(orjson.loads(body), hidden or {}, DEFINITION.declared.template)
 
 
 def delta_of(change: Change) -> Delta:
@@ -71,7 +71,7 @@ def test_folded_from_its_first_write_it_leads_to_the_document(
     by_offset = {one.offset: one.event for one in placed}
     assert replica.timeline is not None
     for text in "abc":
-        key = sow_key(DEFINITION.domain_prefix, text)
+        key = sow_key(DEFINITION.declared.domain_prefix, text)
         changes = story(replica, key, by_offset)
         since = [
             event

@@ -12,14 +12,20 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.model.position import before_the_log
 from sowline.protocol.change import AGAIN, Change
 from sowline.protocol.changes_loader import Verdict, verdict
 from tests.property.world import World, changes_of, dump
 
-DEFINITION = TopicDefinition.model_validate(
-    {"name": "things", "key": "/id", "durability": "transient", "recovery_point": "now", "expiration": "20ms"}
+DEFINITION = define_topic(
+    **{
+        "name": "things",
+        "key": "/id",
+        "durability": "transient",
+        "recovery_point": "now",
+        "expiration": "20ms",
+    }
 )
 DISK = Path("0")
 ids = st.integers(1, 4)

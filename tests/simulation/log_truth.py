@@ -103,7 +103,7 @@ class LogTruth:
                 base.era in self._eras[number], number, position, "begins after an era that never was:", base
             )
             kept = dict(self._eras[number][base.era].replay().kept_at[base.offset])
-        given = number, definition.partitions, definition.domain_prefix, limits.record_bytes_max
+        given = number, definition.partitions, definition.declared.domain_prefix, limits.record_bytes_max
         return EraModel(*given, limits.repeat_window, kept=kept)
 
     # the changes topic

@@ -59,7 +59,7 @@ class LogWorld:
         self._broker.make(definition.changes, partitions)
         self.step = 0
         self.trace = Trace(lambda: (self.step, self.now() - BEGIN_MS))
-        self._broker.make(definition.dead, 1)
+        self._broker.make(definition.kafka.dead, 1)
         self._make_log()
         self._group = Group(Random(f"{seed} group"), [(definition.log, number) for number in self._numbers])
         self.processes: dict[str, Process] = {}

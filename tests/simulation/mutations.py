@@ -92,7 +92,7 @@ def _events_before_forwards() -> list[Any]:
         for partition_id, batch in prepared.items():
             self._emitter.forwards(partition_id[0], batch.step.forwards)
             self._emitter.dead(
-                self._owned.definitions[partition_id[0]].dead, partition_id[1], batch.step.dead
+                self._owned.definitions[partition_id[0]].kafka.dead, partition_id[1], batch.step.dead
             )
             self._commit(partition_id, batch)
         self._emitter.wait()

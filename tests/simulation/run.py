@@ -182,11 +182,11 @@ class Simulation:
         for name, count in (
             (self.definition.log, partitions),
             (self.definition.changes, partitions),
-            (self.definition.dead, 1),
+            (self.definition.kafka.dead, 1),
         ):
             self.broker.make(name, count)
         if self.typed is not None:
-            self.broker.make(self.definition.schema_log, partitions)
+            self.broker.make(self.definition.kafka.schema_log, partitions)
         self.output = self.topics.fanouts[0].output
         self.broker.make(self.output, partitions)
         self.broker.without_holes.add(self.output)
@@ -300,7 +300,7 @@ class Simulation:
         if written.partition_id[0] == self.output:
             self.fanouts.reader.take(written)
         else:
-            if self.typed is not None and written.partition_id[0] == self.definition.schema_log:
+            if self.typed is not None and written.partition_id[0] == self.definition.kafka.schema_log:
                 self.typed.check_entry(written)
             self.truth.written(written)
 

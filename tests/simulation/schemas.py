@@ -383,7 +383,7 @@ class SchemaPlay:
             return
         schema = chance.choice((None, *self.evolution.writers.values()) if id in known else (None,))
         if chance.random() < 0.3:
-            world.broker.append((world.definition.schema_log, number), id_key(id), b"{not json", None)
+            world.broker.append((world.definition.kafka.schema_log, number), id_key(id), b"{not json", None)
         self._write(number, id, schema)
 
     def _write_missing(self) -> None:
@@ -395,7 +395,7 @@ class SchemaPlay:
     def _write(self, number: int, id: int, schema: Schema | None) -> None:
         """Write an entry as an owner would that got this answer."""
         self.registry.answers.add((id, schema))
-        topic = self._world.definition.schema_log
+        topic = self._world.definition.kafka.schema_log
         self._world.broker.append((topic, number), id_key(id), entry_value(Resolution(schema)), None)
 
     def check_entry(self, written: Written) -> None:

@@ -69,7 +69,7 @@ class Truth:
         given = (
             number,
             definition.partitions,
-            definition.domain_prefix,
+            definition.declared.domain_prefix,
             limits.record_bytes_max,
             limits.repeat_window,
             limits.expiration,
@@ -77,7 +77,9 @@ class Truth:
         )
         if definition.documents:
             kind = DocumentModel if definition.key_paths else SuppliedDocumentModel
-            return kind(*given, log_id=self._log_id, table=definition.name, template=definition.template)
+            return kind(
+                *given, log_id=self._log_id, table=definition.name, template=definition.declared.template
+            )
         if definition.reader is not None:
             known = self._entries[number]
             return TypedModel(*given, log_id=self._log_id, reader=definition.reader, entries=known)
@@ -185,9 +187,9 @@ class Truth:
             else:
                 self._check_after(number, event.position, event.after, inclusive=True)
                 hold(event.position.offset in self.model(number).states, "no log record at", event.position)
-        elif topic == self.definition.schema_log:
+        elif topic == self.definition.kafka.schema_log:
             self._entries[number].add(message.name, message.body)
-        elif topic == self.definition.dead:
+        elif topic == self.definition.kafka.dead:
             partition, _, offset = (message.name or b"").decode().partition("@")
             reason = dict(message.about or [])["sow.reason"]
             assert reason is not None
@@ -305,7 +307,7 @@ class Truth:
 
     def _check_timeline(self, name: str, number: int, timeline: Timeline, held: Position) -> None:
         """Check that a replica knows where the changes tell each write to a document; too old ones may be missing."""
-        since = max(timeline.floor, self._broker().clock() - self.definition.history_ttl)
+        since = max(timeline.floor, self._broker().clock() - self.definition.declared.history_ttl)
         writes: dict[bytes, list[Account]] = {}
         for effect in self.effects(number, Position(0, -1), held):
             if effect.account is not None:

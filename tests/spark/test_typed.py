@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from sowline.codecs.framing import read_frame
 from sowline.codecs.resolutions import Resolution, entry_value, reader_key
 from sowline.codecs.schema import AVRO, PROTOBUF, MessagePayload, Schema
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.config.topics import load_topics
 from sowline.errors import SowlineError
 from sowline.spark import read_changes, read_sow, to_sow
@@ -108,10 +108,10 @@ def define(
 ) -> TopicDefinition:
     """Write a `topics.yaml` with one topic that has a reader schema, and return its definition."""
     reader = {"text": text, "id": 7}
-    return define_topic(tmp_path, monkeypatch, log, message_type=message_type, reader_schema=reader)
+    return write_topic(tmp_path, monkeypatch, log, message_type=message_type, reader_schema=reader)
 
 
-def define_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str, **fields: Any) -> TopicDefinition:
+def write_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str, **fields: Any) -> TopicDefinition:
     """Write a `topics.yaml` with one topic of these fields, and return its definition."""
     topic = {"name": "orders", "key": "/id", "log": log, "partitions": 1, **fields}
     file = tmp_path / "topics.yaml"
@@ -287,7 +287,7 @@ def test_without_schemas(
     log = written.log
     create_topic(kafka, f"{log}.dead", 1)
     fields = {"message_type": message_type, "message_format": options}
-    definition = define_topic(tmp_path, monkeypatch, log, **fields)
+    definition = write_topic(tmp_path, monkeypatch, log, **fields)
     reader, codec = definition.reader, definition.codec
     assert reader is not None
     assert codec is not None
@@ -313,7 +313,7 @@ def test_texts_of_decimals(spark: SparkSession) -> None:
     )
 
     def body(**fields: Any) -> Any:
-        definition = TopicDefinition.model_validate({"name": "orders", "key": ("/id",), **fields})
+        definition = define_topic(**{"name": "orders", "key": ("/id",), **fields})
         return rows.select(canonical_body(rows, definition).alias("body"))
 
     parts = {
@@ -332,10 +332,10 @@ def test_texts_of_decimals(spark: SparkSession) -> None:
 def test_without_an_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages that have a frame need the schema's id."""
     definition = define(tmp_path, monkeypatch, "orders", AVRO, json.dumps(ORDER))
-    pinned = definition.reader_schema
+    pinned = definition.declared.reader_schema
     assert pinned is not None
-    unnamed = definition.model_copy(update={"reader_schema": pinned.model_copy(update={"id": None})})
+    unnamed = definition.declared.model_copy(update={"reader_schema": pinned.model_copy(update={"id": None})})
     check_writable(definition)
-    check_writable(unnamed.model_copy(update={"given_framing": "none"}))
+    check_writable(TopicDefinition.of(unnamed.model_copy(update={"given_framing": "none"})))
     with pytest.raises(SowlineError, match="expected the id of the reader_schema of topic orders"):
-        check_writable(unnamed)
+        check_writable(TopicDefinition.of(unnamed))

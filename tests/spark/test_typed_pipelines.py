@@ -17,7 +17,7 @@ from sowline.config.yaml_file import YamlFileError
 from tests.spark.log import by_key, create_topic, read_log
 from tests.spark.pipelines import run_once
 from tests.spark.registry_server import RegistryServer, registry_server
-from tests.spark.test_typed import PROTO, body_of, define, define_topic
+from tests.spark.test_typed import PROTO, body_of, define, write_topic
 
 ID = {"name": "id", "type": "string"}
 QTY = {"name": "qty", "type": "long"}
@@ -147,7 +147,7 @@ def test_fix_to_xml(
     log, raw = (create_topic(kafka, prefix + name, 1) for name in ("orders", "raw"))
     for name in ("dead", "schemas"):
         create_topic(kafka, f"{log}.{name}", 1)
-    define_topic(tmp_path, monkeypatch, log, message_type="xml", key="/Order/@ID")
+    write_topic(tmp_path, monkeypatch, log, message_type="xml", key="/Order/@ID")
     source = codec_of(Schema(FIX, '{"separator":"|"}'))
     sent = {"8": "FIX.4.4", "35": "D", "11": "a", "55": "IBM", "38": "100.50", "60": "20261126-12:34:56"}
     good = source.write(json.dumps(sent).encode())

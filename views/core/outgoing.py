@@ -106,9 +106,11 @@ class OutgoingPartials:
         self._source = source
         # The same groups change again and again.
         self._partition_of = lru_cache(KEYS_CACHED)(partial(partition_of, partitions=topic.partitions))
-        self._bytes_max = topic.record_bytes_max + HEADROOM_BYTES // 2
+        self._bytes_max = topic.limits.record_bytes_max + HEADROOM_BYTES // 2
         # A group has a state for each source partition, a single record has only one.
-        self._state_bytes_max = topic.record_bytes_max // (source_partitions if view.grouping_paths else 1)
+        self._state_bytes_max = topic.limits.record_bytes_max // (
+            source_partitions if view.grouping_paths else 1
+        )
         # A state of a single record is as large as the record. That of a group grows with its records.
         self._warned_bytes = self._state_bytes_max // (WARNED_SHARE if view.grouping_paths else 1)
         self._large: LargeState | None = None

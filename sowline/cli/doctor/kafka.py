@@ -277,7 +277,7 @@ def _offset(offsets: Mapping[TopicPartitionId, Any], partition: TopicPartitionId
 def ask_kafka(settings: Settings, topics: Topics) -> KafkaFacts:
     """Ask Kafka all that the checks need to know about these topics; raise `no kafka` if no broker answers."""
     asking = KafkaExamination(settings.kafka_client)
-    names = [name for topic in topics.topics for name in topic.kafka_topics]
+    names = [name for topic in topics.topics for name in topic.kafka.names]
     found = asking.topics([*names, *(fanout.output for fanout in topics.fanouts)])
     groups = [
         settings.group + WORKERS,
@@ -285,7 +285,7 @@ def ask_kafka(settings: Settings, topics: Topics) -> KafkaFacts:
         *(f"{settings.group}{FANOUTS}{fanout.name}" for fanout in topics.fanouts),
     ]
     logs = {name: topic.log for name, topic in by_changes(topics.topics).items()}
-    dead = [topic.dead for topic in topics.topics]
+    dead = [topic.kafka.dead for topic in topics.topics]
     applied, reflected, log_ids = _applied(asking, found, logs)
     ids = asking.topic_ids(logs.values())
     return KafkaFacts(

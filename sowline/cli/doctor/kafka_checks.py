@@ -50,8 +50,8 @@ def kafka_findings(kafka: KafkaFacts, topics: Topics, settings: Settings) -> Ite
     for topic in topics.topics:
         yield from _topic_findings(kafka, topic)
         yield from _log_findings(kafka, topic, kafka.groups.get(settings.group + WORKERS, GroupFacts()))
-        if topic.dead in kafka.dead:
-            yield _dead_finding(topic, kafka.dead[topic.dead])
+        if topic.kafka.dead in kafka.dead:
+            yield _dead_finding(topic, kafka.dead[topic.kafka.dead])
     for view in topics.computed:
         group = f"{settings.group}{VIEWS}{view.name}"
         changes = topics.named(view.source).changes
@@ -156,8 +156,8 @@ def _topic_findings(kafka: KafkaFacts, topic: TopicDefinition) -> Iterator[Findi
 
 def _missing(name: str, topic: TopicDefinition, brokers: int) -> Finding:
     advice = "start a service, which creates it. If it was deleted, check first what else is gone"
-    if topic.replication > brokers:
-        found = f"it is {topic.replication}, with {count(brokers, 'broker')}"
+    if topic.kafka.replication > brokers:
+        found = f"it is {topic.kafka.replication}, with {count(brokers, 'broker')}"
         advice = f"start more brokers, or lower replication: {found}"
     return Finding("topic_missing", "error", name, f"a Kafka topic of {topic.name}", "none", advice)
 
@@ -224,12 +224,12 @@ def _replica_findings(
 
 
 def _copy_findings(name: str, replicas: int, topic: TopicDefinition, brokers: int) -> Iterator[Finding]:
-    if replicas < topic.replication:
+    if replicas < topic.kafka.replication:
         yield Finding(
             "replication_low",
             "warning",
             name,
-            f"{count(topic.replication, 'replica')}, as topics.yaml says",
+            f"{count(topic.kafka.replication, 'replica')}, as topics.yaml says",
             str(replicas),
             "reassign its partitions (kafka-reassign-partitions), or correct topics.yaml",
         )
@@ -248,7 +248,7 @@ Role = Literal["log", "changes", "dead", "schemas"]
 
 
 def _role(name: str, topic: TopicDefinition) -> Role:
-    roles: dict[str, Role] = {topic.log: "log", topic.changes: "changes", topic.dead: "dead"}
+    roles: dict[str, Role] = {topic.log: "log", topic.changes: "changes", topic.kafka.dead: "dead"}
     return roles.get(name, "schemas")
 
 
@@ -424,7 +424,7 @@ def _dead_finding(topic: TopicDefinition, dead: DeadFacts) -> Finding:
     return Finding(
         "dead_letters",
         "warning",
-        topic.dead,
+        topic.kafka.dead,
         "no dead letters",
         f"{dead.waiting:,} ({reasons}{of}), the newest from {newest}",
         f"read them with sowline dead list {topic.name} (sow.message says what is wrong), {again}, then delete"

@@ -36,7 +36,7 @@ async def described_kafka_topics(kafka: KafkaConfig, definition: TopicDefinition
 def _described(kafka: KafkaConfig, definition: TopicDefinition) -> list[dict[str, Any]]:
     cluster = Cluster(kafka)
     # In the same order as the definition's: JSON topics have no schemas.
-    kinds = zip(("log", "changes", "dead", "schemas"), definition.kafka_topics, strict=False)
+    kinds = zip(("log", "changes", "dead", "schemas"), definition.kafka.names, strict=False)
     return [{"kind": kind, **_one(cluster, name)} for kind, name in kinds]
 
 

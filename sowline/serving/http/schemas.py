@@ -78,12 +78,12 @@ async def described_schemas(kafka: KafkaConfig, definition: TopicDefinition) -> 
         return await asyncio.to_thread(_described, kafka, definition)
     except (KafkaException, TimeoutError) as error:
         raise SowlineError(
-            "not ready", f"Kafka did not deliver {definition.schema_log}: {error}; try again"
+            "not ready", f"Kafka did not deliver {definition.kafka.schema_log}: {error}; try again"
         ) from None
 
 
 def _described(kafka: KafkaConfig, definition: TopicDefinition) -> dict[str, Any]:
-    reader, pinned = definition.reader, definition.reader_schema
+    reader, pinned = definition.reader, definition.declared.reader_schema
     named: list[NamedSchema] = []
     readers: list[PastReader] = []
     if reader is not None:

@@ -65,7 +65,7 @@ def tail_request_of(definition: TopicDefinition, kind: TailKind, given: Mapping[
     kafka_topic = {
         TailKind.LOG: definition.log,
         TailKind.CHANGES: definition.changes,
-        TailKind.DEAD: definition.dead,
+        TailKind.DEAD: definition.kafka.dead,
     }[kind]
     partitions = tuple(range(1 if kind is TailKind.DEAD else definition.partitions))
     if "partition" in given:

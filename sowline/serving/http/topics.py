@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sowline.config.topic_definition import JSON, TopicDefinition
+from sowline.config.declared_topic import JSON
+from sowline.config.topic_definition import TopicDefinition
 from sowline.serving.authorization.entitlements import Rights
 
 
@@ -17,13 +18,13 @@ def described_definition(definition: TopicDefinition, rights: Rights) -> dict[st
         "view": described_view(definition, rights),
         "sow": definition.has_sow,
         "key": definition.key_sent,
-        "key_domain": definition.key_domain,
-        "preprocessing": list(definition.preprocessing),
+        "key_domain": definition.declared.key_domain,
+        "preprocessing": list(definition.declared.preprocessing),
         "log": definition.log,
         "partitions": definition.partitions,
         "documents": definition.documents,
-        "record_bytes_max": definition.record_bytes_max,
-        "changes_kept_seconds": definition.change_window / 1000,
+        "record_bytes_max": definition.limits.record_bytes_max,
+        "changes_kept_seconds": definition.kafka.change_window / 1000,
     }
 
 
@@ -42,6 +43,6 @@ def _sees_some_fields(name: str, rights: Rights) -> bool:
 
 def _reader_schema(definition: TopicDefinition, rights: Rights) -> dict[str, Any] | None:
     """Return the reader schema as a publisher needs it; None if there is none, or if it is hidden from the user."""
-    pinned = definition.reader_schema
+    pinned = definition.declared.reader_schema
     is_hidden = _sees_some_fields(definition.name, rights)
     return None if pinned is None or is_hidden else pinned.model_dump()

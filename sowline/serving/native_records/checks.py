@@ -32,7 +32,11 @@ def check_typed(topic: TopicDefinition, read: Entitlements) -> None:
             f"expected a topic with a SOW for format=native, got {topic.name}, which passes on deltas as they were"
             " written; use JSON",
         )
-    if topic.framing != "none" and topic.reader_schema is not None and topic.reader_schema.id is None:
+    if (
+        topic.framing != "none"
+        and topic.declared.reader_schema is not None
+        and topic.declared.reader_schema.id is None
+    ):
         raise SowlineError(
             "not supported",
             f"expected an id of the reader_schema of {topic.name}, with which the service frames messages, got none:"

@@ -24,7 +24,7 @@ class CommandWriter:
 
     def __init__(self, kafka: KafkaConfig, topics: Iterable[TopicDefinition]) -> None:
         self._kafka = kafka
-        self._bytes_max = max(topic.log_bytes_max for topic in topics)
+        self._bytes_max = max(topic.kafka.log_bytes_max for topic in topics)
         self._writer: _Writer | None = None
 
     def write(self, command: CheckedCommand) -> "asyncio.Future[Origin]":

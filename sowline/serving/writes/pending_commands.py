@@ -162,7 +162,7 @@ class PendingCommands:
         if outcome.refusal is not None:
             raise SowlineError(
                 outcome.refusal,
-                f"the materializer refused the {write.command}; its dead letter in {write.topic.dead} says why",
+                f"the materializer refused the {write.command}; its dead letter in {write.topic.kafka.dead} says why",
             )
         return outcome
 

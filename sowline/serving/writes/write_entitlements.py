@@ -61,7 +61,7 @@ class RecordCheck:
     def _check(self, body: bytes, why: str) -> None:
         # A document reads with the template's fields, whatever the write has under their names
         # (test_what_is_written_reads_with_the_template).
-        if not self.allowed.matches(read_with(orjson.loads(body), self.topic.template)):
+        if not self.allowed.matches(read_with(orjson.loads(body), self.topic.declared.template)):
             raise _refused(self.allowed, why)
 
 

@@ -14,7 +14,7 @@ from fanout.output import FanoutOutput
 from fanout.typed_values import TypedValues
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.config.fanouts import FanoutDefinition
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
 from sowline.model.position import Position
 from sowline.protocol.change import REMOVED_BYTES_MAX, Change
@@ -132,7 +132,7 @@ def test_a_delta_of_nothing_is_a_whole_record() -> None:
 
 def test_a_field_that_is_gone_makes_a_whole_record() -> None:
     """A message type has no removed fields, but defaults."""
-    source = TopicDefinition(name="orders", key=("/id",))
+    source = define_topic(name="orders", key=("/id",))
     written = Written(source, fanout(delta=True, schema={"text": AVRO_SCHEMA, "id": 7}))
     less = BODY.replace(b',"note":null', b"")
     _, read = written.send(Delivery(PUBLISH, less, previous=BODY))
@@ -141,7 +141,7 @@ def test_a_field_that_is_gone_makes_a_whole_record() -> None:
 
 def test_a_delta_that_xml_can_not_show_is_a_whole_record() -> None:
     """XML deltas add and change attributes; none takes one away."""
-    source = TopicDefinition(name="orders", key=("/Order/@id",), message_type="xml")
+    source = define_topic(name="orders", key=("/Order/@id",), message_type="xml")
     written = Written(source, fanout(**{"as": "xml", "delta": True}))
     first, more, less = (
         f'<Order id="1"><Price{attribute}>{price}</Price></Order>'.encode()
@@ -170,7 +170,7 @@ def test_paths_that_no_header_holds_make_a_whole_record() -> None:
         "name": "Wide",
         "fields": [{"name": "id", "type": "int"}, *({"name": n, "type": "int"} for n in names)],
     }
-    source = TopicDefinition(name="orders", key=("/id",))
+    source = define_topic(name="orders", key=("/id",))
     pinned = {"text": orjson.dumps(schema).decode(), "id": 7}
     written = Written(source, fanout(delta=True, schema=pinned))
     before, now = (orjson.dumps({"id": 1} | dict.fromkeys(names, number)) for number in (1, 2))

@@ -24,14 +24,14 @@ from query_service.index.rows import Rows
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
 from sowline.config.settings import Settings
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.config.topics import parse_topics
 from sowline.protocol.change import AGAIN
 from tests.property.world import World, changes_of, dump, rocks_in_memory
 
 NO_SPACE = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 PARTITIONS = 2
-DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "partitions": PARTITIONS})
+DEFINITION = define_topic(**{"name": "orders", "key": "/id", "partitions": PARTITIONS})
 FOREVER = 10**15
 
 

@@ -21,12 +21,12 @@ from materializer.store.errors import StoreInUse
 from materializer.store.rocksdb import RocksStore, delete_store, is_in_use
 from materializer.worker.counts import Counts, WorkerStatistics
 from sowline.config.settings import Settings
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.config.topics import parse_topics
 from sowline.model.position import Position
 from sowline.protocol.change import Progress
 
-DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+DEFINITION = define_topic(**{"name": "orders", "key": "/id"})
 EXTENT = KafkaExtent("log", 0, 0, 0, 0, "a")
 HOLDER = """
 import sys

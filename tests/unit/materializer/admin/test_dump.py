@@ -10,11 +10,11 @@ from materializer.core.checkpoint import EVERYTHING, Checkpoint
 from materializer.core.record import Record, encode_record
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.model.limits import Limits
 from sowline.model.position import Position
 
-DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "partitions": 2})
+DEFINITION = define_topic(**{"name": "orders", "key": "/id", "partitions": 2})
 CHECKPOINT = Checkpoint(
     Position(1, 9),
     Position(1, 8, 2),

@@ -11,7 +11,7 @@ from sowline.codecs.codec import codec_of
 from sowline.codecs.resolutions import Resolutions
 from sowline.codecs.schema import Schema
 from sowline.codecs.typed_bodies import TypedBodies
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
 from sowline.model.position import Position
@@ -24,7 +24,7 @@ HERE, THERE = (next(t for t in map(str, range(99)) if partition_of(t, 2) == numb
 
 def defined(**given: Any) -> TopicDefinition:
     """Return a topic of two partitions."""
-    return TopicDefinition.model_validate({"name": "orders", "key": "/id", "partitions": 2, **given})
+    return define_topic(**{"name": "orders", "key": "/id", "partitions": 2, **given})
 
 
 # forwards

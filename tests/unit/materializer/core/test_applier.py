@@ -13,7 +13,7 @@ from materializer.core.step import Forward, Step
 from materializer.store.checksum import Checksum
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.model.key import partition_of, sow_key
 from sowline.model.log_time import CREATE_TIME, LOG_APPEND_TIME, TIME_MAX
 from sowline.model.nesting import NESTING_MAX
@@ -30,9 +30,7 @@ class Core:
     """Partition 0 of `orders`, one log record after the other."""
 
     def __init__(self, partitions: int = 1, **given: Any) -> None:
-        self.definition = TopicDefinition.model_validate(
-            {"name": "orders", "key": "/id", "partitions": partitions, **given}
-        )
+        self.definition = define_topic(**{"name": "orders", "key": "/id", "partitions": partitions, **given})
         self.store = MemoryStore()
         self.checkpoint = Checkpoint(limits=self.definition.limits, log_id="log")
         self.time = 1000
@@ -512,7 +510,7 @@ def test_correlation_and_due_time_travel_with_the_change() -> None:
 def test_a_record_too_large_with_its_origin_is_refused() -> None:
     """A record whose headers leave no room for an origin is a dead letter, not a message that Kafka refuses."""
     core = Core(partitions=2, record_bytes_max=64)
-    junk = ("x", b"x" * core.definition.log_bytes_max)
+    junk = ("x", b"x" * core.definition.kafka.log_bytes_max)
     step = core.apply(LogRecord(0, 0, None, b'{"id":"%s"}' % THERE.encode(), [junk]))
     assert (reasons(step), step.forwards) == (["too large"], [])
 

@@ -13,7 +13,7 @@ from materializer.core.record import Record, decode_record, encode_record
 from materializer.core.step import Step
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.emodb import parse_delta
 from sowline.emodb.fold import NEVER_WRITTEN, DocumentDelta
 from sowline.emodb.writes import Writes
@@ -30,7 +30,7 @@ class Log:
     """A partition of documents, written to record by record."""
 
     def __init__(self, **more: Any) -> None:
-        self.definition = TopicDefinition.model_validate({**GIVEN, **more})
+        self.definition = define_topic(**{**GIVEN, **more})
         self.checkpoint = Checkpoint(START, START, limits=self.definition.limits)
         self.store = MemoryStore()
 

@@ -19,13 +19,13 @@ from materializer.worker.schemas import Schemas
 from query_service.index.rows import Rows
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Event, Progress
 from tests.property.world import Topic, World
 
-DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+DEFINITION = define_topic(**{"name": "orders", "key": "/id"})
 
 BASE = Position(0, 8)
 
@@ -118,7 +118,7 @@ def assignment_in(world: World, late: list[Change], start: int | None) -> Assign
 @pytest.mark.parametrize("start", [None, 0])
 def test_an_owner_of_before_writes_as_an_era_begins(world: World, start: int | None) -> None:
     """The new owner, a loader of the changes and a follower of them have the same records."""
-    key = sow_key(DEFINITION.domain_prefix, "3")
+    key = sow_key(DEFINITION.declared.domain_prefix, "3")
     late = Change(key, b'{"id":3}', None, Position(0, 2), Position(0, 1), "publish", 1000)
     partition = assignment_in(world, [late], start).opened(("orders", 0))
     keys = {key for key, _ in partition._store.scan()}

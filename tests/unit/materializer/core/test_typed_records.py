@@ -20,7 +20,7 @@ from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_
 from sowline.codecs.schema import MessagePayload, Schema, is_format
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.config.message_formats import MessageFormat
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.model.key import partition_of
 from sowline.model.limits import define_value
 from sowline.protocol.command import Headers, LogRecord
@@ -61,8 +61,8 @@ class TypedCore:
 
     def __init__(self, reader: Schema = ORDER, partitions: int = 1, **given: Any) -> None:
         own: dict[str, Any] = {} if is_format(reader.type) else {"reader_schema": {"text": reader.text}}
-        self.definition = TopicDefinition.model_validate(
-            {
+        self.definition = define_topic(
+            **{
                 "name": "orders",
                 "key": "/id",
                 "partitions": partitions,
@@ -235,7 +235,7 @@ def test_a_misplaced_message_is_forwarded_as_it_came() -> None:
 
 def test_sow_fields_is_for_message_types_with_schemas() -> None:
     """A JSON delta names by itself what it changes, and a publish changes everything."""
-    json_topic = TopicDefinition(name="orders", key=("/id",))
+    json_topic = define_topic(name="orders", key=("/id",))
     record = LogRecord(
         0, 1000, None, b'{"id":1}', [("sow.command", b"delta_publish"), ("sow.fields", b"/id")]
     )

@@ -21,7 +21,7 @@ from materializer.store.overlay import Overlay
 from query_service.index.rows import Rows
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics
 from sowline.model.limits import Limits, define_value
 from sowline.model.position import Position, before_the_log
@@ -335,7 +335,7 @@ def test_nothing_but_messages_of_owners_is_in_the_log_of_a_view(
 
 def test_partial_states_are_refused_in_other_topics() -> None:
     """The log of a topic has records."""
-    definition = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+    definition = define_topic(**{"name": "orders", "key": "/id"})
     checkpoint = Checkpoint(limits=definition.limits, log_id="log")
     step = Applier(definition, 0, checkpoint, Overlay(MemoryStore())).apply(
         [LogRecord(0, 1, None, b"{}", COMMAND)]

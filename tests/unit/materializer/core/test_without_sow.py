@@ -10,7 +10,8 @@ import pytest
 from materializer.core.step import Step
 from materializer.store.integrity import survey
 from sowline.client.publisher import Publisher
-from sowline.config.topic_definition import NEEDS_SOW, TopicDefinition
+from sowline.config.declared_topic import NEEDS_SOW
+from sowline.config.topic_definition import define_topic
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import kafka_topics, serves
@@ -21,7 +22,7 @@ from tests.property.world import World, changes_of
 from tests.unit.materializer.core.test_applier import Core, only, reasons
 from tests.unit.sowline.client.test_publisher import FakeProducer
 
-WITHOUT = TopicDefinition.model_validate({"name": "ticks", "sow": "false", "partitions": 2})
+WITHOUT = define_topic(**{"name": "ticks", "sow": "false", "partitions": 2})
 
 
 class Stream(Core):
@@ -29,9 +30,7 @@ class Stream(Core):
 
     def __init__(self, **given: Any) -> None:
         super().__init__()
-        self.definition = TopicDefinition.model_validate(
-            {"name": "ticks", "sow": False, "partitions": 2, **given}
-        )
+        self.definition = define_topic(**{"name": "ticks", "sow": False, "partitions": 2, **given})
 
 
 # the definition
@@ -42,12 +41,14 @@ def test_a_topic_without_a_sow_has_no_key() -> None:
     (topic,) = parse_topics(
         "topics: [{name: ticks, sow: false, partitions: 3, record_bytes_max: 100}]"
     ).topics
-    assert (topic.has_sow, topic.key, topic.log, topic.changes) == (False, (), "ticks", "ticks.changes")
-    assert TopicDefinition.model_validate({"name": "a", "key": "/id"}).has_sow
-    assert (
-        topic.digest
-        != TopicDefinition.model_validate({"name": "ticks", "key": "/id", "partitions": 3}).digest
+    assert (topic.has_sow, topic.declared.key, topic.log, topic.changes) == (
+        False,
+        (),
+        "ticks",
+        "ticks.changes",
     )
+    assert define_topic(**{"name": "a", "key": "/id"}).has_sow
+    assert topic.digest != define_topic(**{"name": "ticks", "key": "/id", "partitions": 3}).digest
 
 
 UNFIT = {
@@ -74,7 +75,7 @@ UNFIT = {
 def test_options_about_records_are_refused_without_a_sow(name: str) -> None:
     """With a sentence that names it."""
     with pytest.raises(ValueError, match=f"with sow: false, got {name}"):
-        TopicDefinition.model_validate({"name": "ticks", "sow": False, name: UNFIT[name]})
+        define_topic(**{"name": "ticks", "sow": False, name: UNFIT[name]})
 
 
 def test_its_changes_are_not_compacted() -> None:
@@ -82,7 +83,7 @@ def test_its_changes_are_not_compacted() -> None:
     partitions, config = kafka_topics(WITHOUT)["ticks.changes"]
     assert (partitions, config["cleanup.policy"], config["retention.ms"]) == (2, "delete", "3600000")
     assert "min.compaction.lag.ms" not in config
-    short = TopicDefinition.model_validate({"name": "ticks", "sow": False, "resume_window": "1s"})
+    short = define_topic(**{"name": "ticks", "sow": False, "resume_window": "1s"})
     assert kafka_topics(short)["ticks.changes"][1]["retention.ms"] == "600000"
 
 
@@ -153,7 +154,7 @@ def test_malformed_messages_are_refused() -> None:
 @pytest.fixture
 def world() -> Iterator[World]:
     """A world with a topic without a SOW, and some messages."""
-    world = World(TopicDefinition.model_validate({"name": "ticks", "sow": False}))
+    world = World(define_topic(**{"name": "ticks", "sow": False}))
     with ExitStack() as stack:
         for entered in world.patched():
             stack.enter_context(entered)

@@ -7,7 +7,7 @@ from materializer.partition.opened import OpenedPartition
 from materializer.partition.owner_commands import Append, OwnerCommands
 from materializer.partition.partition import Partition
 from materializer.store.memory import MemoryStore
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.model.limits import define_value
 from sowline.protocol.command import LogRecord
 
@@ -16,9 +16,7 @@ class Owner:
     """A partition with its log, whose append time is the owner's own clock, less the `skew`."""
 
     def __init__(self, expiration: str = "enabled", skew: int = 0, **given: Any) -> None:
-        self.definition = TopicDefinition.model_validate(
-            {"name": "orders", "key": "/id", "expiration": expiration, **given}
-        )
+        self.definition = define_topic(**{"name": "orders", "key": "/id", "expiration": expiration, **given})
         self.store = MemoryStore()
         self.now, self.skew = 100_000, skew
         checkpoint = Checkpoint(limits=self.definition.limits)
@@ -32,7 +30,7 @@ class Owner:
 
     def restart(self, **given: Any) -> None:
         """Begin again from what was committed, perhaps with another definition."""
-        self.definition = TopicDefinition.model_validate({"name": "orders", "key": "/id", **given})
+        self.definition = define_topic(**{"name": "orders", "key": "/id", **given})
         self.begin(self.partition.checkpoint)
 
     def write(self, value: bytes | None, key: bytes | None = None, **headers: str) -> None:
@@ -175,7 +173,7 @@ def test_owners_who_disagree_do_not_append_for_ever() -> None:
     owner.restart(expiration="2s")
     ours = owner.keep_up()
     owner.write(
-        define_value(owner.definition.limits, TopicDefinition(name="a", key=("/b",)).limits), command="define"
+        define_value(owner.definition.limits, define_topic(name="a", key=("/b",)).limits), command="define"
     )
     assert (len(ours), owner.keep_up()) == (1, [])
 

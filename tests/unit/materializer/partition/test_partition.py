@@ -16,7 +16,7 @@ from materializer.partition.partition import OUTCOMES_MAX, Partition, stale_owne
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from materializer.store.write_behind import WriteBehindStore
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.model.key import sow_key
 from sowline.model.log_time import CREATE_TIME
 from sowline.model.position import Position
@@ -25,7 +25,7 @@ from sowline.protocol.changes_loader import Wholeness
 from sowline.protocol.command import Command, LogRecord
 from tests.property.world import dump
 
-DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "repeat_window": "100ms"})
+DEFINITION = define_topic(**{"name": "orders", "key": "/id", "repeat_window": "100ms"})
 
 
 def opened(store: MemoryStore, **given: Any) -> OpenedPartition:
@@ -337,8 +337,8 @@ def test_a_record_that_a_refill_brought_back(store: MemoryStore) -> None:
     behind = Partition(DEFINITION, 0, opened(store, floor=Position(0, 2), stale_keys=stale_keys))
     assert run(behind, record(2, b'{"id":2}', command="sow_delete")) == []
     assert [(event.sow_key, event.body) for event in repair(behind)[:-1] if isinstance(event, Change)] == [
-        (sow_key(DEFINITION.domain_prefix, "1"), b'{"id":1}'),
-        (sow_key(DEFINITION.domain_prefix, "2"), None),
+        (sow_key(DEFINITION.declared.domain_prefix, "1"), b'{"id":1}'),
+        (sow_key(DEFINITION.declared.domain_prefix, "2"), None),
     ]
     assert EVERYTHING in Checkpoint.decode(store.checkpoint() or b"").stale_keys
 

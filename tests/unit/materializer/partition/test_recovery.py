@@ -18,7 +18,7 @@ from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition
 from materializer.partition.recovery import Recovery
 from materializer.store.memory import MemoryStore
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
 from sowline.model.key import sow_key
 from sowline.model.log_time import TIME_MAX
@@ -29,14 +29,14 @@ from sowline.protocol.command import Origin
 from tests.panics import panic
 from tests.property.world import World, dump
 
-DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "partitions": 2})
+DEFINITION = define_topic(**{"name": "orders", "key": "/id", "partitions": 2})
 PATH = Path("0")
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
     """A world with nothing in it."""
-    world = World(TopicDefinition.model_validate({"name": "orders", "key": "/id"}))
+    world = World(define_topic(**{"name": "orders", "key": "/id"}))
     with ExitStack() as stack:
         for entered in world.patched():
             stack.enter_context(entered)
@@ -301,8 +301,8 @@ def test_stale_owner_events_in_a_load_are_noted(worked: World) -> None:
 
 def test_another_definition_is_refused(worked: World) -> None:
     """State made under another definition is not gone on with."""
-    worked.definition = worked.definition.model_copy(update={"key_domain": "x"})
-    worked.definition.__dict__.pop("digest", None)
+    changed = worked.definition.declared.model_copy(update={"key_domain": "x"})
+    worked.definition = TopicDefinition.of(changed)
     with pytest.raises(SowlineError) as error:
         recover(worked)
     assert error.value.reason == "definition changed"

@@ -10,14 +10,14 @@ from materializer.partition.partition import Partition
 from query_service.index.rows import Rows
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.plain_run import EventAtOffset
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.model.position import Position
 from sowline.protocol.change import RESET, Change
 from sowline.protocol.command import Headers
 from tests.property.world import World, changes_of, dump
 
-TRANSIENT = TopicDefinition.model_validate(
-    {"name": "orders", "key": "/id", "durability": "transient", "recovery_point": "now"}
+TRANSIENT = define_topic(
+    **{"name": "orders", "key": "/id", "durability": "transient", "recovery_point": "now"}
 )
 NUMBER: Headers = [("sow.publisher", b"p"), ("sow.sequence", b"5")]
 

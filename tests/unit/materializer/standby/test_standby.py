@@ -20,7 +20,7 @@ from materializer.standby.warm_copy import ReadEvent, WarmCopy
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from materializer.store.rocksdb import RocksStore
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.kafka.admin import Cluster
 from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.model.limits import Limits
@@ -30,7 +30,7 @@ from sowline.protocol.command import Origin
 from sowline.protocol.stored_format import UnknownFormat
 from tests.property.world import dump
 
-DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "repeat_window": "50ms"})
+DEFINITION = define_topic(**{"name": "orders", "key": "/id", "repeat_window": "50ms"})
 
 
 def change(
@@ -420,7 +420,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
 @pytest.fixture
 def standby(kafka: FakeKafka, tmp_path: Path) -> Iterator[Standby]:
     """The copies of two topics, which are being loaded."""
-    items = TopicDefinition.model_validate({"name": "items", "key": "/id"})
+    items = define_topic(**{"name": "items", "key": "/id"})
     standby = Standby({}, {"items": items, "orders": DEFINITION}, lambda one: tmp_path / one[0] / str(one[1]))
     standby.cover([])
     while not standby.statistics().behind.keys() >= {("items", 0), ("orders", 0)}:

@@ -13,15 +13,13 @@ from materializer.core.errors import StoreDamaged
 from materializer.partition.partition import Partition
 from materializer.store.integrity import survey
 from materializer.store.rocksdb import RocksStore
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.model.key import sow_key
 from sowline.protocol.command import Headers
 from sowline.runtime.store_memory import StoreMemory
 from tests.property.world import World, dump
 
-DEFINITION = TopicDefinition.model_validate(
-    {"name": "orders", "key": "/id", "expiration": "1h", "records_max": 900}
-)
+DEFINITION = define_topic(**{"name": "orders", "key": "/id", "expiration": "1h", "records_max": 900})
 STORE = Path("0")
 RECORDS = 250
 
@@ -182,7 +180,7 @@ def test_damage_that_is_met_later_is_damage_too(
 
 def read_all(store: RocksStore, read: str) -> None:
     """Read everything in one of the ways that there are."""
-    keys = [sow_key(DEFINITION.domain_prefix, str(number)) for number in range(2 * RECORDS)]
+    keys = [sow_key(DEFINITION.declared.domain_prefix, str(number)) for number in range(2 * RECORDS)]
     if read == "get":
         for key in keys:
             store.get(key)

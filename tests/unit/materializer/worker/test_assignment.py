@@ -12,7 +12,7 @@ from materializer.core.errors import StoreDamaged
 from materializer.partition.partition import PartitionId
 from materializer.worker.assignment import Assignment, Recovering, StartPhase
 from materializer.worker.owned import OwnedPartitions
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
 from sowline.model.position import Position
 
@@ -41,7 +41,7 @@ class FakeCluster:
 
 def topic(name: str, **given: Any) -> TopicDefinition:
     """Return a definition."""
-    return TopicDefinition.model_validate({"name": name, "key": "/id", "partitions": 2, **given})
+    return define_topic(**{"name": name, "key": "/id", "partitions": 2, **given})
 
 
 TOPICS = [

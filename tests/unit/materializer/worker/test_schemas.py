@@ -13,7 +13,7 @@ from materializer.worker.owned import OwnedPartitions
 from materializer.worker.schemas import Schemas
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_key, reader_key
 from sowline.codecs.schema import Schema
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.errors import SowlineError
 from sowline.protocol.command import LogRecord
 from sowline.registry.client import RegistryAway, resolved
@@ -86,7 +86,7 @@ class Played:
         self.log = SchemaLog(monkeypatch)
         self.consumer: Any = Consumer()
         fields = {"message_type": "avro", "reader_schema": {"text": ORDER.text}, **given}
-        self.definition = TopicDefinition.model_validate({"name": "orders", "key": "/id", **fields})
+        self.definition = define_topic(**{"name": "orders", "key": "/id", **fields})
         self.owned = OwnedPartitions({"orders": self.definition})
         emitter: Any = self.log
         client: Any = registry

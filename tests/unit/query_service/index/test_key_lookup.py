@@ -122,7 +122,7 @@ def test_every_record_that_matches_is_named(one: object, two: object, texts: lis
     if condition.matches(document):
         found = sow_keys_of(condition.tree, definition)
         assert found is not None
-        assert sow_key(definition.domain_prefix, key_text(document, definition.key_paths)) in found
+        assert sow_key(definition.declared.domain_prefix, key_text(document, definition.key_paths)) in found
 
 
 def test_fractions_are_no_keys() -> None:

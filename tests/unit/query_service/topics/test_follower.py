@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from query_service.replica.plain_run import EventAtOffset, events_of
 from query_service.topics.follower import TopicFollower
 from query_service.topics.message_reader import ChangesPartition
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.errors import SowlineError
 from sowline.kafka.admin import compaction_lag_ms
 from sowline.model.position import Position
@@ -66,7 +66,7 @@ def follower_of(
     loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch, **definition: Any
 ) -> TopicFollower:
     """A follower of one topic, which ended at offset 2 when it began."""
-    topic = TopicDefinition.model_validate({"name": "orders", **(definition or {"key": "/id"})})
+    topic = define_topic(**{"name": "orders", **(definition or {"key": "/id"})})
     follower = TopicFollower({}, [topic], lambda batches: None, loaded.extend, lambda error: None)
     monkeypatch.setattr(follower, "_in_loop", lambda function, *arguments: function(*arguments))
     follower._loading[PARTITION] = LoadProgress("this", compaction_lag_ms(topic) / 1000, topic.has_sow)
@@ -268,7 +268,7 @@ async def follow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[Chan
     result: asyncio.Future[list[ChangesPartition] | BaseException] = (
         asyncio.get_running_loop().create_future()
     )
-    topic = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+    topic = define_topic(**{"name": "orders", "key": "/id"})
     follower = TopicFollower({}, [topic], lambda batches: None, result.set_result, result.set_result)
     follower.start()
     try:
@@ -306,7 +306,7 @@ def test_a_load_that_goes_on_asks_again(
 
 def test_how_far_behind_the_end_it_is() -> None:
     """By what Kafka said of the ends when something was fetched."""
-    topic = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+    topic = define_topic(**{"name": "orders", "key": "/id"})
     follower = TopicFollower({}, [topic], lambda batches: None, lambda partitions: None, lambda error: None)
     follower._assigned = [TopicPartition(*PARTITION, 0)]
     consumer = cast(Any, Consumer())

@@ -10,7 +10,7 @@ import pytest
 from sowline.cli.bench import BenchArrivals, BenchRun, bench_run, delays
 from sowline.client.writing import topics_of
 from sowline.config.outgoing_body import outgoing_body
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
 from sowline.protocol.client_message import Message
@@ -35,7 +35,7 @@ def answer(topic: TopicDefinition) -> dict[str, Any]:
 )
 def test_keys_begin_with_the_id_of_the_run(paths: tuple[str, ...], record: dict[str, Any]) -> None:
     """Its filter matches its own records only; a publisher accepts them."""
-    topic = TopicDefinition(name="scratch", key=paths)
+    topic = define_topic(name="scratch", key=paths)
     run, other = (bench_run(answer(topic), "scratch") for _ in range(2))
     made = run.record(7)
     body = orjson.dumps(made)
@@ -49,9 +49,9 @@ def test_keys_begin_with_the_id_of_the_run(paths: tuple[str, ...], record: dict[
 @pytest.mark.parametrize(
     "topic",
     [
-        TopicDefinition.model_validate({"name": "orders", "key": {"from": "kafka_key"}}),
-        TopicDefinition(name="orders", sow=False),
-        TopicDefinition(name="orders", key=("/id",), preprocessing=("/a AS /id",)),
+        define_topic(**{"name": "orders", "key": {"from": "kafka_key"}}),
+        define_topic(name="orders", sow=False),
+        define_topic(name="orders", key=("/id",), preprocessing=("/a AS /id",)),
         typed_topic("avro"),
     ],
 )

@@ -135,8 +135,8 @@ def test_what_pull_prints_is_a_definition(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "topics.yaml").write_text(yaml.safe_dump({"topics": [defined]}))
     (found,) = load_topics(tmp_path / "topics.yaml").topics
     assert found.reader == schema
-    assert found.reader_schema is not None
-    assert (found.reader_schema.id, found.reader_schema.subject) == (10, "orders-value")
+    assert found.declared.reader_schema is not None
+    assert (found.declared.reader_schema.id, found.declared.reader_schema.subject) == (10, "orders-value")
 
 
 def test_files_that_would_be_one_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

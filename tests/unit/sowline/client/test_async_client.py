@@ -216,8 +216,8 @@ def test_a_topic_without_a_key_is_one_without_a_sow() -> None:
     keyed = {**common, "name": "orders", "log": "o", "key": ["/id"], "key_domain": "d"}
     without = {**common, "name": "ticks", "log": "t", "key": [], "key_domain": ""}
     orders, ticks = topics_of({"topics": [keyed, without]}).topics
-    assert (orders.has_sow, orders.key_paths, orders.key_domain) == (True, (("id",),), "d")
-    assert (ticks.has_sow, ticks.log, ticks.record_bytes_max) == (False, "t", 100)
+    assert (orders.has_sow, orders.key_paths, orders.declared.key_domain) == (True, (("id",),), "d")
+    assert (ticks.has_sow, ticks.log, ticks.limits.record_bytes_max) == (False, "t", 100)
 
 
 async def test_a_query_within_a_query_is_answered(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from sowline.client.publisher import DeliveryReport, Publisher
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics, parse_topics
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
@@ -93,12 +93,12 @@ def test_a_lifetime_goes_with_the_command(publisher: Publisher, producer: FakePr
     assert len(producer.produced) == 3
 
 
-REVIEWS = TopicDefinition(name="reviews", key=("/id",), documents=True, record_bytes_max=100)
+REVIEWS = define_topic(name="reviews", key=("/id",), documents=True, record_bytes_max=100)
 
 
 def test_deltas_go_to_the_log_as_they_were_written(producer: FakeProducer) -> None:
     """Named by the key text, numbered like all commands, with tags and the id of the change."""
-    publisher = Publisher({}, Topics(topics=(REVIEWS,)), publisher="p")
+    publisher = Publisher({}, Topics(topics=(REVIEWS.declared,)), publisher="p")
     publisher.delta("reviews", "k", '{..,"a" :1}', tags=["b", "a"], change_id="c", correlation="x")
     publisher.deltas("reviews", "k", "~ {}", tags="t", expiration=2)
     publisher.publish("reviews", {"id": 1}, tags=["t"])
@@ -136,8 +136,8 @@ def test_a_delta_that_would_be_refused_is_not_written(
     producer: FakeProducer, topic: str, key: str, delta: str, about: Any, reason: str
 ) -> None:
     """Nor any other of its stream."""
-    orders = TopicDefinition(name="orders", key=("/id",))
-    publisher = Publisher({}, Topics(topics=(REVIEWS, orders)))
+    orders = define_topic(name="orders", key=("/id",))
+    publisher = Publisher({}, Topics(topics=(REVIEWS.declared, orders.declared)))
     for write in (publisher.delta, publisher.deltas):
         with pytest.raises(SowlineError) as error:
             write(topic, key, delta, **about)
@@ -152,7 +152,7 @@ def test_tags_are_for_documents(publisher: Publisher, producer: FakeProducer) ->
     with pytest.raises(SowlineError, match="for tags and change_id") as error:
         publisher.publish("eu/orders", {"id": 1}, tags=["t"])
     assert error.value.reason == "no documents"
-    documents = Publisher({}, Topics(topics=(REVIEWS,)))
+    documents = Publisher({}, Topics(topics=(REVIEWS.declared,)))
     with pytest.raises(SowlineError, match="one delta with a change_id, got 2"):
         documents.deltas("reviews", "k", "~ ~", change_id="c")
     assert producer.produced == []
@@ -177,8 +177,8 @@ def test_the_kafka_key_is_the_one_that_preprocessing_makes(
     producer: FakeProducer, fields: list[str], data: Any, correlation: str | None, key: bytes
 ) -> None:
     """It is computed as the materializer will compute it; the body goes to the log as it was given."""
-    definition = TopicDefinition(name="made", key=("/id",), preprocessing=tuple(fields))
-    publisher = Publisher({}, Topics(topics=(definition,)))
+    definition = define_topic(name="made", key=("/id",), preprocessing=tuple(fields))
+    publisher = Publisher({}, Topics(topics=(definition.declared,)))
     publisher.publish("made", data, correlation=correlation)
     publisher.delta_publish("made", data, correlation=correlation)
     publisher.sow_delete("made", data=data, correlation=correlation)
@@ -198,8 +198,8 @@ def test_a_body_of_which_no_key_is_made_is_not_written(
     producer: FakeProducer, field: str, data: Any, reason: str
 ) -> None:
     """The caller hears at once that preprocessing leaves nothing that can be a key."""
-    definition = TopicDefinition(name="made", key=("/id",), preprocessing=(field,))
-    publisher = Publisher({}, Topics(topics=(definition,)))
+    definition = define_topic(name="made", key=("/id",), preprocessing=(field,))
+    publisher = Publisher({}, Topics(topics=(definition.declared,)))
     for write in (publisher.publish, publisher.delta_publish):
         with pytest.raises(SowlineError) as error:
             write("made", data)
@@ -314,7 +314,7 @@ def test_each_command_has_a_delivery_report(publisher: Publisher, producer: Fake
 
 def test_each_delta_has_a_delivery_report(producer: FakeProducer) -> None:
     """Also each of a stream; the next write calls back."""
-    publisher = Publisher({}, Topics(topics=(REVIEWS,)))
+    publisher = Publisher({}, Topics(topics=(REVIEWS.declared,)))
     reports: list[DeliveryReport] = []
     publisher.delta("reviews", "k", "{}", on_delivery=reports.append)
     publisher.deltas("reviews", "k", "{} ~", on_delivery=reports.append)
@@ -361,7 +361,7 @@ def test_each_publisher_has_an_id_of_its_own(producer: FakeProducer) -> None:
 def keyed(producer: FakeProducer, key: Any, partitions: int = 7) -> Publisher:
     """Return a publisher of a topic whose keys are not made of fields."""
     topic = {"name": "orders", "key": key, "partitions": partitions, "documents": True}
-    return Publisher({}, Topics(topics=(TopicDefinition.model_validate(topic),)), publisher="p")
+    return Publisher({}, Topics(topics=(define_topic(**topic).declared,)), publisher="p")
 
 
 @pytest.mark.parametrize(("source", "in_header"), [("kafka_key", None), ("header", "a/b")])

@@ -9,7 +9,7 @@ import pytest
 
 from sowline.client.publisher import Publisher
 from sowline.client.writing import topics_of
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
@@ -102,7 +102,7 @@ def test_what_the_schema_does_not_have_is_not_written(producer: FakeProducer, da
 
 def test_json_topics_take_no_paths(producer: FakeProducer) -> None:
     """Their deltas show what they change."""
-    publisher = Publisher({}, Topics(topics=(TopicDefinition(name="orders", key=("/id",)),)))
+    publisher = Publisher({}, Topics(topics=(define_topic(name="orders", key=("/id",)).declared,)))
     with pytest.raises(SowlineError, match="got /id"):
         publisher.delta_publish("orders", b'{"id":1}', fields=["/id"])
     assert producer.produced == []
@@ -111,5 +111,5 @@ def test_json_topics_take_no_paths(producer: FakeProducer) -> None:
 def test_a_topic_with_a_hidden_schema_is_left_out() -> None:
     """Its user may not write it; the other topics are there."""
     typed = described_definition(typed_topic("avro"), EVERYTHING) | {"reader_schema": None}
-    plain = described_definition(TopicDefinition(name="ticks", key=("/id",)), EVERYTHING)
+    plain = described_definition(define_topic(name="ticks", key=("/id",)), EVERYTHING)
     assert [topic.name for topic in topics_of({"topics": [typed, plain]}).topics] == ["ticks"]

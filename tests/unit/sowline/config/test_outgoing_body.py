@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from sowline.config.outgoing_body import outgoing_body
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.errors import SowlineError
 from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
 from tests.typed_orders import AVRO_SCHEMA, SCHEMAS, avro_message, avro_order, typed_topic
@@ -20,7 +20,7 @@ GIVEN = b'{"price": "9.5", "id":1, "day": "2026-11-26", "qty": 2}'
 
 def test_json_stays_as_it_is() -> None:
     """On a topic of JSON the bytes are the message, whether they are called native or not."""
-    orders = TopicDefinition(name="orders", key=("/id",))
+    orders = define_topic(name="orders", key=("/id",))
     data = b'{ "id" : 1 }'
     for is_native in (False, True):
         assert outgoing_body(orders, PUBLISH, data, is_native=is_native) == (data, data, "1", ())
@@ -113,9 +113,9 @@ def test_a_message_with_an_unknown_schema_is_left_to_the_owner() -> None:
     """Its key is not known, unless the publisher gives it."""
     message = avro_message(ORDER, 9)
     assert outgoing_body(typed_topic("avro"), PUBLISH, message, is_native=True) == (message, None, None, ())
-    unkept: dict[str, Any] = typed_topic("avro").model_dump(exclude_unset=True)
+    unkept: dict[str, Any] = typed_topic("avro").declared.model_dump(exclude_unset=True)
     del unkept["key"], unkept["key_domain"]
-    ticks = TopicDefinition.model_validate(unkept | {"sow": False})
+    ticks = define_topic(**unkept | {"sow": False})
     assert outgoing_body(ticks, PUBLISH, message, is_native=True).key is None
     given = typed_topic("avro", key={"from": "header"})
     assert outgoing_body(given, PUBLISH, message, is_native=True, key="k").key == "k"
@@ -147,7 +147,7 @@ def test_what_the_owner_would_refuse_is_refused(data: bytes, native: bool, reaso
 
 def test_paths_go_with_native_messages_only() -> None:
     """JSON shows what it changes."""
-    orders = TopicDefinition(name="orders", key=("/id",))
+    orders = define_topic(name="orders", key=("/id",))
     for topic, native in ((orders, True), (typed_topic("avro"), False)):
         with pytest.raises(SowlineError, match="got /id") as error:
             outgoing_body(topic, DELTA_PUBLISH, GIVEN, fields=("/id",), is_native=native)

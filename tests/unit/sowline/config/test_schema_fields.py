@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sowline.codecs.schema import Schema
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.config.topics import Topics, load_topics, parse_topics
 from sowline.errors import SowlineError
 
@@ -17,7 +17,7 @@ ORDER = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id",
 def typed(**given: Any) -> TopicDefinition:
     """Return the definition of an Avro topic with what is given."""
     fields = {"name": "orders", "key": "/id", "message_type": "avro", "reader_schema": {"text": ORDER}}
-    return TopicDefinition.model_validate({**fields, **given})
+    return define_topic(**{**fields, **given})
 
 
 def test_a_schema_is_text() -> None:
@@ -25,8 +25,8 @@ def test_a_schema_is_text() -> None:
     topic = typed(reader_schema={"text": ORDER, "id": 7, "subject": "orders-value"})
     assert topic.reader == Schema("avro", ORDER)
     assert topic.limits.schema == Schema("avro", ORDER).digest
-    assert topic.kafka_topics == ["orders", "orders.changes", "orders.dead", "orders.schemas"]
-    assert TopicDefinition(name="orders", key=("/id",)).limits.schema is None
+    assert topic.kafka.names == ("orders", "orders.changes", "orders.dead", "orders.schemas")
+    assert define_topic(name="orders", key=("/id",)).limits.schema is None
 
 
 def test_a_schema_is_in_files_next_to_the_topics(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_framing_decides_what_a_message_means() -> None:
     digests = {
         typed().digest,
         typed(framing="none").digest,
-        TopicDefinition(name="orders", key=("/id",)).digest,
+        define_topic(name="orders", key=("/id",)).digest,
     }
     assert len(digests) == 3
     longer = {"text": ORDER.replace("long", "int")}

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from sowline.codecs.schema import Schema
 from sowline.config.fanouts import FanoutDefinition
-from sowline.config.topic_definition import TopicDefinition, by_changes
+from sowline.config.topic_definition import TopicDefinition, by_changes, define_topic
 from sowline.config.topics import Topics, load_topics, parse_topics
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
@@ -23,15 +23,15 @@ from tests.typed_orders import AVRO_SCHEMA, PROTOBUF_SCHEMA, typed
 
 def define(**given: Any) -> TopicDefinition:
     """Return the definition of `orders` with what is given."""
-    return TopicDefinition.model_validate({"name": "orders", "key": "/id", **given})
+    return define_topic(**{"name": "orders", "key": "/id", **given})
 
 
 def test_a_topic_needs_a_name_and_a_key() -> None:
     """Everything else has a default: the log and the key domain are the name, changes and dead letters beside."""
     topic = parse_topics("topics: [{name: orders, key: [/id]}]").named("orders")
-    assert (topic.log, topic.changes, topic.dead) == ("orders", "orders.changes", "orders.dead")
-    assert (topic.partitions, topic.key_domain, topic.key_paths) == (1, "orders", (("id",),))
-    assert (topic.repeat_window, topic.resume_window) == (7 * 86_400_000, 3_600_000)
+    assert (topic.log, topic.changes, topic.kafka.dead) == ("orders", "orders.changes", "orders.dead")
+    assert (topic.partitions, topic.declared.key_domain, topic.key_paths) == (1, "orders", (("id",),))
+    assert (topic.limits.repeat_window, topic.declared.resume_window) == (7 * 86_400_000, 3_600_000)
 
 
 def test_a_key_may_have_several_fields() -> None:
@@ -76,12 +76,16 @@ def test_a_key_field_is_a_path_of_names(text: str) -> None:
 def test_a_slash_in_a_name_is_a_dot_on_kafka() -> None:
     """Kafka topics have no slashes; the name and the key domain keep theirs."""
     topic = define(name="eu/orders")
-    assert (topic.log, topic.changes, topic.key_domain) == ("eu.orders", "eu.orders.changes", "eu/orders")
+    assert (topic.log, topic.changes, topic.declared.key_domain) == (
+        "eu.orders",
+        "eu.orders.changes",
+        "eu/orders",
+    )
 
 
 def test_durations_are_written_with_their_unit() -> None:
     """Windows are durations, kept in milliseconds."""
-    assert define(repeat_window="90s").repeat_window == 90_000
+    assert define(repeat_window="90s").limits.repeat_window == 90_000
 
 
 @pytest.mark.parametrize(
@@ -302,8 +306,8 @@ def test_a_key_field_has_the_name_that_records_have(
     """By its tag it would be in no record, and each message a dead letter."""
     topic = {"name": "orders", "message_type": type, "message_format": options}
     with pytest.raises(ValidationError, match=f"expected the key field {expected}, .* got {key}:"):
-        TopicDefinition.model_validate({**topic, "key": key})
-    assert TopicDefinition.model_validate({**topic, "key": [expected, "/0"]}).key_paths[1] == ("0",)
+        define_topic(**{**topic, "key": key})
+    assert define_topic(**{**topic, "key": [expected, "/0"]}).key_paths[1] == ("0",)
 
 
 def test_a_delta_is_merged_as_the_owner_does_it() -> None:
@@ -316,10 +320,10 @@ def test_a_delta_is_merged_as_the_owner_does_it() -> None:
 def test_a_fanout_may_have_a_message_type() -> None:
     """With the schema of its topic, or one of its own; its subject has a default."""
     topic = typed("avro")
-    source = TopicDefinition.model_validate(topic)
+    source = define_topic(**topic)
     plain, same = typed_fanout(topic), typed_fanout(topic, **{"as": "avro"})
     assert (plain.message_type, plain.pinned(source), plain.schema_of(source)) == ("json", None, None)
-    assert (same.pinned(source), same.schema_of(source)) == (source.reader_schema, source.reader)
+    assert (same.pinned(source), same.schema_of(source)) == (source.declared.reader_schema, source.reader)
     assert (same.framing, same.registry_subject) == ("confluent", "fanout.f-value")
     own = {"as": "protobuf", "schema": {"text": PROTOBUF_SCHEMA, "subject": "p"}, "framing": "none"}
     other = typed_fanout(topic, **own)
@@ -381,7 +385,7 @@ def test_a_name_is_the_text_that_stands_there(name: str) -> None:
     text = f"topics: [{{name: {name}, key: /id, key_domain: {name}}}]"
     quoted = f"topics: [{{name: '{name}', key: /id, key_domain: \"{name}\"}}]"
     assert parse_topics(text) == parse_topics(quoted)
-    assert parse_topics(text).named(name).key_domain == name
+    assert parse_topics(text).named(name).declared.key_domain == name
 
 
 @pytest.mark.parametrize(
@@ -405,7 +409,7 @@ def test_a_name_is_the_text_that_stands_there(name: str) -> None:
 def test_a_value_is_made_of_its_text(written: str, read: dict[str, Any]) -> None:
     """Numbers, truth values, durations and lists may be written as YAML has them."""
     topic = parse_topics(f"topics:\n  - name: orders\n    key: /id\n    {written}\n").named("orders")
-    assert topic.model_dump() == define().model_dump() | read
+    assert topic.declared.model_dump() == define().declared.model_dump() | read
 
 
 @pytest.mark.parametrize("style", [True, False, None])
@@ -450,7 +454,11 @@ def test_fields_can_be_merged_from_an_anchor() -> None:
     """What topics have in common may be written once; their own fields come first."""
     common = "- &common {name: a, key: /id, partitions: 4}"
     first, second = parse_topics(f"topics:\n  {common}\n  - {{<<: *common, name: b}}\n").topics
-    assert (second.name, second.key, second.partitions) == ("b", first.key, first.partitions)
+    assert (second.name, second.declared.key, second.partitions) == (
+        "b",
+        first.declared.key,
+        first.partitions,
+    )
 
 
 def test_an_error_names_its_topic() -> None:
@@ -517,8 +525,8 @@ def test_the_digest_tells_definitions_apart_that_decide_otherwise(change: dict[s
 
 def test_the_digest_of_documents_is_what_it_was() -> None:
     """State of documents with a template stays good: it has what they read with."""
-    documents = TopicDefinition.model_validate(
-        {"name": "orders", "key": "/id", "documents": True, "template": {"type": "review"}}
+    documents = define_topic(
+        **{"name": "orders", "key": "/id", "documents": True, "template": {"type": "review"}}
     )
     assert documents.digest == "924ee13f4d2cfae4"
 
@@ -550,7 +558,7 @@ def test_a_topic_computes_fields_in_two_stages() -> None:
 def test_a_stage_has_so_many_fields() -> None:
     """More than 64 are refused."""
     texts = [f"1 AS /f{number}" for number in range(65)]
-    assert len(define(preprocessing=texts[:64], enrichment=texts[:64]).enrichment) == 64
+    assert len(define(preprocessing=texts[:64], enrichment=texts[:64]).declared.enrichment) == 64
     with pytest.raises(ValueError, match="at most 64"):
         define(preprocessing=texts)
     with pytest.raises(ValueError, match="at most 64"):
@@ -562,15 +570,17 @@ def test_indexes_are_paths_of_the_filter_language() -> None:
     topic = define(
         indexes=["/price", "/legs[0]/qty"], hash_indexes=[["/region"], ["/customer", "[/the status]"]]
     )
-    assert topic.indexes == ("/price", "/legs[0]/qty")
-    assert topic.hash_indexes == (("/region",), ("/customer", "[/the status]"))
-    assert (define().indexes, define().hash_indexes) == ((), ())
+    assert topic.declared.indexes == ("/price", "/legs[0]/qty")
+    assert topic.declared.hash_indexes == (("/region",), ("/customer", "[/the status]"))
+    assert (define().declared.indexes, define().declared.hash_indexes) == ((), ())
 
 
 def test_a_topic_has_so_many_indexes() -> None:
     """More than 64 of a kind are refused."""
     paths = [f"/f{number}" for number in range(65)]
-    assert len(define(indexes=paths[:64], hash_indexes=[[path] for path in paths[:64]]).indexes) == 64
+    assert (
+        len(define(indexes=paths[:64], hash_indexes=[[path] for path in paths[:64]]).declared.indexes) == 64
+    )
     with pytest.raises(ValueError, match="at most 64"):
         define(indexes=paths)
     with pytest.raises(ValueError, match="at most 64"):
@@ -600,8 +610,8 @@ def test_the_digest_ignores_what_decides_nothing(change: dict[str, Any]) -> None
 def test_what_fits_does_not_depend_on_deltas() -> None:
     """They may come and go: the limit has room for three bodies either way."""
     plain, with_deltas = define(record_bytes_max=1000), define(record_bytes_max=1000, delta=True)
-    assert plain.log_bytes_max == with_deltas.log_bytes_max > 3000
-    assert plain.dead_bytes_max == with_deltas.dead_bytes_max > plain.log_bytes_max
+    assert plain.kafka.log_bytes_max == with_deltas.kafka.log_bytes_max > 3000
+    assert plain.kafka.dead_bytes_max == with_deltas.kafka.dead_bytes_max > plain.kafka.log_bytes_max
 
 
 @pytest.mark.parametrize(
@@ -610,8 +620,8 @@ def test_what_fits_does_not_depend_on_deltas() -> None:
 )
 def test_expiration_is_a_word_or_a_lifetime(text: str, expiration: str | int) -> None:
     """Off by default; `enabled` leaves it to the messages; a lifetime is for all of them."""
-    assert define(expiration=text).expiration == expiration
-    assert define().expiration == "disabled"
+    assert define(expiration=text).limits.expiration == expiration
+    assert define().limits.expiration == "disabled"
 
 
 @pytest.mark.parametrize("text", ["", "on", "0s", "30", "999999999d", "-5s"])
@@ -666,9 +676,9 @@ def test_a_file_may_name_environment_variables(tmp_path: Path, monkeypatch: pyte
     """Where a transient topic begins is often known only when its service is started."""
     path = tmp_path / "topics.yaml"
     path.write_text("topics: [{name: a, key: /id, durability: transient, recovery_point: '${SINCE:-now}'}]")
-    assert load_topics(path).topics[0].recovery_point == "now"
+    assert load_topics(path).topics[0].declared.recovery_point == "now"
     monkeypatch.setenv("SINCE", "20261121T120000Z")
-    assert load_topics(path).topics[0].recovery_point == "20261121T120000Z"
+    assert load_topics(path).topics[0].declared.recovery_point == "20261121T120000Z"
 
 
 def test_a_changes_topic_is_found_by_its_topic_and_not_by_its_name() -> None:
@@ -683,4 +693,4 @@ def test_a_changes_topic_is_found_by_its_topic_and_not_by_its_name() -> None:
         "other.changes": "other",
         "eu.v.changes": "eu.v.partials",
     }
-    assert {topic.dead for topic in topics} == {"x.partials.dead", "other.dead", "eu.v.dead"}
+    assert {topic.kafka.dead for topic in topics} == {"x.partials.dead", "other.dead", "eu.v.dead"}

@@ -62,23 +62,30 @@ def test_a_view_has_options_of_its_own() -> None:
     topic = topics({"name": "totals", "from": "orders", **TOTALS, **options, **indexes}, partitions=4).named(
         "totals"
     )
-    assert (topic.partitions, topic.replication, topic.delta) == (2, 3, True)
-    assert (topic.record_bytes_max, topic.resume_window) == (2000, 7_200_000)
-    assert topic.history is not None
-    assert (topic.history.window, topic.history.granularity, topic.change_window) == (
+    assert (topic.partitions, topic.kafka.replication, topic.declared.delta) == (2, 3, True)
+    assert (topic.limits.record_bytes_max, topic.declared.resume_window) == (2000, 7_200_000)
+    assert topic.declared.history is not None
+    assert (topic.declared.history.window, topic.declared.history.granularity, topic.kafka.change_window) == (
         10_800_000,
         1000,
         10_800_000,
     )
-    assert (topic.indexes, topic.hash_indexes) == (("/qty",), (("/region",),))
+    assert (topic.declared.indexes, topic.declared.hash_indexes) == (("/qty",), (("/region",),))
     plain = topics({"name": "totals", "from": "orders", **TOTALS}).named("totals")
-    assert (plain.record_bytes_max, plain.resume_window, plain.expiration) == (MIB, 3_600_000, "disabled")
+    assert (plain.limits.record_bytes_max, plain.declared.resume_window, plain.limits.expiration) == (
+        MIB,
+        3_600_000,
+        "disabled",
+    )
 
 
 def test_a_change_of_a_view_has_room_for_the_states() -> None:
     """They are as large as the record may be."""
     topic = topics({"name": "totals", "from": "orders", **TOTALS}).named("totals")
-    assert topic.log_bytes_max == topics().named("orders").log_bytes_max + topic.record_bytes_max
+    assert (
+        topic.kafka.log_bytes_max
+        == topics().named("orders").kafka.log_bytes_max + topic.limits.record_bytes_max
+    )
 
 
 def test_a_view_may_read_a_view() -> None:

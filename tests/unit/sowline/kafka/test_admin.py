@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.kafka.admin import Cluster, kafka_topics, serves
 
 HOUR_MS = 3_600_000
@@ -19,8 +19,8 @@ HOUR_MS = 3_600_000
 )
 def test_tombstones_outlast_a_load(repeat_window: str, resume_window: str, kept_ms: int) -> None:
     """They are kept for a day at the least, and as long as repeats are known and single changes are kept."""
-    definition = TopicDefinition.model_validate(
-        {"name": "orders", "key": "/id", "repeat_window": repeat_window, "resume_window": resume_window}
+    definition = define_topic(
+        **{"name": "orders", "key": "/id", "repeat_window": repeat_window, "resume_window": resume_window}
     )
     _, settings = kafka_topics(definition)["orders.changes"]
     assert int(settings["delete.retention.ms"]) == kept_ms
@@ -34,7 +34,7 @@ def test_tombstones_outlast_a_load(repeat_window: str, resume_window: str, kept_
 )
 def test_compaction_leaves_timelines_alone(given: dict[str, str], hours: int) -> None:
     """No change of a document is taken before its timeline is to forget it."""
-    definition = TopicDefinition.model_validate({"name": "reviews", "key": "/id", "documents": True, **given})
+    definition = define_topic(**{"name": "reviews", "key": "/id", "documents": True, **given})
     _, settings = kafka_topics(definition)["reviews.changes"]
     assert int(settings["min.compaction.lag.ms"]) == hours * HOUR_MS
 

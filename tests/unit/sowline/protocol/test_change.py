@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.model.difference import REMOVED_CHARS_MAX, ChangeDelta
 from sowline.model.limits import Limits
 from sowline.model.position import Position
@@ -157,7 +157,7 @@ def test_removed_fields_fit_into_a_header() -> None:
 
 def test_the_largest_change_fits_its_topic() -> None:
     """Both bodies, a delta of all that there is, and every other field at its longest."""
-    definition = TopicDefinition.model_validate({"name": "t", "key": "/id", "record_bytes_max": 1000})
+    definition = define_topic(**{"name": "t", "key": "/id", "record_bytes_max": 1000})
     text = "\x01" * 250
     change = replace(
         UPDATE,
@@ -172,7 +172,7 @@ def test_the_largest_change_fits_its_topic() -> None:
     )
     delta = ChangeDelta(b"x" * 1000, True, ("/" + "x" * (REMOVED_BYTES_MAX - 5),))
     assert fit_header(delta.removed)
-    assert len(change.body or b"") + size_of(change.headers(delta)) < definition.log_bytes_max - 10_000
+    assert len(change.body or b"") + size_of(change.headers(delta)) < definition.kafka.log_bytes_max - 10_000
 
 
 def test_the_position_before_names_its_era_where_it_is_another() -> None:

@@ -18,7 +18,7 @@ from materializer.partition.partition import Partition
 from materializer.store.integrity import verified
 from materializer.store.memory import MemoryStore
 from materializer.store.rocksdb import RocksStore
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.model.limits import Limits
 from sowline.model.position import Position
 from sowline.protocol.change import PROGRESS_KEY, Change, Event, read_event
@@ -28,7 +28,7 @@ from tests.property.world import World, dump
 
 DATA = Path(__file__).parent / "data" / "format_1"
 ORDERS = {"name": "orders", "key": "/id", "partitions": 2, "expiration": "enabled", "repeat_window": "1d"}
-DEFINITION = TopicDefinition.model_validate(ORDERS)
+DEFINITION = define_topic(**ORDERS)
 T = 1_790_000_000_000
 """The log time of the sample's first record; each is a second after the one before."""
 
@@ -123,7 +123,7 @@ def test_changes_of_the_first_format_load_to_the_same(opened: OpenedPartition) -
 @pytest.fixture
 def worked() -> Iterator[World]:
     """A world whose partition has applied a record."""
-    world = World(TopicDefinition.model_validate({"name": "orders", "key": "/id"}))
+    world = World(define_topic(**{"name": "orders", "key": "/id"}))
     with ExitStack() as stack:
         for entered in world.patched():
             stack.enter_context(entered)

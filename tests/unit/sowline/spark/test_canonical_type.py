@@ -7,7 +7,7 @@ import pytest
 
 from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, Schema
 from sowline.config.schema_fields import PinnedSchema
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.errors import SowlineError
 from sowline.spark.json_schema import canonical_type
 from sowline.spark.schema import schema_of
@@ -96,7 +96,7 @@ def test_json_schema() -> None:
 def test_topic() -> None:
     """A topic has the types of its reader schema; a JSON topic has none."""
     text = avro_of("int").text
-    topic = TopicDefinition(
+    topic = define_topic(
         name="orders",
         key=("/a",),
         message_type="avro",
@@ -105,11 +105,11 @@ def test_topic() -> None:
     )
     assert schema_of(topic).simpleString() == "struct<a:int>"
     with pytest.raises(SowlineError, match="got json") as unfit:
-        schema_of(TopicDefinition(name="orders", key=("/a",)))
+        schema_of(define_topic(name="orders", key=("/a",)))
     assert unfit.value.reason == "not supported"
     with pytest.raises(
         SowlineError, match="expected a message type that has schemas, got xml: give a schema"
     ):
-        schema_of(TopicDefinition(name="orders", key=("/a/@id",), message_type="xml"))
+        schema_of(define_topic(name="orders", key=("/a/@id",), message_type="xml"))
     with pytest.raises(SowlineError, match="names the fields of records, got none"):
         schema_of(Schema(AVRO, '{"type": "record", "name": "R", "fields": []}'))

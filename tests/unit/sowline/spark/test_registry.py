@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from sowline.config.topic_definition import MessageType
+from sowline.config.declared_topic import MessageType
 from sowline.errors import SowlineError
 from sowline.spark.registry import schema_from_registry
 

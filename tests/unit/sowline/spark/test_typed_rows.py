@@ -8,7 +8,7 @@ import pytest
 from sowline.codecs.codec import codec_of
 from sowline.codecs.schema import AVRO, Schema
 from sowline.config.schema_fields import PinnedSchema
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.spark.typed_rows import RowMessage, RowMessages
 
 FIELDS = [
@@ -27,7 +27,7 @@ DICTIONARY = (
 @pytest.fixture
 def messages() -> RowMessages:
     """The messages of a topic, as they are sent to an executor after its definition was used."""
-    definition = TopicDefinition(
+    definition = define_topic(
         name="orders",
         key=("/id",),
         message_type="avro",
@@ -57,8 +57,8 @@ def test_delta(messages: RowMessages) -> None:
 
 def test_without_schemas() -> None:
     """The options of a message type go to an executor, of a data dictionary what the codec needs."""
-    definition = TopicDefinition.model_validate(
-        {
+    definition = define_topic(
+        **{
             "name": "orders",
             "key": ("/11",),
             "message_type": "fix",

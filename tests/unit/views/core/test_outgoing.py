@@ -115,7 +115,7 @@ def test_a_message_fits_the_log(record_bytes_max: int) -> None:
     messages = [one for text in texts for one in of.take(position, [StateChange(text, state)])]
     messages += [*of.flush(also_idle=False), *of.snapshot(StateChange(text, state) for text in texts)]
     assert sum(len(message.states) for _, message in messages) == 4 * STATES_MAX
-    assert max(len(message.encode()) for _, message in messages) <= topic.log_bytes_max
+    assert max(len(message.encode()) for _, message in messages) <= topic.kafka.log_bytes_max
 
 
 def test_a_snapshot_has_all_states_as_of_the_position() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
 from sowline.model.select import parse_select
@@ -15,13 +15,13 @@ from sowline.serving.native_records.checks import check_native
 PROTO = 'syntax = "proto3"; message Order { int64 id = 1; }'
 REQUEST = Request(command="sow", topic="^.*", options="format=native")
 ONLY_ID = parse_select("[-/,+/id]")
-PLAIN = TopicDefinition(name="plain", key=("/id",))
+PLAIN = define_topic(name="plain", key=("/id",))
 
 
 def typed(**given: Any) -> TopicDefinition:
     """Return a topic of Protobuf."""
     fields = {"name": "orders", "message_type": "protobuf", "reader_schema": {"text": PROTO, "id": 7}}
-    return TopicDefinition.model_validate({**fields, **({} if "sow" in given else {"key": "/id"}), **given})
+    return define_topic(**{**fields, **({} if "sow" in given else {"key": "/id"}), **given})
 
 
 @pytest.mark.parametrize("given", [{}, {"framing": "none", "reader_schema": {"text": PROTO}}])

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.protocol.client_message import Message, read_frame
 from sowline.protocol.native_frame import is_binary, join_native, split_native
 from sowline.protocol.server_message import message, sow_batch, sow_record
@@ -21,12 +21,12 @@ def definition(name: str, fields: list[dict[str, Any]]) -> TopicDefinition:
     """Return a topic of Avro without frames."""
     text = json.dumps({"type": "record", "name": "Order", "fields": fields})
     given = {"key": "/id", "message_type": "avro", "framing": "none", "reader_schema": {"text": text}}
-    return TopicDefinition.model_validate({"name": name, **given})
+    return define_topic(**{"name": name, **given})
 
 
 ORDERS = definition("orders", FIELDS)
 RENAMED = definition("renamed", [FIELDS[0], {"name": "amount", "aliases": ["qty"], "type": "int"}])
-DEFINITIONS = {"orders": ORDERS, "renamed": RENAMED, "plain": TopicDefinition(name="plain", key=("/id",))}
+DEFINITIONS = {"orders": ORDERS, "renamed": RENAMED, "plain": define_topic(name="plain", key=("/id",))}
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
 from sowline.protocol.media_types import NATIVE
@@ -32,7 +32,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "composite-local": {"key": "/0/id", "message_type": "composite-local", "message_format": PARTS},
     "composite-global": {"key": "/id", "message_type": "composite-global", "message_format": PARTS},
 }
-TOPICS = {name: TopicDefinition.model_validate({"name": name, **given}) for name, given in KINDS.items()} | {
+TOPICS = {name: define_topic(**{"name": name, **given}) for name, given in KINDS.items()} | {
     name: typed_topic(name, name) for name in ("avro", "protobuf", "json-schema")
 }
 SAMPLES = (

@@ -11,7 +11,7 @@ import yaml
 from query_service.index.key_lookup import sow_keys_of
 from query_service.query.record_reads import read_record
 from query_service.topics.state import ServedTopics
-from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topic_definition import define_topic
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
@@ -185,5 +185,5 @@ def test_a_record_is_read_by_its_key(state: ServedTopics) -> None:
 def test_kinds_of_keys_are_different_definitions(state: ServedTopics) -> None:
     """A partition does not go on with another kind."""
     kinds: list[Any] = [["/id"], {"from": "kafka_key"}, {"from": "header"}, {"generator": "desk"}]
-    digests = {TopicDefinition.model_validate({"name": "a", "key": kind}).digest for kind in kinds}
+    digests = {define_topic(**{"name": "a", "key": kind}).digest for kind in kinds}
     assert len(digests) == len(kinds)
