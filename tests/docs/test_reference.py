@@ -16,9 +16,9 @@ from query_service.topics.state import ServedTopics
 from sowline.cli import main
 from sowline.cli.top.table import SORTS, PartitionRow, ServiceRow, TopicRow
 from sowline.client.ask import Reading
+from sowline.config.declared_topic import DeclaredTopic
 from sowline.config.fanouts import FanoutDefinition
 from sowline.config.settings import Settings
-from sowline.config.topic_definition import TopicDefinition
 from sowline.config.views import ConflatedDefinition, Join, ViewDefinition
 from sowline.protocol.client_message import Message
 from sowline.protocol.options import Options
@@ -61,7 +61,7 @@ def test_every_setting_is_described(field: str) -> None:
     assert f"| `SOWLINE_{field.upper()}` | {default} | {about.description} |" in page("settings.md")
 
 
-@pytest.mark.parametrize("model", [TopicDefinition, FanoutDefinition])
+@pytest.mark.parametrize("model", [DeclaredTopic, FanoutDefinition])
 def test_every_field_of_a_topic_is_described(model: type[BaseModel]) -> None:
     """A field of topics.yaml is on the page, by the name that it has there."""
     names = [about.alias or field for field, about in model.model_fields.items()]
