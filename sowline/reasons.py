@@ -507,10 +507,10 @@ REASONS = (
     ),
     Reason(
         "not read",
-        "expected the client to read its answers, got nothing for 10 seconds while other queries waited; read faster,"
-        " or ask for less at once",
-        "The client read nothing of an answer for `SOWLINE_QUERY_UNREAD_SECONDS_MAX`, and the query kept others from"
-        " [running](queries.md#limits).",
+        "expected the client to read at least 256 KiB of its answers in 10 seconds while other queries wait, got"
+        " less; read faster, or ask for less at once",
+        "The client read less than 256 KiB of its answers within `SOWLINE_QUERY_UNREAD_SECONDS_MAX`, and the query"
+        " kept others from [running](queries.md#turns).",
         "Read answers as they come, in a thread of their own if the work with them takes long, or use `top_n`.",
     ),
     Reason(

@@ -109,7 +109,8 @@ class Settings(PlainNumbers, BaseSettings):
     query_unread_seconds_max: float = Field(
         default=10.0,
         gt=0,
-        description="seconds for which a query waits for a client that reads nothing, if others wait for its turn",
+        description="seconds in which a client must read 256 KiB of its answers, if others wait for the turn of its"
+        " query",
     )
     index_bytes_max: int = Field(
         default=1 << 30,

@@ -15,7 +15,10 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 from sowline.errors import SowlineError
 
 LOOKS = 4
-"""How often the service looks, in the time that a client may read nothing, whether it has read something."""
+"""How often the service looks, in the time in which a client has to read something, whether it has."""
+
+READ_BYTES_MIN = 1 << 18
+"""What a client has to read in that time: one that reads a byte now and then would keep its turn for ever."""
 
 
 class SlotLimits(NamedTuple):
@@ -65,8 +68,8 @@ class Reader(Protocol):
         """Whether its queries wait until it reads."""
 
     @property
-    def sent(self) -> int:
-        """A number that grows with whatever it reads."""
+    def sent_bytes(self) -> int:
+        """The bytes that were sent to it, which waits until it has read most of those before."""
 
 
 class Asker(NamedTuple):
@@ -83,18 +86,20 @@ class Asker(NamedTuple):
 class QuerySlot:
     """The turn of one query at a time. Within `async with`, `take` it; it is free again after the block.
 
-    A query that waits for a client which reads nothing, while others wait for its turn, ends with `not read`.
+    A query that waits for a client which reads too little, while others wait for its turn, ends with `not read`.
     """
 
-    __slots__ = ("_deadline", "_slots", "asker", "is_taken", "sent_at_last_look", "unread_since")
+    __slots__ = ("_deadline", "_slots", "asker", "is_taken", "sent_before", "unread_since")
 
     def __init__(self, slots: "QuerySlots", asker: Asker) -> None:
         self._slots = slots
         self.asker = asker
         self._deadline: asyncio.Timeout | None = None
         self.is_taken = False
-        self.sent_at_last_look = 0
         self.unread_since: float | None = None
+        """Since when its client has read too little; None if it does not wait for its client."""
+        self.sent_before = 0
+        """The bytes that were sent to the client until then."""
 
     async def __aenter__(self) -> Self:
         """Begin the block of the query."""
@@ -176,7 +181,7 @@ class QuerySlots:
         self.refused = 0
         """Queries that were refused because too many waited."""
         self.ended = 0
-        """Queries that were ended because their clients read nothing."""
+        """Queries that were ended because their clients read too little."""
 
     @property
     def running(self) -> int:
@@ -231,11 +236,12 @@ class QuerySlots:
                 waiter.turn.set_result(None)
 
     def not_read(self) -> SowlineError:
-        """Return the error for a query whose client has read nothing for too long."""
+        """Return the error for a query whose client has read too little for too long."""
         return SowlineError(
             "not read",
-            f"expected the client to read its answers, got nothing for {self._limits.unread_seconds:g} seconds while"
-            " other queries waited; read faster, or ask for less at once",
+            f"expected the client to read at least {READ_BYTES_MIN >> 10} KiB of its answers in"
+            f" {self._limits.unread_seconds:g} seconds while other queries wait, got less; read faster, or ask for"
+            " less at once",
         )
 
     def _run(self, slot: QuerySlot) -> None:
@@ -303,7 +309,7 @@ class QuerySlots:
             if not waiter.turn.done():
                 waiter.turn.set_exception(error)
 
-    # clients that read nothing
+    # clients that read too little
 
     def _look_later(self) -> None:
         if self._look is None:
@@ -311,17 +317,16 @@ class QuerySlots:
             self._look = asyncio.get_running_loop().call_later(seconds, self._end_unread)
 
     def _end_unread(self) -> None:
-        """End queries whose clients have read nothing for too long, as long as others wait for their turns."""
+        """End queries whose clients have read too little for too long, as long as others wait for their turns."""
         self._look, now = None, time.monotonic()
         if self._waiting:
             self._look_later()
         for slot in list(self._running):
             reader = slot.asker.reader
-            if reader is None or not reader.is_blocked or reader.sent != slot.sent_at_last_look:
+            if reader is None or not reader.is_blocked:
                 slot.unread_since = None
-                slot.sent_at_last_look = 0 if reader is None else reader.sent
-            elif slot.unread_since is None:
-                slot.unread_since = now
+            elif slot.unread_since is None or reader.sent_bytes - slot.sent_before >= READ_BYTES_MIN:
+                slot.unread_since, slot.sent_before = now, reader.sent_bytes
             elif now - slot.unread_since >= self._limits.unread_seconds and self._keeps_others(slot.asker):
                 self.ended += slot.end()
 

@@ -23,7 +23,7 @@ PIECE_BYTES = 1 << 16
 """Bytes of an answer to send at once; the next ones wait until the client has read most of these.
 
 It is what the server buffers. A client that reads slowly would take long to read a larger piece, and be cut as one
-that reads nothing.
+that reads too little.
 """
 
 
@@ -91,8 +91,8 @@ class _Answer:
         self.has_begun = False
         self.is_blocked = False
         """Whether it waits until the client reads."""
-        self.sent = 0
-        """The number of pieces sent so far."""
+        self.sent_bytes = 0
+        """The bytes sent so far."""
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """Send a message, a large one in pieces. Each waits until the client has read most of the one before."""
@@ -103,11 +103,11 @@ class _Answer:
             for start in range(0, len(body) - PIECE_BYTES, PIECE_BYTES):
                 piece = body[start : start + PIECE_BYTES]
                 await self._send({"type": message["type"], "body": piece, "more_body": True})
-                self.sent += 1
+                self.sent_bytes += PIECE_BYTES
             if len(body) > PIECE_BYTES:
                 message = {**message, "body": body[(len(body) - 1) // PIECE_BYTES * PIECE_BYTES :]}
             await self._send(message)
-            self.sent += 1
+            self.sent_bytes += len(message.get("body", b""))
         finally:
             self._backlogs.unsent_bytes -= len(body)
             self.is_blocked = False

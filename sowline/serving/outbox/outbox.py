@@ -40,6 +40,8 @@ class Outbox:
         """Held by the group that is being sent."""
         self.sent = 0
         """Messages taken for frames so far."""
+        self.sent_bytes = 0
+        """Bytes of these messages."""
         self._between_groups = Flag(is_set=True)
         self._counted = 0
         """Bytes that `backlogs` counts for this outbox."""
@@ -154,8 +156,10 @@ class Outbox:
         if order.ready is None:
             self._filled.clear()
             return []
+        waiting_bytes = order.ready_bytes
         taken = order.take(FRAME_MESSAGES_MAX, FRAME_BYTES)
         self.sent += len(taken)
+        self.sent_bytes += waiting_bytes - order.ready_bytes
         self._count()
         if order.ready is None:
             self._filled.clear()

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.serving.query_slots import Asker, QuerySlot, QuerySlots, SlotLimits
+from sowline.serving.query_slots import READ_BYTES_MIN, Asker, QuerySlot, QuerySlots, SlotLimits
 
 
 class Played:
@@ -14,7 +14,7 @@ class Played:
 
     def __init__(self, *, is_blocked: bool = True) -> None:
         self.is_blocked = is_blocked
-        self.sent = 0
+        self.sent_bytes = 0
 
 
 def slots_of(
@@ -220,20 +220,21 @@ class ReadsSlowly:
 
     is_blocked = True
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_each: int) -> None:
         self._sent = 0
+        self._each = bytes_each
 
     @property
-    def sent(self) -> int:
+    def sent_bytes(self) -> int:
         """A number that grows with each look."""
-        self._sent += 1
+        self._sent += self._each
         return self._sent
 
 
 async def test_who_reads_slowly_is_not_ended() -> None:
-    """As long as anything is read, a query goes on."""
+    """As long as it reads a quarter of a mebibyte in the time, a query goes on."""
     slots, begun = slots_of(service=1, seconds=0.001), asyncio.Event()
-    task = asyncio.create_task(_kept(slots.new(Asker("ann", 1, ReadsSlowly())), begun))
+    task = asyncio.create_task(_kept(slots.new(Asker("ann", 1, ReadsSlowly(READ_BYTES_MIN))), begun))
     await begun.wait()
     behind = asyncio.create_task(waiting(slots, "bob", 2, []))
     for _ in range(20):
@@ -242,3 +243,14 @@ async def test_who_reads_slowly_is_not_ended() -> None:
     assert not task.done()
     for one in (task, behind):
         one.cancel()
+
+
+async def test_who_reads_a_byte_now_and_then_makes_way() -> None:
+    """It would keep its turn for ever."""
+    slots, order, begun = slots_of(service=1, seconds=0.01), list[Hashable](), asyncio.Event()
+    dripping = asyncio.create_task(_kept(slots.new(Asker("ann", 1, ReadsSlowly(1))), begun))
+    await begun.wait()
+    await waiting(slots, "bob", 2, order)
+    with pytest.raises(SowlineError, match="at least 256 KiB of its answers"):
+        await dripping
+    assert (order, slots.ended) == ([2], 1)
