@@ -4,7 +4,8 @@ Loopback never does. The variables are usually set for the Internet, and a proxy
 """
 
 from collections.abc import Mapping
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from socket import inet_aton
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -20,10 +21,22 @@ def is_loopback(host: str) -> bool:
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True
+    address = _address(name)
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    # A client that connects to the unspecified address reaches this machine, too.
+    return mapped is not None and (mapped.is_loopback or mapped.is_unspecified)
+
+
+def _address(name: str) -> IPv4Address | IPv6Address | None:
+    """Return the address that a host is, in any spelling that connects, such as `127.1`; None for a name."""
     try:
-        return ip_address(name).is_loopback
+        return ip_address(name)
     except ValueError:
-        return False
+        pass
+    try:
+        return IPv4Address(inet_aton(name))
+    except (OSError, ValueError):
+        return None
 
 
 def _host(url: str) -> str:

@@ -71,6 +71,15 @@ def port() -> Iterator[int]:
         ("https://api.localhost", None),
         ("http://127.8.9.10:1", None),
         ("http://[::1]:8080", None),
+        ("http://127.1:8080", None),
+        ("http://0x7f.0.0.1:8080", None),
+        ("http://2130706433:8080", None),
+        ("http://0.0.0.0:8080", None),
+        ("http://[::]:8080", None),
+        ("http://[::ffff:127.0.0.1]:8080", None),
+        ("http://[0:0:0:0:0:0:0:1]:8080", None),
+        ("http://10.1:8080", PROXY),
+        ("http://[::ffff:10.0.0.1]:8080", PROXY),
         ("http://[", None),
         ("http://10.0.0.1:8080", PROXY),
         ("ws://orders.example/v1", PROXY),
@@ -93,7 +102,7 @@ def test_hosts_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_loopback("")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "0.0.0.0", "[::ffff:127.0.0.1]"])
 async def test_every_client_reaches_this_machine(host: str, port: int) -> None:
     """Whatever the variables say."""
     url = f"http://{host}:{port}"
