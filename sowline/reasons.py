@@ -616,9 +616,10 @@ REASONS = (
     Reason(
         "request timeout",
         "expected the whole request within SOWLINE_REQUEST_SECONDS_MAX; send it again",
-        "An HTTP request took longer to arrive than `SOWLINE_REQUEST_SECONDS_MAX`. The service closed the"
-        " connection.",
-        "Send the request again.",
+        "An HTTP request took longer to arrive than `SOWLINE_REQUEST_SECONDS_MAX`, and the service closed the"
+        " connection. Or a client or command waited too long for the answer to its request.",
+        "If the request did not arrive, send it again. If its answer did not, look first whether a write was applied,"
+        " and whether the service is busy.",
     ),
     Reason(
         "result too large",

@@ -8,6 +8,7 @@ import httpx2
 import orjson
 
 from sowline.cli.connection import ConnectionOptions
+from sowline.client.http_api import no_answer
 from sowline.config.proxies import direct, via
 from sowline.errors import SowlineError
 
@@ -45,7 +46,8 @@ _PLAIN = ConnectionOptions()
 
 
 def get(url: str, connection: ConnectionOptions = _PLAIN) -> HttpAnswer:
-    """Send a GET; raise `not connected` if the service does not answer, and `bad request` if the URL is invalid.
+    """Send a GET; raise `not connected` if there is no service, `request timeout` if it takes too long to answer, and
+    `bad request` if the URL is invalid.
 
     The token is sent only to the API of records, and never to an address of a redirect.
     """
@@ -59,7 +61,7 @@ def get(url: str, connection: ConnectionOptions = _PLAIN) -> HttpAnswer:
         with httpx2.Client(timeout=ANSWER_SECONDS_MAX, verify=verify, mounts=direct(url)) as client:
             return _follow(client, client.build_request("GET", url, headers=headers))
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-        raise SowlineError("not connected", f"expected a service at {url}, got: {error}{via(url)}") from error
+        raise no_answer("a service", url, error) from error
 
 
 def _follow(client: httpx2.Client, request: httpx2.Request) -> HttpAnswer:

@@ -1,0 +1,69 @@
+"""What a client says of a request that is not answered."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from deploy.ports import free_port
+from sowline.cli import http
+from sowline.client import http_api
+from sowline.client.http_api import HttpClient
+from sowline.config.credentials import Credentials
+from sowline.errors import SowlineError
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test waits for seconds."""
+    for module, name in (
+        (http_api, "HTTP_SECONDS_MAX"),
+        (http_api, "CONNECT_SECONDS_MAX"),
+        (http, "ANSWER_SECONDS_MAX"),
+    ):
+        monkeypatch.setattr(module, name, 0.25)
+
+
+@pytest.fixture
+async def silent() -> AsyncIterator[str]:
+    """The URL of a service that takes requests, and answers none."""
+    over = asyncio.Event()
+
+    async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await over.wait()
+        writer.close()
+
+    async with await asyncio.start_server(wait, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        over.set()
+
+
+async def refusal(url: str, ask: str) -> SowlineError:
+    """Return the error of a request."""
+    client = HttpClient(url, Credentials(), lambda: None)
+    asks: dict[str, Callable[[], Awaitable[object]]] = {
+        "topics": client.topics,
+        "publish": lambda: client.post("orders", "publish", {}, b"{}"),
+        "command": lambda: asyncio.to_thread(http.get, url),
+    }
+    with pytest.raises(SowlineError) as refused:
+        await asks[ask]()
+    await client.close()
+    return refused.value
+
+
+@pytest.mark.parametrize("ask", ["topics", "publish", "command"])
+async def test_a_service_that_does_not_answer_is_there(ask: str, silent: str) -> None:
+    """The error says for how long it was waited, and that the request may be carried out."""
+    error = await refusal(silent, ask)
+    assert error.reason == "request timeout"
+    assert (
+        "to go on with its answer within 0.25 s, got nothing; it may still do what was asked" in error.message
+    )
+
+
+@pytest.mark.parametrize("ask", ["topics", "publish", "command"])
+async def test_no_service_is_there(ask: str) -> None:
+    """The error says so."""
+    error = await refusal(f"http://127.0.0.1:{free_port()}", ask)
+    assert error.reason == "not connected"
