@@ -84,7 +84,7 @@ class QueryService:
         self._log_ends = LogEnds(
             settings.kafka_client,
             topics.topics,
-            self._state.held,
+            self._state.reached,
             self._state.unapplied,
             self._state.take_log_ends,
             self._state.take_hole,

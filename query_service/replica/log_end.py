@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection
 from typing import NamedTuple
 
-from sowline.model.position import Position
+from sowline.model.position import Position, before_the_log
 from sowline.protocol.server_message import iso_time
 
 SAMPLES_MAX = 256
@@ -50,13 +50,25 @@ class OpenTransaction(NamedTuple):
         return f"held since offset {self.offset}{when}"
 
 
+class Reached(NamedTuple):
+    """The position up to which a replica has applied every change, and Kafka's id of the log that it is of.
+
+    The id is empty while it is not known.
+    """
+
+    position: Position
+    log_id: str
+
+    def is_of(self, log_id: str) -> bool:
+        """Return whether it is a position in the log with this id; before any record, it is one in every log."""
+        return self.position == before_the_log() or self.log_id == log_id
+
+
 class LogEnd:
     """The sampled ends of one log partition. Times are seconds of one monotonic clock."""
 
     def __init__(self) -> None:
-        self._log_id: str | None = None
-        self._era = self._era_min = 0
-        """The era that the replica had in the last sample of this log, and the first one that can be this log's."""
+        self._log_id = ""
         self._end: int | None = None
         self._samples: deque[tuple[float, int]] = deque()
         self._applied_at: float | None = None
@@ -68,26 +80,21 @@ class LogEnd:
         at: float,
         end: int,
         log_id: str,
-        held: Position,
+        held: Reached,
         transaction: OpenTransaction | None = None,
     ) -> None:
         """Take a sample: the log ended before offset `end` at the time `at` or later.
 
-        `held` is the position that the replica had at that time, and `log_id` Kafka's id of the log's topic. The end
-        is that of all records, also behind an open `transaction`.
+        `held` is what the replica had reached at that time, and `log_id` Kafka's id of the log's topic. The end is
+        that of all records, also behind an open `transaction`.
         """
         self._transaction = transaction
-        # Offsets of another topic mean nothing for this state: `applied up to 5,000, log replaced, end at 3` is not a
-        # lag of 0. The materializer begins an era as soon as it has noticed (test_a_replaced_log_is_not_known).
-        if self._log_id not in (None, log_id):
-            # Not the present era: the materializer may have noticed first, and the replica be in the new one already
-            # (test_an_era_that_begins_before_the_sample).
-            self._era_min = self._era + 1
+        if self._log_id != log_id:
             self._forget()
-        self._log_id, self._era = log_id, held.era
-        # The log is shorter than what was applied of it: a broker lost its end, or the log was replaced before the
-        # first sample. How much of its present content is applied can't be seen from offsets.
-        if end <= held.offset:
+        self._log_id = log_id
+        # The log is shorter than what was applied of it: a broker lost its end. How much of its present content is
+        # applied can't be seen from offsets.
+        if held.is_of(log_id) and end <= held.position.offset:
             self._forget()
             return
         self._end = end
@@ -114,28 +121,35 @@ class LogEnd:
         continues = bool(self._hole) and self._hole.stop == start
         self._hole = range(self._hole.start if continues else start, end)
 
-    def unapplied(self, held: Position) -> range:
+    def unapplied(self, held: Reached) -> range:
         """Return the offsets between the position and the newest end; empty if there are none, or if unknown."""
-        end = self._end if held.era >= self._era_min else None
+        end = self._end_for(held)
         return range(0) if end is None else range(self._next(held), max(self._next(held), end))
 
-    def _next(self, held: Position) -> int:
+    def _end_for(self, held: Reached) -> int | None:
+        # Offsets of another log mean nothing for this state: `applied up to 5,000, log replaced, end at 3` is not a
+        # lag of 0. The materializer begins an era as soon as it has noticed (test_a_replaced_log_is_not_known).
+        return self._end if held.is_of(self._log_id) else None
+
+    def _next(self, held: Reached) -> int:
         # Markers of transactions take offsets and hold no record. Without this a log that ends with one would never
         # be applied to its end (test_offsets_without_records_are_no_lag).
-        offset = held.offset + 1
+        offset = held.position.offset + 1
         return self._hole.stop if offset in self._hole else offset
 
-    def transaction(self, held: Position) -> OpenTransaction | None:
+    def transaction(self, held: Reached) -> OpenTransaction | None:
         """Return the open transaction that a replica at this position waits for; None if there is none."""
         found = self._transaction
-        return None if found is None or held.era < self._era_min or held.offset >= found.offset else found
+        waits = found is not None and held.is_of(self._log_id) and held.position.offset < found.offset
+        return found if waits else None
 
-    def lag(self, held: Position, now: float) -> Lag:
+    def lag(self, held: Reached, now: float) -> Lag:
         """Return how far a replica at this position is behind."""
-        if self._end is None or held.era < self._era_min:
+        end = self._end_for(held)
+        if end is None:
             return Lag()
         offset = self._next(held)
         while self._samples and self._samples[0][1] <= offset:
             self._applied_at = self._samples.popleft()[0]
         seconds = None if self._applied_at is None else max(0.0, now - self._applied_at)
-        return Lag(max(0, self._end - offset), seconds)
+        return Lag(max(0, end - offset), seconds)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from query_service.index.rows import Rows
 from query_service.replica.history import PartitionHistory
+from query_service.replica.log_end import Reached
 from query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
 from query_service.replica.timeline import Timeline
 from sowline.model.log_time import known_log_time
@@ -49,6 +50,8 @@ class Head(NamedTuple):
     """In a view: by source partition, the position up to which its changes are reflected."""
     taken: dict[str, str] = {}  # noqa: RUF012 -- it is never changed
     """In a view with joins: by source partition, a bookmark of what that is in the source and the joined topics."""
+    log_id: str = ""
+    """Kafka's id of the log that the position's era applies; empty if that is not known."""
 
 
 class Ring:
@@ -118,6 +121,8 @@ class PartitionReplica:
         self.history = history
         self.timeline = timeline
         self.position: Position | None = None
+        self.log_id = ""
+        """Kafka's id of the log that the position's era applies; empty until a progress event of the era has it."""
         self.time = 0
         self.changed_time = 0
         """The log time of the newest change, in ms since 1970; 0 if there was none."""
@@ -143,6 +148,11 @@ class PartitionReplica:
     def held(self) -> Position:
         """The position up to which every change is applied."""
         return self.position if self.position is not None else before_the_log()
+
+    @property
+    def reached(self) -> Reached:
+        """The position up to which every change is applied, and the log that it is of."""
+        return Reached(self.held, self.log_id)
 
     # loading
 
@@ -174,7 +184,7 @@ class PartitionReplica:
         if era is not None:
             newest.era = era
         if position is not None:
-            self.position = position_of(position)
+            self._move(position_of(position))
             time, changed = times
             self.time, self.changed_time = max(self.time, time), max(self.changed_time, changed)
         self.next_offset = run.last_offset + 1
@@ -229,7 +239,8 @@ class PartitionReplica:
         if self.position is None:
             return None
         view = reflected_fields(self.reflected, self.taken)
-        return Head(self.position, self.next_offset, self.time, self.changed_time, **view)
+        more = {**view, "log_id": self.log_id}
+        return Head(self.position, self.next_offset, self.time, self.changed_time, **more)
 
     @property
     def index(self) -> list[tuple[Position, int]]:
@@ -241,13 +252,14 @@ class PartitionReplica:
         self.position, self.next_offset, time, changed, *_ = head
         self.time, self.changed_time = known_log_time(time), known_log_time(changed)
         self.reflected, self.taken = read_reflected(head._asdict())
+        self.log_id = head.log_id
         self._index = index
         self.is_restored = True
 
     def begin_again(self) -> None:
         """Remove the records and everything that is known; load from the start of the changes topic."""
         self._rows.remove_partition(self.number)
-        self.position = None
+        self.position, self.log_id = None, ""
         self.next_offset = self.time = self.changed_time = self.changes_applied = 0
         self.reflected, self.taken = {}, {}
         self.ring.clear()
@@ -301,7 +313,7 @@ class PartitionReplica:
 
     def _advance(self, event: Event) -> None:
         if self.position is None or event.position > self.position:
-            self.position = event.position
+            self._move(event.position)
             self.time = max(self.time, event.partition_time)
             if isinstance(event, Change):
                 self.changed_time = max(self.changed_time, event.replay_time)
@@ -314,6 +326,14 @@ class PartitionReplica:
         # reports all source partitions (test_a_load_knows_what_a_view_reflects).
         if isinstance(event, Progress) and event.position == self.position:
             self.reflected, self.taken = dict(event.reflected), dict(event.taken)
+        if isinstance(event, Progress) and event.position.era == self.held.era:
+            self.log_id = event.log_id
+
+    def _move(self, position: Position) -> None:
+        # An era may apply another log.
+        if self.position is None or position.era != self.position.era:
+            self.log_id = ""
+        self.position = position
 
     # going back
 

@@ -13,7 +13,7 @@ from zlib import crc32
 from query_service.replica.partition_replica import Head
 from sowline.model.position import position_of
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the files. Another one is discarded."""
 
 DiscardReason = Literal["damaged", "definition", "gap", "offsets", "old", "topic"]

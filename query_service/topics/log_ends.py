@@ -15,7 +15,7 @@ from typing import NamedTuple
 import structlog
 from confluent_kafka import KafkaException
 
-from query_service.replica.log_end import OpenTransaction
+from query_service.replica.log_end import OpenTransaction, Reached
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.shard import WHOLE, Shard
 from sowline.config.topic_definition import TopicDefinition
@@ -24,7 +24,6 @@ from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import holds_records, written_at
 from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.kafka.retriable import is_away
-from sowline.model.position import Position
 
 log = structlog.get_logger()
 
@@ -50,13 +49,13 @@ LogPartition = tuple[str, int]
 class LogEndSample(NamedTuple):
     """Where the logs ended at a time, or later; `at` is in seconds of the monotonic clock.
 
-    `held` are the positions of the replicas at that time, and `transactions` those that are open in a log.
+    `reached` is what the replicas had at that time, and `transactions` those that are open in a log.
     """
 
     at: float
     ends: Mapping[LogPartition, int]
     topic_ids: Mapping[str, str]
-    held: Mapping[LogPartition, Position]
+    reached: Mapping[LogPartition, Reached]
     transactions: Mapping[LogPartition, OpenTransaction] = MappingProxyType({})
 
 
@@ -87,16 +86,16 @@ class LogTurns:
 class LogEnds:
     """Samples the ends of the logs twice a second: of all, or of many in turn, and at once of those asked for.
 
-    `held` returns the replicas' positions, and `unapplied` the offsets between those and the sampled ends, both of
-    some logs. `take` is called with each sample, and `take_hole` with each range of offsets without records, both in
-    the event loop.
+    `reached` returns what the replicas have applied, and `unapplied` the offsets between that and the sampled ends,
+    both of some logs. `take` is called with each sample, and `take_hole` with each range of offsets without records,
+    both in the event loop.
     """
 
     def __init__(
         self,
         kafka: KafkaConfig,
         topics: Sequence[TopicDefinition],
-        held: Callable[[Iterable[str]], Mapping[LogPartition, Position]],
+        reached: Callable[[Iterable[str]], Mapping[LogPartition, Reached]],
         unapplied: Callable[[Iterable[str]], Mapping[LogPartition, range]],
         take: Callable[[LogEndSample], None],
         take_hole: Callable[[LogPartition, range], None],
@@ -106,7 +105,7 @@ class LogEnds:
         self._partitions = {topic.log: list(shard.partitions(topic)) for topic in topics}
         self._turns = LogTurns({log_name: len(numbers) for log_name, numbers in self._partitions.items()})
         self._asked: deque[str] = deque()
-        self._held = held
+        self._reached = reached
         self._unapplied = unapplied
         self._take = take
         self._take_hole = take_hole
@@ -176,13 +175,13 @@ class LogEnds:
     def _sample(self, cluster: Cluster, logs: Sequence[str]) -> None:
         # The positions and the time come before the request: the ends in its answer are at least as new. The other
         # order could call a record applied that was appended after the positions were read.
-        held, at = self._held(logs), time.monotonic()
+        reached, at = self._reached(logs), time.monotonic()
         partitions = ((log_name, number) for log_name in logs for number in self._partitions[log_name])
         answer = cluster.ask(partitions, uncommitted=True)
         if self._is_answered(answer):
             committed, newest = answer.ends(), answer.newest_ends()
             self._note_transactions(committed, newest)
-            sample = LogEndSample(at, newest, answer.topic_ids(), held, dict(self._open))
+            sample = LogEndSample(at, newest, answer.topic_ids(), reached, dict(self._open))
             self._call(self._take, sample)
 
     def _note_transactions(self, committed: dict[LogPartition, int], newest: dict[LogPartition, int]) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from query_service.index.budget import Memory
 from query_service.index.rows import Block, NoRows, Rows
 from query_service.replica.history import Former, Histories, PartitionHistory, joined, time_text
-from query_service.replica.log_end import Lag, LogEnd, OpenTransaction
+from query_service.replica.log_end import Lag, LogEnd, OpenTransaction, Reached
 from query_service.replica.partition_replica import RING_BYTES_MAX, GapFound, Head, PartitionReplica
 from query_service.replica.plain_run import events_of
 from query_service.replica.timeline import Timeline, Timelines
@@ -138,14 +138,14 @@ class TopicState:
         """Return how far each partition is behind the end of its log; not known while it is loaded."""
         now = time.monotonic()
         return {
-            number: Lag() if partition.loading else self.log_ends[number].lag(partition.held, now)
+            number: Lag() if partition.loading else self.log_ends[number].lag(partition.reached, now)
             for number, partition in self.partitions.items()
         }
 
     def transactions(self) -> dict[int, OpenTransaction]:
         """Return the open transactions that partitions wait for, by partition."""
         found = {
-            number: self.log_ends[number].transaction(partition.held)
+            number: self.log_ends[number].transaction(partition.reached)
             for number, partition in self.partitions.items()
         }
         return {number: one for number, one in found.items() if one is not None}
@@ -267,31 +267,31 @@ class ServedTopics:
         ]
         return sum(known) if len(known) == len(topic.partitions) else None
 
-    def held(self, logs: Iterable[str]) -> dict[LogPartition, Position]:
-        """Return the position of each partition of some logs that is loaded. Any thread may call this."""
+    def reached(self, logs: Iterable[str]) -> dict[LogPartition, Reached]:
+        """Return what each partition of some logs has reached that is loaded. Any thread may call this."""
         return {
-            (log_name, partition.number): partition.held
+            (log_name, partition.number): partition.reached
             for log_name in logs
             for partition in self._by_log[log_name].partitions.values()
             if not partition.loading
         }
 
     def unapplied(self, logs: Iterable[str]) -> dict[LogPartition, range]:
-        """Return the offsets of some logs between what is applied and the newest sampled ends; as `held` does."""
+        """Return the offsets of some logs between what is applied and the newest sampled ends; as `reached` does."""
         return {
-            (log_name, number): self._by_log[log_name].log_ends[number].unapplied(position)
-            for (log_name, number), position in self.held(logs).items()
+            (log_name, number): self._by_log[log_name].log_ends[number].unapplied(reached)
+            for (log_name, number), reached in self.reached(logs).items()
         }
 
     def take_log_ends(self, sample: LogEndSample) -> None:
         """Take where the logs end: what the lag is measured from."""
-        for (log_name, number), position in sample.held.items():
+        for (log_name, number), reached in sample.reached.items():
             log_end = self._by_log[log_name].log_ends[number]
             log_end.note(
                 sample.at,
                 sample.ends[log_name, number],
                 sample.topic_ids[log_name],
-                position,
+                reached,
                 sample.transactions.get((log_name, number)),
             )
         self._sampled.set()

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer
 
 from materializer.worker.assignment import Assignment
 from materializer.worker.worker import Worker
-from query_service.replica.log_end import LogEnd
+from query_service.replica.log_end import Reached
 from sowline.kafka.clients import plain_consumer
 from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.kafka.fetched_ids import FetchedIds
@@ -16,7 +16,6 @@ from tests.simulation.log_world import simulate_logs
 from tests.simulation.mistake import Mistake, mistakes_in, seeds_with_errors
 
 _reopen = Assignment.reopen
-_note = LogEnd.note
 _plain_consumer = plain_consumer
 
 
@@ -48,10 +47,7 @@ def _new_era_read_from_the_old_offset() -> list[Any]:
 
 
 def _lag_of_another_log() -> list[Any]:
-    def note(self: LogEnd, at: float, end: int, log_id: str, *more: Any) -> None:
-        _note(self, at, end, "the log", *more)
-
-    return [patch.object(LogEnd, "note", note)]
+    return [patch.object(Reached, "is_of", lambda self, log_id: True)]
 
 
 def _lag_counts_to_the_stable_end() -> list[Any]:

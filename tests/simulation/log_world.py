@@ -1,7 +1,5 @@
 """A log that is deleted and created again under a running worker, and transactions that stay open in it.
 
-Where a log is replaced twice between two samples of its end, a query service can't tell the eras of the two apart:
-then no lag is checked, until a sample finds the present era.
 The worker, the query service and what samples the ends of the logs are the real ones. A run is decided by its seed.
 """
 
@@ -86,8 +84,6 @@ class LogWorld:
         )
         self._service.has_snapshots = False
         self.processes |= {"worker": self._worker, "service": self._service}
-        self._replaced = 0
-        """How often the log was replaced since a sample of it found the replicas in its era."""
         self._sequence = 0
         self._creep = 0.0
         self._sampled_at: dict[int, float] = {}
@@ -141,7 +137,6 @@ class LogWorld:
     def _replace(self) -> None:
         """Delete the log and create it again; it is then shorter than before, or longer."""
         self.counts["replaced"] += 1
-        self._replaced += 1
         longest = max(self._part(number).end for number in self._numbers)
         self._make_log()
         records = self._chance.choice((0, 1, longest, longest + 1, 3 * longest))
@@ -223,15 +218,11 @@ class LogWorld:
         state = self._service.state
 
         def take(sample: LogEndSample) -> None:
-            self._sampled_at |= {number: sample.at for _, number in sample.held}
-            if sample.held and all(
-                self._truth.is_present(number, at) for (_, number), at in sample.held.items()
-            ):
-                self._replaced = 0
+            self._sampled_at |= {number: sample.at for _, number in sample.reached}
             state.take_log_ends(sample)
 
         ends = LogEnds(
-            self._service.kafka, self._topics.topics, state.held, state.unapplied, take, state.take_hole
+            self._service.kafka, self._topics.topics, state.reached, state.unapplied, take, state.take_hole
         )
         state.sample_soon = ends.sample_soon
         ends.start()
@@ -308,8 +299,6 @@ class LogWorld:
         topic = state.topics[self._definition.name]
         request = Request(command="sow", topic=topic.definition.name, max_staleness=f"{FRESH_MS}ms")
         await wait_until_fresh(state, [topic], request)
-        if self._replaced > 1:
-            return
         self.counts["fresh"] += 1
         for number, replica in topic.partitions.items():
             self._truth.check_fresh(number, replica.held, self.now() - FRESH_MS)
@@ -319,7 +308,7 @@ class LogWorld:
         topic = self._service.state.topics[self._definition.name]
         for number, lag in topic.lags().items():
             held = topic.partitions[number].held
-            if lag.records is None or self._replaced > 1 or not self._truth.is_present(number, held):
+            if lag.records is None or not self._truth.is_present(number, held):
                 continue
             sampled = BEGIN_MS + round(self._sampled_at[number] * 1000)
             behind = self._truth.count_behind(number, held, sampled)

@@ -3,15 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query_service.replica.log_end import SAMPLES_MAX, Lag, LogEnd, OpenTransaction
+from query_service.replica.log_end import SAMPLES_MAX, Lag, LogEnd, OpenTransaction, Reached
 from sowline.model.position import Position, before_the_log
 
 LOG = "log-1"
 
 
-def at(offset: int, era: int = 0) -> Position:
-    """Return a position."""
-    return Position(era, offset)
+def at(offset: int, log_id: str = LOG) -> Reached:
+    """Return a position in a log."""
+    return Reached(Position(0, offset), log_id)
+
+
+NOTHING = Reached(before_the_log(), "")
 
 
 def test_nothing_is_known_before_the_first_sample() -> None:
@@ -22,8 +25,8 @@ def test_nothing_is_known_before_the_first_sample() -> None:
 def test_an_empty_log_is_no_lag() -> None:
     """Its end is 0, and nothing is applied."""
     end = LogEnd()
-    end.note(10.0, 0, LOG, before_the_log())
-    assert end.lag(before_the_log(), 10.5) == Lag(0, 0.5)
+    end.note(10.0, 0, LOG, NOTHING)
+    assert end.lag(NOTHING, 10.5) == Lag(0, 0.5)
 
 
 def test_the_time_is_that_of_the_newest_sample_that_is_applied() -> None:
@@ -61,14 +64,14 @@ def test_a_replica_that_is_ahead_of_its_sample_is_not_behind() -> None:
 
 
 def test_a_log_that_is_shorter_than_its_state_is_not_known() -> None:
-    """Until an era begins in it, as far as the log then is."""
+    """Until it has grown beyond that, or an era begins in it."""
     end = LogEnd()
     end.note(10.0, 6, LOG, at(5))
     end.note(11.0, 3, LOG, at(5))
     assert end.lag(at(5), 11.0) == Lag(None, None)
-    end.note(12.0, 4, LOG, at(2, era=1))
-    assert end.lag(at(2, era=1), 12.0) == Lag(1, None)
-    assert end.lag(at(3, era=1), 12.5) == Lag(0, 0.5)
+    end.note(12.0, 4, LOG, at(2))
+    assert end.lag(at(2), 12.0) == Lag(1, None)
+    assert end.lag(at(3), 12.5) == Lag(0, 0.5)
 
 
 def test_a_replaced_log_is_not_known() -> None:
@@ -78,20 +81,35 @@ def test_a_replaced_log_is_not_known() -> None:
     end.note(11.0, 6, "log-2", at(5))
     assert end.lag(at(5), 11.0) == Lag(None, None)
     end.note(12.0, 9, "log-2", at(5))
-    assert end.lag(at(5), 12.0) == Lag(None, None)
-    assert end.lag(at(8, era=1), 12.5) == Lag(0, 0.5)
+    assert (end.lag(at(5), 12.0), end.unapplied(at(5))) == (Lag(None, None), range(0))
+    assert end.lag(at(8, "log-2"), 12.5) == Lag(0, 0.5)
 
 
 def test_an_era_that_begins_before_the_sample() -> None:
-    """The materializer has noticed the new log first, and the replica is in its era: the lag is known."""
+    """The materializer has noticed the new log first: the lag is known once a sample is of that log, too."""
     end = LogEnd()
     end.note(10.0, 6, LOG, at(5))
-    end.note(11.0, 9, "log-2", at(6, era=1))
-    assert end.lag(at(6, era=1), 11.5) == Lag(2, None)
-    end.note(12.0, 3, "log-3", at(8, era=1))
-    assert end.lag(at(8, era=1), 12.0) == Lag(None, None)
-    end.note(13.0, 3, "log-3", at(2, era=2))
-    assert end.lag(at(2, era=2), 13.0) == Lag(0, 0.0)
+    assert end.lag(at(6, "log-2"), 10.5) == Lag(None, None)
+    end.note(11.0, 9, "log-2", at(6, "log-2"))
+    assert end.lag(at(6, "log-2"), 11.5) == Lag(2, None)
+
+
+def test_a_log_that_is_replaced_twice_between_two_samples() -> None:
+    """The replica is in the era of the log between them, which no sample was of."""
+    end = LogEnd()
+    end.note(10.0, 6, LOG, at(5))
+    end.note(11.0, 3, "log-3", at(5))
+    end.note(12.0, 3, "log-3", at(8, "log-2"))
+    assert end.lag(at(8, "log-2"), 12.0) == Lag(None, None)
+    assert end.lag(at(1, "log-3"), 12.5) == Lag(1, None)
+
+
+def test_a_position_whose_log_is_not_known_has_no_lag() -> None:
+    """An era has begun with a change, and no progress event has come yet; before any record all logs are alike."""
+    end = LogEnd()
+    end.note(10.0, 6, LOG, at(2, ""))
+    assert end.lag(at(2, ""), 10.5) == Lag(None, None)
+    assert end.lag(NOTHING, 10.5) == Lag(6, None)
 
 
 def test_offsets_without_records_are_no_lag() -> None:

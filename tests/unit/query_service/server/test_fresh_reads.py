@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from query_service.query import freshness
+from query_service.replica.log_end import Reached
 from query_service.topics.log_ends import LogEndSample
 from sowline.model.position import Position
 from sowline.serving.query_slots import Asker, SlotLimits
@@ -32,12 +33,13 @@ def served() -> tuple[Server, Client]:
     """Return a server that has applied the log up to offset 0, and a client of it."""
     server = Server().loaded()
     server.put({"id": 1})
+    server.topic.partitions[0].log_id = "id"
     return server, server.connect()
 
 
 def sample(server: Server, end: int, seconds_ago: float = 0.0) -> None:
     """Let the log end before this offset."""
-    held = server.state.held(["orders"])
+    held = server.state.reached(["orders"])
     server.state.take_log_ends(
         LogEndSample(time.monotonic() - seconds_ago, {("orders", 0): end}, {"orders": "id"}, held)
     )
@@ -196,4 +198,4 @@ def test_a_lag_is_that_of_all_topics() -> None:
     assert 5 <= (freshness.lag_seconds([server.topic]) or 0) < 60
     assert server.topic.lag.records == 0
     assert server.state.unapplied(["orders"]) == {("orders", 0): range(1, 1)}
-    assert server.state.held(["orders"]) == {("orders", 0): Position(0, 0)}
+    assert server.state.reached(["orders"]) == {("orders", 0): Reached(Position(0, 0), "id")}

@@ -11,7 +11,7 @@ import pytest
 
 from query_service.replica.partition_replica import Head
 from query_service.snapshots.directory import SnapshotDirectory
-from query_service.snapshots.manifest import Manifest, Unreadable
+from query_service.snapshots.manifest import FORMAT, Manifest, Unreadable
 from sowline.model.position import Position
 
 
@@ -110,7 +110,7 @@ def test_damage_is_found(directory: SnapshotDirectory, tmp_path: Path) -> None:
         list(directory.blocks("orders", manifest))
     with pytest.raises(Unreadable, match="No such file"):
         list(directory.blocks("orders", replace(manifest, data="0.2.data")))
-    path.with_name("0.manifest").write_bytes(b"1 5\n{}")
+    path.with_name("0.manifest").write_bytes(b"%d 5\n{}" % FORMAT)
     with pytest.raises(Unreadable, match="its manifest is damaged"):
         directory.manifest("orders", 0)
 

@@ -23,6 +23,7 @@ def topic_of(topics: Topics = TOPICS) -> TopicState:
     change = Change(b"1", b"{}", None, position, Position(0, 4), "publish", 1000)
     topic.partitions[0].load([EventAtOffset(0, change)])
     topic.partitions[0].loaded()
+    topic.partitions[0].log_id = "log"
     return topic
 
 
@@ -42,7 +43,7 @@ def test_a_replica_whose_lag_is_not_known_has_no_snapshot() -> None:
 def test_a_broken_replica_has_no_snapshot() -> None:
     """A batch that failed in the middle has moved its position."""
     topic = topic_of()
-    topic.log_ends[0].note(time.monotonic(), 6, "log", Position(0, 5))
+    topic.log_ends[0].note(time.monotonic(), 6, "log", topic.partitions[0].reached)
     assert writer_of()._begin(topic, 0) is not None
     assert writer_of(state=SimpleNamespace(broken="failed"))._begin(topic, 0) is None
 
@@ -50,11 +51,11 @@ def test_a_broken_replica_has_no_snapshot() -> None:
 def test_the_age_is_that_of_what_the_replica_has() -> None:
     """A replica that has the whole log is as old as the sample; one that is behind as old as it has been for."""
     topic, at = topic_of(), time.monotonic() - 50
-    topic.log_ends[0].note(at, 6, "log", Position(0, 5))
+    topic.log_ends[0].note(at, 6, "log", topic.partitions[0].reached)
     begun = writer_of()._begin(topic, 0)
     assert begun is not None
     assert begun.taken_at == pytest.approx(time.time() - 50, abs=5)
-    topic.log_ends[0].note(at + 40, 9, "log", Position(0, 5))
+    topic.log_ends[0].note(at + 40, 9, "log", topic.partitions[0].reached)
     assert writer_of()._begin(topic, 0).taken_at == pytest.approx(time.time() - 50, abs=5)
 
 
