@@ -102,4 +102,4 @@ class Announcements:
 
 def _announced(topic: Mapping[str, Any]) -> AnnouncedTopic:
     positions = {one["partition"]: Position.parse(one["position"]) for one in topic["lags"]}
-    return AnnouncedTopic(positions, topic["loading"], topic["lag_seconds"])
+    return AnnouncedTopic(positions, topic["loading"], topic["lag_seconds"], topic["lag"])

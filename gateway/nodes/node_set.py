@@ -78,16 +78,16 @@ class NodeSet:
         return {name: self.topics[name].partitions for name in topics}
 
     def _rank(self, topics: Collection[str], floor: Mapping[str, Positions]) -> Rank:
-        def rank(node: Announcement) -> tuple[bool, float, float]:
-            return not node.has_reached(floor), round(node.lag_seconds(topics)), self.chance.random()
+        def rank(node: Announcement) -> tuple[bool, int, float]:
+            return not node.has_reached(floor), node.rank(topics), self.chance.random()
 
         return rank
 
     def holder(self, topic: str, number: int, avoid: Collection[str] = ()) -> Announcement:
         """Return a node that holds one partition, the one that is least behind; raise `shard unavailable`."""
 
-        def rank(node: Announcement) -> tuple[float, float]:
-            return round(node.lag_seconds([topic])), self.chance.random()
+        def rank(node: Announcement) -> tuple[int, float]:
+            return node.rank([topic]), self.chance.random()
 
         return holder(self.announcements.nodes, topic, number, rank, avoid)
 

@@ -17,6 +17,9 @@ UNAVAILABLE = "shard unavailable"
 LAG_UNKNOWN = 1e9
 """More seconds than any node is behind."""
 
+TURN_SECONDS_MAX = 15.0
+"""Within this time a node samples the end of each log, if it holds many partitions."""
+
 FAILED_MAX = 1000
 """The search for nodes that do not overlap ends after so many dead ends."""
 
@@ -34,6 +37,17 @@ class AnnouncedTopic:
     positions: Positions
     is_loading: bool = False
     lag_seconds: float | None = None
+    lag: int | None = None
+    """Records of the log that it was behind when it sampled where the log ends."""
+
+    @property
+    def rank(self) -> int:
+        """How far it is behind, compared with other nodes.
+
+        Nodes sample the ends of many logs in turn. So the times of two nodes differ though neither is behind.
+        """
+        seconds = LAG_UNKNOWN if self.lag_seconds is None else self.lag_seconds
+        return 0 if self.lag == 0 and seconds <= TURN_SECONDS_MAX else round(seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +77,12 @@ class Announcement:
         """Return how far it is behind the logs of these topics, `LAG_UNKNOWN` if that is not known."""
         lags = [self.topics[name].lag_seconds for name in topics if name in self.topics]
         return max((LAG_UNKNOWN if lag is None else lag for lag in lags), default=LAG_UNKNOWN)
+
+    def rank(self, topics: Iterable[str]) -> int:
+        """Return how far it is behind the logs of these topics, compared with other nodes."""
+        return max(
+            (self.topics[name].rank for name in topics if name in self.topics), default=round(LAG_UNKNOWN)
+        )
 
     def has_reached(self, floor: Mapping[str, Positions]) -> bool:
         """Whether it is known to be at these positions, by topic, or beyond them, in the partitions that it holds."""

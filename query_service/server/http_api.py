@@ -107,8 +107,6 @@ class HttpApi:
         )
 
     def _describe(self, topic: TopicState, rights: Rights) -> dict[str, Any]:
-        # A page that shows a lag asks again and again: its next answer has a new sample.
-        self._state.sample_soon([topic.definition.log])
         return {
             **described_definition(topic.definition, rights),
             "records": topic.size,

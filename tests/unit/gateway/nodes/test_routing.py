@@ -6,7 +6,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.nodes.routing import AnnouncedTopic, Announcement, Share, holder, routes, some_routes
+from gateway.nodes.routing import (
+    LAG_UNKNOWN,
+    AnnouncedTopic,
+    Announcement,
+    Share,
+    holder,
+    routes,
+    some_routes,
+)
 from sowline.config.shard import Shard
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
@@ -26,6 +34,18 @@ def node(
 def by_url(found: Announcement) -> str:
     """Prefer the first URL."""
     return found.url
+
+
+@pytest.mark.parametrize(
+    ("lag", "lag_seconds", "rank"),
+    [(0, 0.4, 0), (0, 9.0, 0), (0, 40.0, 40), (3, 9.0, 9), (None, None, LAG_UNKNOWN)],
+)
+def test_a_node_that_has_all_it_knows_of_is_as_good_as_others(
+    lag: int | None, lag_seconds: float | None, rank: float
+) -> None:
+    """A node samples many logs in turn: the age of its sample is no reason to prefer another node."""
+    orders = AnnouncedTopic({}, lag_seconds=lag_seconds, lag=lag)
+    assert Announcement("n", "", {"orders": orders}).rank(["orders", "others"]) == rank
 
 
 held = st.lists(st.frozensets(st.integers(0, 3), max_size=4), max_size=7)

@@ -100,6 +100,17 @@ async def test_no_timeline(http: httpx2.AsyncClient, parameter: str) -> None:
     assert (answer.status_code, answer.json()["reason"]) == (400, reason)
 
 
+async def test_a_list_of_topics_causes_no_samples_of_their_logs(
+    http: httpx2.AsyncClient, documents: Documents
+) -> None:
+    """Gateways ask for it all the time, and the ends of many logs are sampled in turn."""
+    sampled: list[str] = []
+    documents.state.sample_soon = sampled.extend
+    answer = await http.get("/v1/topics")
+    assert [one["name"] for one in answer.json()["topics"]] == ["orders"]
+    assert sampled == []
+
+
 @pytest.mark.parametrize("is_gateway", [False, True])
 async def test_answers_are_as_described(is_gateway: bool) -> None:
     """Reads of a query service and of a gateway, and what both refuse."""
