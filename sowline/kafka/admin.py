@@ -251,12 +251,14 @@ class Cluster:
         *,
         starts: Iterable[tuple[str, int]] = (),
         uncommitted: bool = False,
+        topics: Iterable[str] = (),
     ) -> ClusterAnswer:
         """Ask where partitions end, given as (topic, partition), and for their topics' ids; wait for nothing.
 
-        Ask where those in `starts` begin, too; with `uncommitted`, where records end that are not committed.
+        Ask where those in `starts` begin, too, and for the ids of other `topics`; with `uncommitted`, where records
+        end that are not committed.
         """
-        return ClusterAnswer(self._admin, partitions, starts, uncommitted)
+        return ClusterAnswer(self._admin, partitions, starts, uncommitted, topics)
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return the offset of a partition's first record of that time (ms) or later; its end if there is none."""

@@ -19,7 +19,7 @@ class ClusterAnswer:
     """A pending request to the cluster for the offsets at which partitions end, and the ids of their topics.
 
     It is also for the offsets at which the partitions in `starts` begin; with `uncommitted`, for those at which the
-    newest records end.
+    newest records end. It asks for the ids of the other `topics`, too.
     """
 
     def __init__(
@@ -28,6 +28,7 @@ class ClusterAnswer:
         partitions: Iterable[tuple[str, int]],
         starts: Iterable[tuple[str, int]] = (),
         uncommitted: bool = False,
+        topics: Iterable[str] = (),
     ) -> None:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(*topic_partition): latest for topic_partition in partitions}
@@ -38,7 +39,7 @@ class ClusterAnswer:
         first = {TopicPartition(*topic_partition): earliest for topic_partition in starts}
         self._starts = admin.list_offsets(first) if first else {}
         self._topics = admin.describe_topics(
-            TopicCollection(sorted({topic_partition.topic for topic_partition in asked}))
+            TopicCollection(sorted({*topics, *(topic_partition.topic for topic_partition in asked)}))
         )
 
     @property

@@ -1,12 +1,20 @@
 """Watching: an owner that has nothing to write sees what others have written, and a topic that went."""
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from materializer.topic_monitor import LOOK_SECONDS, KnownEnd, MonitorAnswer, TopicMonitor
+from materializer.topic_monitor import (
+    ENDS_MAX,
+    LOOK_SECONDS,
+    TURN_SECONDS_MAX,
+    KnownEnd,
+    MonitorAnswer,
+    TopicMonitor,
+)
 
 PARTITION = ("orders.changes", 1)
 KNOWN = {PARTITION: KnownEnd("id", 7)}
@@ -18,10 +26,12 @@ class Cluster:
     def __init__(self) -> None:
         self.asked: list[Any] = []
 
-    def ask(self, partitions: Any, starts: Any) -> Any:
+    def ask(self, partitions: Any, starts: Any, topics: Any) -> Any:
         """Take a question."""
-        self.asked.append(SimpleNamespace(partitions=list(partitions), is_answered=False))
-        return self.asked[-1]
+        asked = SimpleNamespace(partitions=list(partitions), starts=list(starts), topics=topics)
+        asked.is_answered = False
+        self.asked.append(asked)
+        return asked
 
     def answer(self, id: str, end: int, start: int = 0) -> None:
         """Answer the last one."""
@@ -97,6 +107,34 @@ def test_a_topic_that_was_made_again(id: str, end: int, start: int) -> None:
     assert monitor.look(lambda: KNOWN, 101) == MonitorAnswer(
         {PARTITION: end}, frozenset({PARTITION}), NOTHING
     )
+
+
+@pytest.mark.parametrize("partitions", [ENDS_MAX, 1600, 5000])
+def test_the_ends_of_many_partitions_are_asked_for_in_turn(partitions: int) -> None:
+    """A look asks for a share of them, and for the ids of all topics."""
+    known = {(f"orders-{number // 8}", number % 8): KnownEnd("id", 7) for number in range(partitions)}
+    cluster = Cluster()
+    monitor = TopicMonitor(cluster)  # type: ignore[arg-type]
+    looks = int(TURN_SECONDS_MAX / LOOK_SECONDS)
+    for look in range(looks):
+        monitor.look(lambda: known, look * LOOK_SECONDS)
+        cluster.refuse()
+        monitor.look(lambda: known, look * LOOK_SECONDS)
+    assert all(len(one.partitions) <= max(ENDS_MAX, partitions / looks + 1) for one in cluster.asked)
+    assert all(one.topics == {topic for topic, _ in known} for one in cluster.asked)
+    counts = Counter(one for asked in cluster.asked for one in asked.partitions)
+    assert counts.keys() == known.keys()
+    assert max(counts.values()) - min(counts.values()) <= 1
+
+
+@pytest.mark.parametrize(("id", "is_replaced"), [("other", True), ("id", False)])
+def test_a_topic_that_was_made_again_before_its_turn(id: str, is_replaced: bool) -> None:
+    """Each look compares the ids of all topics."""
+    cluster, monitor = asked()
+    cluster.answer(id, 9)
+    cluster.asked[-1].ends = cluster.asked[-1].starts = lambda but: {}
+    found = monitor.look(lambda: KNOWN, 101)
+    assert found == MonitorAnswer({}, frozenset({PARTITION} if is_replaced else ()), NOTHING)
 
 
 def test_a_topic_that_is_gone() -> None:
