@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError
 
-from sowline.protocol.command import Headers
+from sowline.protocol.command import UNREADABLE_HEADERS, Headers
 
 PartitionId = tuple[str, int]
 
@@ -50,8 +50,13 @@ class Written(NamedTuple):
         return self.body
 
     def headers(self) -> Headers | None:
-        """Return the Kafka headers."""
+        """Return the Kafka headers; raise what the client raises for a name among them that is not UTF-8."""
+        if self.about is UNREADABLE_HEADERS:
+            raise SystemError("returned a result with an exception set")
         return self.about or None
+
+    def set_headers(self, headers: Headers) -> None:
+        """Take what stands for headers that can't be read. Here they are never read twice."""
 
     def error(self) -> KafkaError | None:
         """Return the error, if it is one."""

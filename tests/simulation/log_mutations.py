@@ -54,6 +54,10 @@ def _lag_counts_to_the_stable_end() -> list[Any]:
     return [patch.object(ClusterAnswer, "newest_ends", ClusterAnswer.ends)]
 
 
+def _unreadable_headers_taken_for_none() -> list[Any]:
+    return [patch("sowline.kafka.messages._unreadable", lambda message: [])]
+
+
 def _open_transaction_applied() -> list[Any]:
     def consumer(kafka: Any, options: Any, group: str) -> Consumer:
         return _plain_consumer(kafka, {**options, "isolation.level": "read_uncommitted"}, group)

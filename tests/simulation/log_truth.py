@@ -1,6 +1,7 @@
 """What is true of a topic whose logs are replaced: each era applies its own log to the state that it began with."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,8 @@ class LogTruth:
         self._eras: list[dict[int, Era]] = [{} for _ in range(definition.partitions)]
         self._unread: list[list[Change]] = [[] for _ in range(definition.partitions)]
         """Changes of eras of which it is not yet said which log they apply."""
+        self.letters: list[Written] = []
+        """The dead letters that were written."""
 
     def is_applied(self, number: int, held: Position) -> bool:
         """Whether a position is the last one of the present log."""
@@ -182,6 +185,18 @@ class LogTruth:
         """Every era has said which log it applies."""
         hold(not any(self._unread), "changes of an era that does not say which log it applies:", self._unread)
 
+    def check_letters(self) -> None:
+        """Each dead letter is a refused record; all that the present log has are there, and nothing else is."""
+        found = [_letter(one) for one in self.letters]
+        eras = [(number, era) for number, eras in enumerate(self._eras) for era in eras.values()]
+        expected = [letter for number, era in eras for letter in _letters(number, era)]
+        for letter in found:
+            hold(letter in expected, "a dead letter of no refused record:", letter)
+        for number, era in eras:
+            if era.part is self._present(number):
+                missing = [letter for letter in _letters(number, era) if letter not in found]
+                hold(not missing, "no dead letter:", missing)
+
     # how far a reader is behind
 
     def count_behind(self, number: int, held: Position, before: int) -> int:
@@ -197,6 +212,20 @@ class LogTruth:
         if written:
             is_so = self.is_present(number, held) and held.offset >= written[-1].at
             hold(is_so, number, "is said to be fresh at", held, "without", written[-1].at)
+
+
+def _letters(number: int, era: Era) -> Iterator[tuple[Any, ...]]:
+    """Return what the dead letters of an era have; for headers that can't be read, what stands for them."""
+    held = {one.at: one for one in era.part.held}
+    for offset, reason in era.replay().dead:
+        record = held[offset]
+        original_key = [] if record.name is None else [("sow.original_key", record.name)]
+        letter_key = f"{number}@{offset}".encode()
+        yield letter_key, record.body, [*(record.about or []), *original_key, ("sow.reason", reason.encode())]
+
+
+def _letter(letter: Written) -> tuple[Any, ...]:
+    return letter.name, letter.body, [one for one in letter.about or [] if one[0] != "sow.message"]
 
 
 def _body(data: bytes | None) -> Any:

@@ -21,7 +21,7 @@ from query_service.topics.log_ends import LogEnds, LogEndSample
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
-from sowline.protocol.command import Headers
+from sowline.protocol.command import UNREADABLE_HEADERS, Headers
 from sowline.protocol.request import Request
 from tests.simulation import clients, strands
 from tests.simulation.broker import Broker, Group, Part, Written
@@ -122,6 +122,8 @@ class LogWorld:
         self.trace("  ", position, written.name, written.body, written.about)
         if written.partition_id[0] == self._definition.changes:
             self._truth.written(written)
+        elif written.partition_id[0] == self._definition.dead:
+            self._truth.letters.append(written)
 
     # the log
 
@@ -162,6 +164,8 @@ class LogWorld:
             value = None
         elif kind < 0.35:
             value = b"{not json"
+        elif kind < 0.38:
+            headers = UNREADABLE_HEADERS
         elif kind < 0.6:
             self._sequence += chance.choice((0, 1, 1))
             headers = [("sow.publisher", b"P"), ("sow.sequence", b"%d" % self._sequence)]
@@ -335,6 +339,7 @@ class LogWorld:
             if not self._unrest():
                 break
         self._truth.check_read()
+        self._truth.check_letters()
 
     def _unrest(self) -> list[object]:
         topic = self._service.state.topics[self._definition.name]
