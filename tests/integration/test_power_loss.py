@@ -124,17 +124,22 @@ def is_level(rig: Rig, materializer: Materializer) -> bool:
     return found == ends
 
 
-@pytest.mark.parametrize("endings", [("",), (".changes",), BOTH], ids=["log", "changes", "both"])
+@pytest.mark.parametrize(
+    ("endings", "later"),
+    [(("",), 200), ((".changes",), 200), (BOTH, 200), (("",), 0)],
+    ids=["log", "changes", "both", "log, and nothing later"],
+)
 def test_a_materializer_that_works_meanwhile_goes_on(
-    broker: LocalKafka, rig: Rig, endings: tuple[str, ...]
+    broker: LocalKafka, rig: Rig, endings: tuple[str, ...], later: int
 ) -> None:
     """It neither goes on in the old log nor writes behind the lost end of the changes, and needs no restart."""
     with served(rig) as materializer:
         wait_for(lambda: is_level(rig, materializer), "all to be applied")
         lose_power(broker, rig, endings)
-        write(rig, 1000, 200)
+        write(rig, 1000, later)
         wait_for(lambda: is_level(rig, materializer), "all to be applied after the power loss")
-    assert ids(rig) == {*range(RECORDS), *range(1000, 1200)}
+    assert ids(rig) == {*range(RECORDS), *range(1000, 1000 + later)}
+    assert rig.state(0)[1].position.era == int("" in endings)
     check_changes(rig)
 
 

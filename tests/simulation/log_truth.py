@@ -78,6 +78,11 @@ class LogTruth:
         era = self._eras[number].get(held.era)
         return era is not None and era.part is self._present(number)
 
+    def applies(self, number: int, held: Position, log_id: str) -> bool:
+        """Whether a position is one of the log with this id."""
+        era = self._eras[number].get(held.era)
+        return era is not None and era.part is self.logs[log_id][number]
+
     def _present(self, number: int) -> Part:
         return list(self.logs.values())[-1][number]
 

@@ -21,6 +21,7 @@ from query_service.topics.log_ends import LogEnds, LogEndSample
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
+from sowline.model.position import before_the_log
 from sowline.protocol.command import UNREADABLE_HEADERS, Headers
 from sowline.protocol.request import Request
 from tests.simulation import clients, strands
@@ -88,6 +89,8 @@ class LogWorld:
         self._creep = 0.0
         self._sampled_at: dict[int, float] = {}
         """When the end of each partition of the log was last sampled."""
+        self._sampled_log = ""
+        """Kafka's id of the log that was last sampled."""
         self.counts = {"replaced": 0, "transactions": 0, "refused": 0, "fresh": 0}
         self._background_error: BaseException | None = None
         loop.set_exception_handler(self._on_exception)
@@ -223,6 +226,7 @@ class LogWorld:
 
         def take(sample: LogEndSample) -> None:
             self._sampled_at |= {number: sample.at for _, number in sample.reached}
+            self._sampled_log = sample.topic_ids.get(self._definition.log, self._sampled_log)
             state.take_log_ends(sample)
 
         ends = LogEnds(
@@ -308,11 +312,20 @@ class LogWorld:
             self._truth.check_fresh(number, replica.held, self.now() - FRESH_MS)
 
     def _check_lags(self) -> None:
-        """What was in the log at the last sample, and is not applied, is lag, whatever holds it."""
+        """What was in the log at the last sample, and is not applied, is lag, whatever holds it.
+
+        Of another log than that of the sample there is none.
+        """
         topic = self._service.state.topics[self._definition.name]
         for number, lag in topic.lags().items():
             held = topic.partitions[number].held
-            if lag.records is None or not self._truth.is_present(number, held):
+            if lag.records is None:
+                continue
+            is_of = held == before_the_log() or self._truth.applies(number, held, self._sampled_log)
+            hold(
+                is_of, number, "says a lag of", lag.records, "at", held, "which is not of", self._sampled_log
+            )
+            if not self._truth.is_present(number, held):
                 continue
             sampled = BEGIN_MS + round(self._sampled_at[number] * 1000)
             behind = self._truth.count_behind(number, held, sampled)
