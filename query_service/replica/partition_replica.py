@@ -239,8 +239,7 @@ class PartitionReplica:
         if self.position is None:
             return None
         view = reflected_fields(self.reflected, self.taken)
-        more = {**view, "log_id": self.log_id}
-        return Head(self.position, self.next_offset, self.time, self.changed_time, **more)
+        return Head(self.position, self.next_offset, self.time, self.changed_time, log_id=self.log_id, **view)
 
     @property
     def index(self) -> list[tuple[Position, int]]:

@@ -125,7 +125,7 @@ class LogWorld:
         self.trace("  ", position, written.name, written.body, written.about)
         if written.partition_id[0] == self._definition.changes:
             self._truth.written(written)
-        elif written.partition_id[0] == self._definition.dead:
+        elif written.partition_id[0] == self._definition.kafka.dead:
             self._truth.letters.append(written)
 
     # the log
