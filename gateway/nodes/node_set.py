@@ -94,7 +94,7 @@ class NodeSet:
     def announced(self, partitions: Share) -> PositionsByLog:
         """Return the newest positions that nodes announce of some partitions, of those that are announced."""
         found: PositionsByLog = {}
-        for name, number in partitions:
+        for name, number in sorted(partitions):
             held = [node.topics[name] for node in self.announcements.nodes if name in node.topics]
             positions = [
                 one.positions[number] for one in held if number in one.positions and not one.is_loading
