@@ -9,28 +9,18 @@ import click
 
 from sowline.cli.bench import bench
 from sowline.cli.connection import CONNECTION_OPTIONS
-from sowline.cli.data import (
-    delete,
-    delta,
-    delta_publish,
-    explain,
-    publish,
-    sow,
-    sow_and_subscribe,
-    subscribe,
-    timeline,
-    topics,
-)
 from sowline.cli.dead import dead
 from sowline.cli.doctor.command import doctor
 from sowline.cli.help import CONTEXT, HelpGroup, not_utf8
 from sowline.cli.interrupt import end_on_interrupt
 from sowline.cli.operate import backup, dump, rebuild, restore, verify
+from sowline.cli.reading import explain, sow, sow_and_subscribe, subscribe, timeline, topics
 from sowline.cli.schema_commands import schemas
 from sowline.cli.services import fanout, gateway, materializer, pipeline, query_service, up, views
 from sowline.cli.token import token
 from sowline.cli.top.command import top
 from sowline.cli.types import types
+from sowline.cli.writing import delete, delta, delta_publish, publish
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
 from sowline.model.printable import printable

@@ -14,9 +14,10 @@ from typing import Any
 import click
 
 from sowline.cli.completion import topic_argument
-from sowline.cli.data import print_all, through_kafka
 from sowline.cli.help import cli_command
+from sowline.cli.printing import print_all
 from sowline.cli.progress import ProgressLine
+from sowline.cli.writing import through_kafka
 from sowline.client.client import Client
 from sowline.client.publisher import Publisher
 from sowline.client.writing import topics_of

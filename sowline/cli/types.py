@@ -7,8 +7,8 @@ import click
 
 from sowline.cli.completion import topic_argument
 from sowline.cli.connection import through_connection
-from sowline.cli.data import connected
 from sowline.cli.help import cli_command
+from sowline.cli.reading import connected
 from sowline.cli.schema_typescript import typescript_of_schema
 from sowline.cli.typescript import typescript_of
 from sowline.client.client import Client

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from sowline.cli import data as reading
-from sowline.cli import main
+from sowline.cli import main, reading, writing
 from sowline.runtime.child_process import bound_to_parent
 from tests.docs.compare import agrees
 from tests.docs.pages import ROOT
@@ -25,7 +24,9 @@ _LINE = re.compile(r"(?:[^\n]*\\\n)*[^\n]*")
 
 _SHELL = re.compile(r"[|<>;&`$]")
 _STAYING = {
-    name for name, of in main.commands.items() if getattr(of.callback, "__module__", "") == reading.__name__
+    name
+    for name, of in main.commands.items()
+    if getattr(of.callback, "__module__", "") in (reading.__name__, writing.__name__)
 }
 """Commands that do not become another program."""
 

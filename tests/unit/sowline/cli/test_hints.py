@@ -24,7 +24,7 @@ def test_a_logon_that_is_required(monkeypatch: pytest.MonkeyPatch, reason: str, 
     def refuse(**_: object) -> None:
         raise SowlineError(reason, "expected this")
 
-    monkeypatch.setattr("sowline.cli.data.Client", refuse)
+    monkeypatch.setattr("sowline.cli.reading.Client", refuse)
     done = CliRunner().invoke(main, ["topics", "--url", "http://127.0.0.1:1"])
     assert (done.exit_code, done.stderr) == (1, shown)
 
@@ -35,6 +35,6 @@ def test_a_message_can_not_steer_the_terminal(monkeypatch: pytest.MonkeyPatch) -
     def refuse(**_: object) -> None:
         raise SowlineError("bad request", "got \x1b[31m\r\x9b\nsee above")
 
-    monkeypatch.setattr("sowline.cli.data.Client", refuse)
+    monkeypatch.setattr("sowline.cli.reading.Client", refuse)
     done = CliRunner().invoke(main, ["topics", "--url", "http://127.0.0.1:1"])
     assert done.stderr == "bad request: got \\x1b[31m\\r\\x9b\nsee above\n"

@@ -46,7 +46,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
             asked.append(("publish_all", topic, lines, named))
             return Written(len(lines), {"applied": len(lines)}, f"{topic}:0@1")
 
-    monkeypatch.setattr("sowline.cli.data.Client", FakeClient)
+    monkeypatch.setattr("sowline.cli.writing.Client", FakeClient)
     return asked
 
 

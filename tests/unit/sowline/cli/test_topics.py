@@ -1,6 +1,6 @@
 """`sowline topics` on a terminal: a table that hides nothing that is not known."""
 
-from sowline.cli.data import topics_table
+from sowline.cli.reading import topics_table
 
 ORDERS = {
     "name": "orders",

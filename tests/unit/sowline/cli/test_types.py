@@ -46,7 +46,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
                 yield Message("sow", topic, body='{"größe": 1}'.encode())
             yield Message("group_end", topic)
 
-    monkeypatch.setattr("sowline.cli.data.Client", FakeClient)
+    monkeypatch.setattr("sowline.cli.reading.Client", FakeClient)
     return asked
 
 

@@ -1,0 +1,242 @@
+"""Commands that write records. They take JSON as arguments, or a record a line on standard input."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from typing import Any
+
+import click
+import msgspec
+import orjson
+
+from sowline.cli.completion import topic_argument
+from sowline.cli.connection import Command, through_connection
+from sowline.cli.help import cli_command
+from sowline.cli.printing import print_all
+from sowline.cli.progress import ProgressLine
+from sowline.client.client import Client
+from sowline.config.kafka_options import read_options
+from sowline.errors import SowlineError
+
+_kafka = click.option("--kafka", "-k", help="Kafka's bootstrap servers, if not those the service names.")
+
+
+def _read_options(context: click.Context, parameter: click.Parameter, text: str) -> dict[str, str]:
+    try:
+        return read_options(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+_kafka_options = click.option(
+    "--kafka-options",
+    envvar="SOWLINE_KAFKA_OPTIONS",
+    default="",
+    callback=_read_options,
+    help="Kafka client options for TLS and SASL, as comma-separated name=value. Prefer SOWLINE_KAFKA_OPTIONS.",
+)
+_expiration = click.option(
+    "--expiration",
+    type=click.FloatRange(0),
+    help="The records' lifetime in seconds, 0 for none; without it, the topic's.",
+)
+_wait = click.option(
+    "--wait",
+    "-w",
+    is_flag=True,
+    help="Wait until queries see the records; print the outcomes, and the bookmark from which they are visible.",
+)
+_tags = click.option(
+    "--tag", "tags", multiple=True, help="A tag of the write, on a topic of documents; repeatable."
+)
+
+
+def through_kafka(command: Command) -> Command:
+    """Add the options of a command that writes to Kafka; pass them on as `connection`, the arguments of a client."""
+
+    @wraps(command)
+    def run(
+        connection: dict[str, Any], kafka: str | None, kafka_options: dict[str, str], **given: Any
+    ) -> None:
+        command(connection={**connection, "kafka": kafka, "kafka_options": kafka_options}, **given)
+
+    return through_connection(_kafka(_kafka_options(run)))
+
+
+def _writing(command: Command) -> Command:
+    command = through_kafka(command)
+    arguments = (topic_argument, click.argument("data", nargs=-1))
+    for option in reversed((*arguments, _expiration, _tags, _wait)):
+        command = option(command)
+    return command
+
+
+def _keyed(command: Command) -> Command:
+    """Add the options that give records their keys, for topics whose publishers give keys."""
+    options = (
+        click.option("--key", help="The record's SOW key, on a topic whose keys publishers give."),
+        click.option(
+            "--keyed",
+            is_flag=True,
+            help='Each DATA is {"sow_key": …, "data": …}, as `sowline sow --full` prints it.',
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@cli_command(
+    examples=(
+        'sowline publish orders \'{"id": 17, "status": "open", "qty": 100}\' --wait',
+        "sowline publish orders < orders.jsonl",
+    )
+)
+@_writing
+@_keyed
+def publish(
+    topic: str, data: tuple[str, ...], wait: bool, connection: dict[str, Any], **writing: Any
+) -> None:
+    """Insert or replace records of TOPIC: each DATA is one as JSON, or each line of standard input."""
+    (_write_and_wait if wait else _write)(topic, data, connection, Client.publish, writing)
+
+
+@cli_command("delta-publish", examples=('sowline delta-publish orders \'{"id": 17, "qty": 80}\' --wait',))
+@_writing
+@_keyed
+def delta_publish(
+    topic: str, data: tuple[str, ...], wait: bool, connection: dict[str, Any], **writing: Any
+) -> None:
+    """Merge fields into records of TOPIC: each DATA is one delta as JSON, or each line of standard input."""
+    (_write_and_wait if wait else _write)(topic, data, connection, Client.delta_publish, writing)
+
+
+@cli_command(examples=("sowline delta reviews r1 '{..,\"rating\":5}' --wait",))
+@topic_argument
+@click.argument("key")
+@click.argument("delta", nargs=-1)
+@_expiration
+@_tags
+@click.option("--change-id", help="Your own id of the change, of one delta: a UUID, or any text.")
+@click.option("--wait", "-w", is_flag=True, help="Wait until they are applied; print the outcome of each.")
+@through_kafka
+def delta(
+    topic: str, key: str, delta: tuple[str, ...], wait: bool, connection: dict[str, Any], **writing: Any
+) -> None:
+    """Write each DELTA to the document KEY of TOPIC, or those on standard input, as [d,d] or with blanks between."""
+    stream = delta[0] if len(delta) == 1 else f"[{','.join(delta)}]" if delta else sys.stdin.read()
+    with Client(**connection) as client:
+        outcomes = client.deltas(topic, key, stream, wait=wait, **writing)
+        print_all({"outcome": outcome} for outcome in outcomes)
+
+
+@cli_command(
+    examples=("sowline delete orders --filter \"/status = 'done'\"", "sowline delete orders --key 17")
+)
+@topic_argument
+@click.option("--filter", "-f", help="Delete all records that match; 1=1 deletes every one.")
+@click.option("--key", "keys", multiple=True, help="Delete the record with this SOW key; may be repeated.")
+@click.option("--data", "-d", help="Delete the record that the key fields in this JSON name.")
+@_tags
+@through_connection
+def delete(
+    topic: str,
+    filter: str | None,
+    keys: tuple[str, ...],
+    data: str | None,
+    tags: tuple[str, ...],
+    connection: dict[str, Any],
+) -> None:
+    """Delete records of TOPIC by filter, by SOW key, or by data: exactly one of them. Prints how many are gone."""
+    with Client(**connection) as client:
+        gone = client.sow_delete(topic, filter=filter, keys=list(keys) or None, data=data, tags=tags)
+        print_all([{"deleted": gone}])
+
+
+def _write(
+    topic: str,
+    data: tuple[str, ...],
+    connection: dict[str, Any],
+    write: Callable[..., str | None],
+    writing: dict[str, Any],
+) -> None:
+    keyed, key = _key_options(writing)
+    with Client(**connection) as client:
+        tell = ProgressLine()
+        for number, line in enumerate(data or _input(), 1):
+            tell("published", number)
+            if number > 1 and key is not None and not keyed:
+                raise SowlineError("bad request", "expected one record with a --key; use --keyed for several")
+            try:
+                if keyed:
+                    read = _of_keyed(line)
+                    if read is None:
+                        continue
+                    line, key = read
+                write(client, topic, line, key=key, **writing)
+            except SowlineError as error:
+                raise SowlineError(error.reason, f"record {number}: {error.message}") from error
+
+
+def _write_and_wait(
+    topic: str,
+    data: tuple[str, ...],
+    connection: dict[str, Any],
+    write: Callable[..., str | None],
+    writing: dict[str, Any],
+) -> None:
+    """Have the service write records; print their outcomes once queries see all of them."""
+    keyed, key = _key_options(writing)
+    with Client(**connection) as client:
+        lines: Iterable[str] = data or _input()
+        if keyed:
+            lines = _keyed_lines(lines)
+        if key is not None:
+            lines = list(lines)
+            if len(lines) != 1:
+                raise SowlineError("bad request", "expected one record with a --key; use --keyed for several")
+        is_delta = write is Client.delta_publish
+        written = client.publish_all(topic, lines, delta=is_delta, key=key, **writing)
+        print_all([written._asdict()])
+
+
+def _key_options(writing: dict[str, Any]) -> tuple[bool, str | None]:
+    """Take --keyed and --key out of the options of a write; raise `bad request` for both."""
+    keyed, key = writing.pop("keyed"), writing.pop("key")
+    if keyed and key is not None:
+        raise SowlineError("bad request", "expected --key or --keyed, got both")
+    return keyed, key
+
+
+def _keyed_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield what the service takes of the lines of `--keyed`: it refuses their other fields."""
+    for line in lines:
+        if (read := _of_keyed(line)) is not None:
+            body, key = read
+            yield f'{{"sow_key":{orjson.dumps(key).decode()},"data":{body}}}'
+
+
+def _of_keyed(line: str) -> tuple[str, str] | None:
+    """Return the body and the SOW key of a line that has both; None for the begin or end of a group."""
+    try:
+        read = _read_keyed(line)
+    except msgspec.DecodeError as error:
+        raise SowlineError("bad request", f"expected an object with sow_key and data: {error}") from error
+    if read.command in ("group_begin", "group_end"):
+        return None
+    if read.sow_key is None or not read.data:
+        raise SowlineError("bad request", f"expected an object with sow_key and data, got {line[:60]}")
+    return bytes(read.data).decode(), read.sow_key
+
+
+class _Keyed(msgspec.Struct):
+    command: str = ""
+    sow_key: str | None = None
+    data: msgspec.Raw = msgspec.Raw(b"")
+
+
+_read_keyed = msgspec.json.Decoder(_Keyed).decode
+
+
+def _input() -> Iterator[str]:
+    return (line.strip() for line in sys.stdin if line.strip())
