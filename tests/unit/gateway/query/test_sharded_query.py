@@ -4,7 +4,8 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import orjson
 import pytest
@@ -20,10 +21,11 @@ from sowline.model.key import partition_of
 from sowline.model.select import parse_select
 from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
+from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline.serving.result import QueryLimits
 from tests.property.answers import answer_of, is_sorted
 from tests.property.asks import VALUES
-from tests.unit.gateway.rig import Json, Rig, RigClient, rig
+from tests.unit.gateway.rig import SECONDS_MAX, Json, Rig, RigClient, rig
 
 SHARDS = (
     ["0/1"],
@@ -294,3 +296,36 @@ async def test_a_client_is_no_gateway(command: str, field: Json) -> None:
         for client in (made.client(), made.whole_client()):
             [refused] = await client.ask(command, **field)
             assert (refused["reason"], "only from a gateway" in refused["message"]) == ("bad request", True)
+
+
+async def test_a_greedy_client_has_few_queries_at_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes do not limit a gateway's queries: its own turns bound how many records they keep for it."""
+    open_parts, most, begin, close = set[int](), [0], Part.begin, Part.close
+
+    async def begun(part: Part, *given: Any) -> None:
+        open_parts.add(id(part))
+        most[0] = max(most[0], len(open_parts))
+        await begin(part, *given)
+
+    async def closed(part: Part) -> None:
+        open_parts.discard(id(part))
+        await close(part)
+
+    monkeypatch.setattr(Part, "begin", begun)
+    monkeypatch.setattr(Part, "close", closed)
+    slots = QuerySlots(SlotLimits(connection=2))
+    async with rig(["0/2", "1/2"]) as made:
+        made.context = replace(made.context, slots=slots)
+        for number in range(20):
+            made.put({"id": number, "text": "x" * 200_000})
+        session = made.client().session
+        for number in range(6):
+            session.receive_one(b'{"command":"sow","topic":"orders","query_id":"%d"}' % number)
+        while slots.waiting < 4 or len(open_parts) < 4:
+            await asyncio.sleep(0.005)
+        ended = 0
+        async with asyncio.timeout(SECONDS_MAX):
+            while ended < 6:
+                messages = map(orjson.loads, await session.outbox.take())
+                ended += sum(message["command"] == "group_end" for message in messages)
+    assert most == [2 * 2]
