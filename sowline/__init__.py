@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from sowline.client.async_client import AsyncClient
     from sowline.client.client import Client
     from sowline.client.local_view import AsyncLocalView, LocalView
-    from sowline.client.publisher import DeliveryReport, Publisher
+    from sowline.client.publisher import Publisher
+    from sowline.client.write_options import DeliveryReport
     from sowline.errors import SowlineError
     from sowline.protocol.client_message import Message
 
@@ -35,7 +36,7 @@ _MODULES = {
     "AsyncClient": "sowline.client.async_client",
     "AsyncLocalView": "sowline.client.local_view",
     "Client": "sowline.client.client",
-    "DeliveryReport": "sowline.client.publisher",
+    "DeliveryReport": "sowline.client.write_options",
     "LocalView": "sowline.client.local_view",
     "Message": "sowline.protocol.client_message",
     "Publisher": "sowline.client.publisher",

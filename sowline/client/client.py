@@ -2,28 +2,19 @@
 
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
-from sowline.client.ask import Ask, Fresh, Reading
+from sowline.client.ask import Ask, Reading
 from sowline.client.async_client import AsyncClient
 from sowline.client.local_view import LocalView
-from sowline.client.publisher import (
-    Body,
-    DeltaWriteOptions,
-    KeyedWriteOptions,
-    OnDelivery,
-    Tagging,
-    WriteOptions,
-)
 from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
 from sowline.client.stream import Stream
-from sowline.client.writing import Written
 from sowline.config.credentials import Token
 from sowline.errors import SowlineError
-from sowline.model.bookmark_range import Given
 from sowline.protocol.client_message import Message
 from sowline.runtime.loop_thread import LoopThread
 
@@ -59,6 +50,18 @@ class Messages(Iterator[Message]):
     def close(self) -> None:
         """End it."""
         self._messages.close()
+
+
+def _blocking(
+    method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["Client", P], T]:
+    """Return a method of the asynchronous client as one that waits for its result."""
+
+    @wraps(method)
+    def run(self: "Client", /, *given: P.args, **named: P.kwargs) -> T:
+        return self._run(method, self._client, *given, **named)
+
+    return run
 
 
 class Client:
@@ -165,41 +168,6 @@ class Client:
         callbacks = Callbacks(on_insert, on_update, on_remove)
         return LocalView(self._run, self._client, topic, callbacks, records, delta=delta, **reading)
 
-    def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
-        """Return the access path that a query would take in each topic, and how many records it would examine."""
-        return self._run(self._client.explain, topic, **reading)
-
-    def record(self, topic: str, key: str, **fresh: Unpack[Fresh]) -> dict[str, Any]:
-        """Return one record by its key text; for a topic with documents also one that is deleted or was never
-        written.
-
-        A document comes with its intrinsics, such as `~version` and `~deleted`. Raises `no record` if there is none.
-        """
-        return self._run(self._client.record, topic, key, **fresh)
-
-    def timeline(
-        self,
-        topic: str,
-        key: str,
-        *,
-        limit: int = 100,
-        reversed: bool = True,
-        bookmark: Given = "",
-        up_to: Given = "",
-        **fresh: Unpack[Fresh],
-    ) -> dict[str, Any]:
-        """Return the writes to the document with this key text: newest first or, unless `reversed`, oldest first."""
-        return self._run(
-            self._client.timeline,
-            topic,
-            key,
-            limit=limit,
-            reversed=reversed,
-            bookmark=bookmark,
-            up_to=up_to,
-            **fresh,
-        )
-
     def _open(self, ask: Ask) -> Messages:
         """Start a query or subscription; once this returns, it has begun."""
         return Messages(self, self._run(self._client.open, ask))
@@ -213,59 +181,6 @@ class Client:
             if not self._is_closed and not sys.is_finalizing():
                 self._run(self._client.end, stream)
 
-    def topics(self) -> dict[str, Any]:
-        """Return the service's description of its topics, and the address of its Kafka."""
-        return self._run(self._client.topics)
-
-    def publish(
-        self,
-        topic: str,
-        data: Body,
-        *,
-        wait: bool = False,
-        on_delivery: OnDelivery | None = None,
-        **writing: Unpack[KeyedWriteOptions],
-    ) -> str | None:
-        """Insert the record, or replace it whole; `flush` waits until Kafka has it, `on_delivery` gets the report.
-
-        With `wait` it goes to the service, after what was published before. Once the record is visible there, the
-        bookmark of its effect is returned: reads with that as `at_least` see the record, at any service. A refused
-        record raises its reason.
-        """
-        return self._run(self._client.publish, topic, data, wait=wait, on_delivery=on_delivery, **writing)
-
-    def delta_publish(
-        self,
-        topic: str,
-        data: Body,
-        *,
-        wait: bool = False,
-        on_delivery: OnDelivery | None = None,
-        **writing: Unpack[DeltaWriteOptions],
-    ) -> str | None:
-        """Merge the fields into the record that the key fields in `data`, or the `key`, name.
-
-        `wait` and `on_delivery` are as of `publish`.
-        """
-        return self._run(
-            self._client.delta_publish, topic, data, wait=wait, on_delivery=on_delivery, **writing
-        )
-
-    def publish_all(
-        self,
-        topic: str,
-        records: Iterable[Body],
-        *,
-        delta: bool = False,
-        **writing: Unpack[KeyedWriteOptions],
-    ) -> Written:
-        """Have the service write the records, or `delta` publishes, in order; wait until all are visible there.
-
-        With a `key` all of them are of that record. The first record that is refused raises its reason; those before
-        it are written.
-        """
-        return self._run(self._client.publish_all, topic, records, delta=delta, **writing)
-
     @property
     def effect(self) -> str:
         """The bookmark of the effects of all writes that this client has waited for; empty if there are none.
@@ -274,62 +189,15 @@ class Client:
         """
         return self._client.effect
 
-    def delta(
-        self,
-        topic: str,
-        key: str,
-        delta: str,
-        *,
-        wait: bool = False,
-        on_delivery: OnDelivery | None = None,
-        **writing: Unpack[WriteOptions],
-    ) -> str | None:
-        """Apply a delta to the document with this key text.
+    explain = _blocking(AsyncClient.explain)
+    record = _blocking(AsyncClient.record)
+    timeline = _blocking(AsyncClient.timeline)
+    topics = _blocking(AsyncClient.topics)
 
-        With `wait` it goes to the service, after what was published before. Once the service has applied it, the
-        outcome is returned: `applied`, `noop` or `condition_false`. `on_delivery` gets the report of Kafka, without
-        `wait`.
-        """
-        return self._run(self._client.delta, topic, key, delta, wait=wait, on_delivery=on_delivery, **writing)
-
-    def deltas(
-        self,
-        topic: str,
-        key: str,
-        stream: str,
-        *,
-        wait: bool = False,
-        on_delivery: OnDelivery | None = None,
-        **writing: Unpack[WriteOptions],
-    ) -> list[str]:
-        """Apply each delta of a stream to a document, in order; all are checked before one is written.
-
-        With `wait` the outcome of each is returned, as by `delta`; otherwise an empty list. `on_delivery` is called
-        for each.
-        """
-        return self._run(
-            self._client.deltas, topic, key, stream, wait=wait, on_delivery=on_delivery, **writing
-        )
-
-    def sow_delete(
-        self,
-        topic: str,
-        *,
-        filter: str | None = None,
-        keys: Sequence[str] | None = None,
-        data: Body | None = None,
-        key: str | None = None,
-        **tagging: Unpack[Tagging],
-    ) -> int:
-        """Delete the records that a filter (`1=1`: every one), SOW keys, `data` or a `key` select.
-
-        It takes effect after everything that was published before. Returns how many records were deleted, once the
-        service has applied it. The topic may be a pattern.
-        """
-        return self._run(
-            self._client.sow_delete, topic, filter=filter, keys=keys, data=data, key=key, **tagging
-        )
-
-    def flush(self) -> None:
-        """Wait until Kafka has everything that was published; raises `not written`."""
-        self._run(self._client.flush)
+    publish = _blocking(AsyncClient.publish)
+    delta_publish = _blocking(AsyncClient.delta_publish)
+    publish_all = _blocking(AsyncClient.publish_all)
+    delta = _blocking(AsyncClient.delta)
+    deltas = _blocking(AsyncClient.deltas)
+    sow_delete = _blocking(AsyncClient.sow_delete)
+    flush = _blocking(AsyncClient.flush)

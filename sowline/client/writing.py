@@ -10,16 +10,14 @@ from urllib.parse import quote
 import orjson
 
 from sowline.client.http_api import HttpClient
-from sowline.client.publisher import (
+from sowline.client.publisher import Publisher, encode, read_stream
+from sowline.client.write_options import (
     Body,
     DeltaWriteOptions,
     KeyedWriteOptions,
     OnDelivery,
-    Publisher,
     Tagging,
     WriteOptions,
-    encode,
-    read_stream,
 )
 from sowline.config.declared_topic import JSON, DeclaredTopic
 from sowline.config.kafka_options import kafka_config

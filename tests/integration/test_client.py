@@ -14,8 +14,8 @@ import pytest
 from sowline.client.ask import Ask
 from sowline.client.async_client import AsyncClient
 from sowline.client.client import Client
-from sowline.client.publisher import DeliveryReport
 from sowline.client.stream import WAITING_MAX, Stream
+from sowline.client.write_options import DeliveryReport
 from sowline.errors import SowlineError
 from sowline.protocol.client_message import Message
 from tests.integration.load import Publishers, new_seed

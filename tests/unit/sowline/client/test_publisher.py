@@ -6,7 +6,8 @@ import orjson
 import pytest
 from confluent_kafka import KafkaError
 
-from sowline.client.publisher import DeliveryReport, Publisher
+from sowline.client.publisher import Publisher
+from sowline.client.write_options import DeliveryReport
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics, parse_topics
 from sowline.errors import SowlineError
