@@ -28,14 +28,14 @@ from bench.servers import PARTITION, TOPICS, BenchQueryService, BenchService, Pu
 from bench.table import table
 from bench.usage import usage
 from deploy.ports import HOST, free_port
-from gateway.service import GatewayService
-from query_service.replica.plain_run import EventAtOffset
+from sowline.changes.change import Change
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
 from sowline.model.key import sow_key
 from sowline.model.position import Position
-from sowline.protocol.change import Change
 from sowline.runtime.process import spare_the_collector
+from sowline_gateway.service import GatewayService
+from sowline_query_service.replica.plain_run import EventAtOffset
 
 CLIENTS = 10_000
 EARLY = 500

@@ -12,9 +12,9 @@ from types import ModuleType
 from typing import Any
 
 from bench.orders import bodies_of
-from sowline.emodb import Delta, compile_condition, parse_delta, use_native
-from sowline.emodb.fold import Document, DocumentDelta, change_id_of_position, fold
-from sowline.emodb.parse import read_delta
+from sowline.language.emodb import Delta, compile_condition, parse_delta, use_native
+from sowline.language.emodb.fold import Document, DocumentDelta, change_id_of_position, fold
+from sowline.language.emodb.parse import read_delta
 from sowline.runtime.native import native_core
 
 DOCUMENTS_MAX = 2_000

@@ -19,15 +19,15 @@ import numpy as np
 import orjson
 
 from bench.orders import CONDITION, bodies_of
-from query_service.index.column import Column
-from query_service.index.filling import NATIVE_CHUNK, filler_of
-from query_service.index.hash_index import HashIndex
-from query_service.index.ranks import ranks, top
-from query_service.index.read import reader_of
-from query_service.index.vector import evaluate, split
-from sowline.filter import Filter, compile_filter
+from sowline.language.filter import Filter, compile_filter
 from sowline.model.path import Path, parse_path
 from sowline.runtime.native import native_core
+from sowline_query_service.index.column import Column
+from sowline_query_service.index.filling import NATIVE_CHUNK, filler_of
+from sowline_query_service.index.hash_index import HashIndex
+from sowline_query_service.index.ranks import ranks, top
+from sowline_query_service.index.read import reader_of
+from sowline_query_service.index.vector import evaluate, split
 
 SQL = "status = 'open' AND qty > 300 AND price < 60 AND ticker < 'T150' AND side = 'B'"
 SCHEMA = "id bigint, status varchar, ticker varchar, qty bigint, price double, side varchar"

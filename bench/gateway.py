@@ -24,17 +24,6 @@ from bench.servers import Ready
 from bench.table import table
 from bench.usage import usage
 from deploy.ports import free_port
-from gateway.context import GatewayContext
-from gateway.nodes.announcements import Announcements
-from gateway.nodes.connections import ConnectionPool
-from gateway.nodes.http import NodeHttp
-from gateway.nodes.node_set import NodeSet
-from gateway.server.commands import GatewayCommands
-from gateway.server.http_api import GatewayHttpApi
-from query_service.context import ServiceContext
-from query_service.live.dispatcher import Dispatcher
-from query_service.server.server import server_of
-from query_service.topics.state import ServedTopics
 from sowline.client.async_client import AsyncClient
 from sowline.config.credentials import Credentials
 from sowline.config.settings import Settings
@@ -46,6 +35,17 @@ from sowline.runtime.http_server import HttpProtocol
 from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.app import Server
 from sowline.serving.result import QueryLimits
+from sowline_gateway.context import GatewayContext
+from sowline_gateway.nodes.announcements import Announcements
+from sowline_gateway.nodes.connections import ConnectionPool
+from sowline_gateway.nodes.http import NodeHttp
+from sowline_gateway.nodes.node_set import NodeSet
+from sowline_gateway.server.commands import GatewayCommands
+from sowline_gateway.server.http_api import GatewayHttpApi
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.live.dispatcher import Dispatcher
+from sowline_query_service.server.server import server_of
+from sowline_query_service.topics.state import ServedTopics
 
 PARTITIONS = 8
 TOPICS = f"topics: [{{name: orders, key: /order, partitions: {PARTITIONS}, indexes: [/price, /customer]}}]"

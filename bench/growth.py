@@ -31,27 +31,27 @@ from bench.relay import BARE, RATE, SYSTEM, compare
 from bench.service import running, until
 from bench.table import table
 from bench.usage import usage
-from fanout.engine.matching import LiveSubscriptions
-from fanout.engine.subscription import ChangeView, Subscription
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.record import Record, encode_record
-from materializer.partition.opened import OpenedPartition
-from materializer.partition.partition import Partition
-from materializer.store.cache import RecordCache
-from materializer.store.checksum import Checksum, entry_hash
-from materializer.store.integrity import verified
-from materializer.store.rocksdb import RocksStore
-from materializer.store.write_behind import WriteBehindStore
-from query_service.topics.state import ServedTopics
+from sowline.changes.change import Change
+from sowline.commands.command import LogRecord, command_headers
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import parse_topics
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.key import sow_key
 from sowline.model.position import Position
-from sowline.protocol.change import Change
-from sowline.protocol.command import LogRecord, command_headers
 from sowline.runtime.native import native_core
 from sowline.runtime.process import spare_the_collector
+from sowline.subscriptions.engine.matching import LiveSubscriptions
+from sowline.subscriptions.engine.subscription import ChangeView, Subscription
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.record import Record, encode_record
+from sowline_materializer.partition.opened import OpenedPartition
+from sowline_materializer.partition.partition import Partition
+from sowline_materializer.store.cache import RecordCache
+from sowline_materializer.store.checksum import Checksum, entry_hash
+from sowline_materializer.store.integrity import verified
+from sowline_materializer.store.rocksdb import RocksStore
+from sowline_materializer.store.write_behind import WriteBehindStore
+from sowline_query_service.topics.state import ServedTopics
 
 BATCH = 1000
 UPDATES = 100_000

@@ -15,18 +15,18 @@ from collections.abc import Iterator
 import orjson
 
 from bench.orders import CONDITION, bodies_of
-from query_service.query.query import Query
-from query_service.query.selection import Selection
-from query_service.replica.partition_replica import PartitionReplica
-from query_service.replica.plain_run import EventAtOffset
-from query_service.topics.state import ServedTopics, TopicState
+from sowline.changes.change import Change
 from sowline.config.topics import parse_topics
-from sowline.expressions.order import parse_order
-from sowline.filter import compile_filter
+from sowline.language.expressions.order import parse_order
+from sowline.language.filter import compile_filter
 from sowline.model.key import key_text, sow_key
 from sowline.model.position import Position
-from sowline.protocol.change import Change
 from sowline.serving.result import QueryLimits
+from sowline_query_service.query.query import Query
+from sowline_query_service.query.selection import Selection
+from sowline_query_service.replica.partition_replica import PartitionReplica
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_query_service.topics.state import ServedTopics, TopicState
 
 DEFINITION = "name: orders, key: [/order, /side]"
 HISTORY = ", history: {window: 2h, granularity: 1s}"

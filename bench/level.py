@@ -21,12 +21,12 @@ import orjson
 from bench.broker import broker
 from bench.service import Running, running
 from bench.table import table
+from sowline.commands.command import command_headers
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, read_range
 from sowline.kafka.messages import event_of
-from sowline.protocol.command import command_headers
 
 PARTITIONS = 4
 KEYS = 20_000

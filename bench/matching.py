@@ -16,11 +16,11 @@ from functools import lru_cache
 
 import orjson
 
-from fanout.engine.matching import LiveSubscriptions
-from fanout.engine.subscription import ChangeView, Subscription
-from sowline.filter import Filter, compile_filter
+from sowline.changes.change import Change
+from sowline.language.filter import Filter, compile_filter
 from sowline.model.position import Position
-from sowline.protocol.change import Change
+from sowline.subscriptions.engine.matching import LiveSubscriptions
+from sowline.subscriptions.engine.subscription import ChangeView, Subscription
 
 SUBSCRIPTIONS = 10_000
 

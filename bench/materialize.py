@@ -96,7 +96,7 @@ def _settings(load: Load, processes: int) -> Iterator[list[dict[str, str]]]:
 
 
 def _process(settings: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-    return [sys.executable, "-m", "materializer"], settings
+    return [sys.executable, "-m", "sowline_materializer"], settings
 
 
 def report(records: int, figures: Mapping[str, Figure]) -> str:

@@ -20,12 +20,12 @@ import orjson
 from confluent_kafka import Producer
 
 from bench.usage import Usage, usage
+from sowline.changes.change import PROGRESS_KEY
+from sowline.commands.command import command_headers
 from sowline.config.kafka_options import KafkaConfig, kafka_config
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, read_range
-from sowline.protocol.change import PROGRESS_KEY
-from sowline.protocol.command import command_headers
 
 PARTITIONS = 2
 SECONDS_MAX = 300.0

@@ -22,10 +22,6 @@ import msgspec
 import orjson
 
 from bench.table import table
-from materializer.core.applier import Applier
-from materializer.core.checkpoint import Checkpoint
-from materializer.store.memory import MemoryStore
-from materializer.store.overlay import Overlay
 from sowline.codecs.codec import codec_of
 from sowline.codecs.framing import frame
 from sowline.codecs.protobuf.compiled import compile_schema, message_class
@@ -43,8 +39,12 @@ from sowline.codecs.schema import (
     Schema,
 )
 from sowline.codecs.typed_bodies import TypedBodies
+from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import TopicDefinition, define_topic
-from sowline.protocol.command import LogRecord
+from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.overlay import Overlay
 
 KEYS: Final = 10_000
 RECORDS_MAX: Final = 200_000

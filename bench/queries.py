@@ -20,28 +20,28 @@ import uvicorn
 from bench.orders import CONDITION, bodies_of
 from bench.servers import Ready
 from deploy.ports import free_port
-from fanout.engine.subscription import ChangeView
-from query_service.context import ServiceContext
-from query_service.live.dispatcher import Dispatcher
-from query_service.live.pages import PageView
-from query_service.live.view import Viewer
-from query_service.query.query import Query
-from query_service.query.selection import Selection
-from query_service.server.server import server_of
-from query_service.topics.state import ServedTopics, TopicState
+from sowline.changes.change import Change
 from sowline.client.async_client import AsyncClient
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
-from sowline.expressions.order import parse_order
-from sowline.filter import compile_filter
+from sowline.language.expressions.order import parse_order
+from sowline.language.filter import compile_filter
 from sowline.model.key import key_text, sow_key
 from sowline.model.position import Position
-from sowline.protocol.change import Change
 from sowline.runtime.http_server import HttpProtocol
 from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import QueryLimits
 from sowline.serving.view_memory import ViewHolder, ViewMemory
+from sowline.subscriptions.engine.subscription import ChangeView
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.live.dispatcher import Dispatcher
+from sowline_query_service.live.pages import PageView
+from sowline_query_service.live.view import Viewer
+from sowline_query_service.query.query import Query
+from sowline_query_service.query.selection import Selection
+from sowline_query_service.server.server import server_of
+from sowline_query_service.topics.state import ServedTopics, TopicState
 
 TOPICS = "topics: [{name: orders, key: [/order, /side], hash_indexes: [[/order]]}]"
 RETURNED = 50_000

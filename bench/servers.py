@@ -22,23 +22,23 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from bench.orders import NOTES_CHARS, bodies_of
 from deploy.ports import HOST, free_port
-from query_service.context import ServiceContext
-from query_service.live.dispatcher import Dispatcher
-from query_service.live.subscription import LiveSubscription
-from query_service.replica.plain_run import EventAtOffset
-from query_service.server.server import server_of
-from query_service.topics.state import ServedTopics
+from sowline.changes.change import Change
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
 from sowline.model.key import sow_key
 from sowline.model.position import Position
-from sowline.protocol.change import Change
 from sowline.runtime.connections import Connections
 from sowline.runtime.health import ServiceHealth
 from sowline.runtime.http_server import HttpProtocol
 from sowline.runtime.process import spare_the_collector
 from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.cooperative import StepSize
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.live.dispatcher import Dispatcher
+from sowline_query_service.live.subscription import LiveSubscription
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_query_service.server.server import server_of
+from sowline_query_service.topics.state import ServedTopics
 
 TOPICS = "topics: [{name: orders, key: /order}]"
 PARTITION = ("orders.changes", 0)

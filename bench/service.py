@@ -83,16 +83,16 @@ def _answer(url: str, path: str) -> str | None:
 
 
 @contextmanager
-def running(module: str, environment: Mapping[str, str]) -> Iterator[Running]:
-    """Run `python -m module` with these `SOWLINE_*` variables."""
+def running(service: str, environment: Mapping[str, str]) -> Iterator[Running]:
+    """Run `python -m sowline_SERVICE` with these `SOWLINE_*` variables."""
     port = free_port()
     settings = {"SOWLINE_PORT": str(port), **environment}
-    command, variables = [sys.executable, "-m", module], os.environ | settings
-    service = Running(lambda: subprocess.Popen(command, env=variables), f"http://{HOST}:{port}")
+    command, variables = [sys.executable, "-m", f"sowline_{service}"], os.environ | settings
+    process = Running(lambda: subprocess.Popen(command, env=variables), f"http://{HOST}:{port}")
     try:
-        yield service
+        yield process
     finally:
-        service.end()
+        process.end()
 
 
 def until(is_so: Callable[[], bool]) -> float:

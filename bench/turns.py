@@ -19,19 +19,19 @@ import re2  # type: ignore[import-untyped,unused-ignore]
 
 from bench.hostile import Command, commands
 from bench.table import table
-from query_service.context import ServiceContext
-from query_service.live.dispatcher import Dispatcher
-from query_service.replica.plain_run import EventAtOffset
-from query_service.server.server import session_of
-from query_service.topics.state import ServedTopics
+from sowline.changes.change import Change
 from sowline.config.topics import parse_topics
 from sowline.model.key import sow_key
 from sowline.model.position import Position
-from sowline.protocol.change import Change
 from sowline.runtime.process import spare_the_collector
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.authorization.identity import ANYBODY
 from sowline.serving.outbox.outbox import Outbox
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.live.dispatcher import Dispatcher
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_query_service.server.server import session_of
+from sowline_query_service.topics.state import ServedTopics
 
 TOPICS = "topics: [{name: orders, key: /id}]"
 RECORDS = 20

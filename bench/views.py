@@ -35,12 +35,12 @@ from bench.service import Running, running, until
 from bench.table import table
 from bench.traffic import system
 from bench.usage import Usage
+from sowline.changes.change import CATCH_UP_KEY, PROGRESS_KEY
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.config.topics import Topics, parse_topics
 from sowline.kafka.admin import Cluster, ensure_topics
 from sowline.kafka.clients import exact_producer, read_range
-from sowline.protocol.change import CATCH_UP_KEY, PROGRESS_KEY
 
 CUSTOMERS = 200
 REGIONS = ("amer", "apac", "emea", "latam", "nordics")

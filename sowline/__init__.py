@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sowline.client.publisher import Publisher
     from sowline.client.write_options import DeliveryReport
     from sowline.errors import SowlineError
-    from sowline.protocol.client_message import Message
+    from sowline.wire.client_message import Message
 
 __all__ = [
     "Ask",
@@ -38,7 +38,7 @@ _MODULES = {
     "Client": "sowline.client.client",
     "DeliveryReport": "sowline.client.write_options",
     "LocalView": "sowline.client.local_view",
-    "Message": "sowline.protocol.client_message",
+    "Message": "sowline.wire.client_message",
     "Publisher": "sowline.client.publisher",
     "SowlineError": "sowline.errors",
 }

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from coverage import Coverage
 
+from tests.mutants.scope import directory
+
 CONTRACT = "pure packages "
 FLOOR = 90
 """Of all packages, in percent, where it stood when this was written: what adds untested code lowers it."""
@@ -20,7 +22,7 @@ def pure_files(project: str) -> list[str]:
     """Return the patterns of the files of the pure packages, by the text of pyproject.toml."""
     contracts = tomllib.loads(project)["tool"]["importlinter"]["contracts"]
     (pure,) = [contract for contract in contracts if contract["name"].startswith(CONTRACT)]
-    names = [name.replace(".", "/") for name in pure["source_modules"]]
+    names = [directory(name) for name in pure["source_modules"]]
     return [pattern for name in names for pattern in (f"{name}/*", f"{name}.py")]
 
 

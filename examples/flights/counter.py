@@ -11,12 +11,12 @@ from typing import Self
 
 from confluent_kafka import KafkaException, Message, TopicPartition
 
+from sowline.changes.change import Change
 from sowline.config.kafka_names import KafkaNames
 from sowline.config.kafka_options import kafka_config
 from sowline.kafka.clients import plain_consumer
 from sowline.kafka.messages import event_of, headers_of
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import Change
 
 BATCH_MAX = 5000
 WAIT_S = 0.1

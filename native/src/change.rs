@@ -1,10 +1,10 @@
-//! A change that a plain command makes, ready to be written: `sowline.protocol.change.Change`.
+//! A change that a plain command makes, ready to be written: `sowline.changes.change.Change`.
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
-/// A change of one record by a publish. It has those members of `sowline.protocol.change.Change` that the service reads.
+/// A change of one record by a publish. It has those members of `sowline.changes.change.Change` that the service reads.
 #[pyclass(frozen, module = "sowline_native")]
 pub struct Change {
     /// The SOW key.

@@ -1,4 +1,4 @@
-//! The checksum of a store: `materializer.store.checksum`.
+//! The checksum of a store: `sowline_materializer.store.checksum`.
 
 use crc32fast::Hasher;
 

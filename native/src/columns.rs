@@ -1,4 +1,4 @@
-//! The cells of memo columns, read from bodies: `query_service.index.read` and `query_service.index.cells`.
+//! The cells of memo columns, read from bodies: `sowline_query_service.index.read` and `sowline_query_service.index.cells`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::json::{Kind, Layout, Numbers, Value, elements, leaves, members, unescaped};
 use crate::value::{double, integer};
 
-/// The kinds of cells, as in `query_service.index.cells`.
+/// The kinds of cells, as in `sowline_query_service.index.cells`.
 const NO_ROW: u8 = 0;
 const NULL: u8 = 1;
 const INTEGER: u8 = 2;

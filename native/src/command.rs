@@ -1,4 +1,4 @@
-//! The headers of a plain command: `sowline.protocol.command` for publishes.
+//! The headers of a plain command: `sowline.commands.command` for publishes.
 
 use crate::number::whole;
 use crate::numbers::Publisher;

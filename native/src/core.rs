@@ -1,4 +1,4 @@
-//! The records of a partition, and the plain commands of a batch applied to them: `materializer.core`.
+//! The records of a partition, and the plain commands of a batch applied to them: `sowline_materializer.core`.
 
 use std::collections::HashSet;
 
@@ -509,7 +509,7 @@ fn due_time(command: &Command<'_>, time: i64, limits: &Limits) -> i64 {
     }
 }
 
-/// Write the content of the header `sow` to `out`, which is empty: `sowline.protocol.change.Change.headers`.
+/// Write the content of the header `sow` to `out`, which is empty: `sowline.changes.change.Change.headers`.
 fn about(
     record: &entry::Written<'_>,
     command: &Command<'_>,

@@ -1,4 +1,4 @@
-//! Deltas of documents that are one object of plain JSON: `sowline.emodb.lexer.whole`.
+//! Deltas of documents that are one object of plain JSON: `sowline.language.emodb.lexer.whole`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyList, PyString};

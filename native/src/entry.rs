@@ -1,4 +1,4 @@
-//! A record's bytes in the store: `materializer.core.record`.
+//! A record's bytes in the store: `sowline_materializer.core.record`.
 
 use crate::core::PositionTuple;
 

@@ -1,4 +1,4 @@
-//! The kinds of a store's entries, as the first byte of their keys: `materializer.store.interface`.
+//! The kinds of a store's entries, as the first byte of their keys: `sowline_materializer.store.interface`.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

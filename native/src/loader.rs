@@ -1,4 +1,4 @@
-//! Loads plain changes into the entries of a store: `materializer.partition.changes_loader`.
+//! Loads plain changes into the entries of a store: `sowline_materializer.partition.changes_loader`.
 
 use std::convert::Infallible;
 

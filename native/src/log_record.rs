@@ -1,10 +1,10 @@
-//! Log records as the core reads them: `sowline.protocol.command.LogRecord`.
+//! Log records as the core reads them: `sowline.commands.command.LogRecord`.
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyTuple};
 
-/// One record of the log as consumed from Kafka, with the members of `sowline.protocol.command.LogRecord`.
+/// One record of the log as consumed from Kafka, with the members of `sowline.commands.command.LogRecord`.
 #[pyclass(frozen, module = "sowline_native")]
 pub struct LogRecord {
     #[pyo3(get)]

@@ -1,4 +1,4 @@
-//! Publishers' numbers of a record, as the text of a JSON object: `sowline.protocol.change.Numbers`.
+//! Publishers' numbers of a record, as the text of a JSON object: `sowline.changes.change.Numbers`.
 
 use crate::number::push;
 

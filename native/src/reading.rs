@@ -1,4 +1,4 @@
-//! Entries that are read from a store: `materializer.store.interface.Store.get_many`.
+//! Entries that are read from a store: `sowline_materializer.store.interface.Store.get_many`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};

@@ -1,4 +1,4 @@
-//! Plain changes for replicas: `query_service.replica.partition_replica` and `query_service.index.rows`.
+//! Plain changes for replicas: `sowline_query_service.replica.partition_replica` and `sowline_query_service.index.rows`.
 //!
 //! Changes are read in bulk from columns of messages, and put into the rows of a topic.
 

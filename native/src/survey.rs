@@ -1,4 +1,4 @@
-//! What a walk through a store sums up: `materializer.store.integrity`.
+//! What a walk through a store sums up: `sowline_materializer.store.integrity`.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

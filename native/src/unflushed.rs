@@ -1,4 +1,4 @@
-//! Commits that wait in memory for the next flush: `materializer.store.unflushed`.
+//! Commits that wait in memory for the next flush: `sowline_materializer.store.unflushed`.
 
 use hashbrown::HashTable;
 use pyo3::prelude::*;

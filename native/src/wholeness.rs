@@ -1,4 +1,4 @@
-//! Whether the changes of a load include every record: `sowline.protocol.changes_loader.Wholeness`.
+//! Whether the changes of a load include every record: `sowline.changes.changes_loader.Wholeness`.
 
 /// The expected next offset after a gap in the offsets.
 const BROKEN_OFF: i64 = -2;

@@ -24,7 +24,7 @@ from sowline.client.writing import topics_of
 from sowline.config.declared_topic import JSON
 from sowline.config.kafka_options import kafka_config
 from sowline.errors import SowlineError
-from sowline.protocol.client_message import Message
+from sowline.wire.client_message import Message
 
 SILENCE_SECONDS_MAX = 60.0
 QUERIES = 100

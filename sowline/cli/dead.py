@@ -14,8 +14,8 @@ from sowline.cli.connection import ConnectionOptions, url_option, with_connectio
 from sowline.cli.help import HelpGroup
 from sowline.cli.http import get_json
 from sowline.client.client import Client
+from sowline.commands.command import DELTA, DELTA_PUBLISH, PUBLISH
 from sowline.errors import SowlineError
-from sowline.protocol.command import DELTA, DELTA_PUBLISH, PUBLISH
 
 PAGE = 1000
 LIMIT = 50

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from sowline.protocol.client_message import Message
+from sowline.wire.client_message import Message
 
 _COLORS = {"+": "green", "~": "yellow", "-": "red"}
 

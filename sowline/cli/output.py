@@ -5,8 +5,8 @@ alive.
 import os
 import select
 
-from sowline.protocol.server_message import one_line
 from sowline.runtime.loop_thread import SIGNAL_SECONDS_MAX
+from sowline.wire.server_message import one_line
 
 WAITING_BYTES_MAX = 64 * 1024
 

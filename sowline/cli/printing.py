@@ -14,7 +14,7 @@ from sowline.cli.output import Output
 from sowline.errors import SowlineError
 from sowline.model.body import write_body
 from sowline.model.printable import printable
-from sowline.protocol.client_message import Message
+from sowline.wire.client_message import Message
 
 TABLE_ROWS = 1000
 """Records that a terminal's table takes together; more are a table of their own."""

@@ -14,7 +14,7 @@ from sowline.cli.help import cli_command
 from sowline.cli.printing import print_all, print_messages
 from sowline.client.client import Client
 from sowline.errors import SowlineError
-from sowline.protocol.options import parse_options
+from sowline.wire.options import parse_options
 
 TIMELINE_COLUMNS = ("timestamp", "command", "outcome", "version", "publisher", "correlation_id", "data")
 

@@ -15,8 +15,8 @@ from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
 from sowline.client.stream import Stream
 from sowline.config.credentials import Token
 from sowline.errors import SowlineError
-from sowline.protocol.client_message import Message
 from sowline.runtime.loop_thread import LoopThread
+from sowline.wire.client_message import Message
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from sowline.config.credentials import RENEW_AT, RENEW_SECONDS_MIN, Credentials
 from sowline.config.proxies import proxy_of, via
 from sowline.errors import SowlineError
-from sowline.protocol.client_message import Received, read_frame
+from sowline.wire.client_message import Received, read_frame
 
 CONNECT_SECONDS_MAX = 30.0
 CLOSE_SECONDS_MAX = 1.0

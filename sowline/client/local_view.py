@@ -16,11 +16,11 @@ from sowline.client.record_view import Callbacks, RecordView, Waiting
 from sowline.client.records import RecordSet
 from sowline.client.stream import ShownGroup, Stream
 from sowline.errors import SowlineError
-from sowline.expressions.order import parse_order
+from sowline.language.expressions.order import parse_order
 from sowline.model.bookmark_range import bookmark_text
-from sowline.protocol.client_message import Message
-from sowline.protocol.options import parse_options
 from sowline.runtime.loop_thread import SIGNAL_SECONDS_MAX, next_of
+from sowline.wire.client_message import Message
+from sowline.wire.options import parse_options
 
 P = ParamSpec("P")
 T = TypeVar("T")

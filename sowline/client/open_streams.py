@@ -9,7 +9,7 @@ from sowline.client.ask import Ask, Selecting
 from sowline.client.connection import ServiceConnection
 from sowline.client.stream import PAUSE, PROOF, RESUME, Stream, stream_id
 from sowline.errors import SowlineError
-from sowline.protocol.client_message import Received
+from sowline.wire.client_message import Received
 
 
 class OpenStreams:

@@ -4,7 +4,7 @@ import re
 from typing import Self
 
 from sowline.model.bookmark import Positions, format_bookmark, lay_over, named_bookmark, parse_bookmark
-from sowline.protocol.client_message import Message
+from sowline.wire.client_message import Message
 
 _POSITION = re.compile("@[^,;]*")
 

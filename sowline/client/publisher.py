@@ -19,6 +19,16 @@ from sowline.client.write_options import (
     Tagging,
     WriteOptions,
 )
+from sowline.commands.command import (
+    DELTA,
+    DELTA_PUBLISH,
+    PUBLISH,
+    SOW_DELETE,
+    Headers,
+    command_headers,
+    read_command,
+)
+from sowline.commands.traceparent import TRACEPARENT
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.outgoing_body import outgoing_body
 from sowline.config.outgoing_command import (
@@ -29,21 +39,11 @@ from sowline.config.outgoing_command import (
 )
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import DescribedTopics, Topics
-from sowline.emodb.writable import check_delta, check_deltas
 from sowline.errors import SowlineError
 from sowline.kafka.clients import exact_producer
+from sowline.language.emodb.writable import check_delta, check_deltas
 from sowline.model.body import write_body
 from sowline.model.key import partition_of
-from sowline.protocol.command import (
-    DELTA,
-    DELTA_PUBLISH,
-    PUBLISH,
-    SOW_DELETE,
-    Headers,
-    command_headers,
-    read_command,
-)
-from sowline.protocol.traceparent import TRACEPARENT
 from sowline.runtime.tracing import TraceSpan, begin_publish
 
 DELIVERY_MS_MAX = 120_000

@@ -12,8 +12,8 @@ from sowline.client.open_streams import OpenStreams
 from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
 from sowline.client.stream import Stream
 from sowline.model.bookmark_range import Given, bookmark_text
-from sowline.protocol.client_message import Message
-from sowline.protocol.request import QUERY_FIELDS
+from sowline.wire.client_message import Message
+from sowline.wire.request import QUERY_FIELDS
 
 
 class Subscribing:

@@ -12,9 +12,9 @@ from sortedcontainers import SortedList
 from sowline.client.records import Effect, RecordSet
 from sowline.client.stream import ShownGroup
 from sowline.errors import SowlineError
-from sowline.expressions.order import Order, SortKey, parse_order
+from sowline.language.expressions.order import Order, SortKey, parse_order
 from sowline.model.key import hash_of
-from sowline.protocol.client_message import Message
+from sowline.wire.client_message import Message
 
 Record = dict[str, Any]
 

@@ -13,7 +13,7 @@ from sowline.client.position_tracker import PositionTracker
 from sowline.errors import SowlineError
 from sowline.model.difference import difference
 from sowline.model.merge import merge, take_out
-from sowline.protocol.client_message import Message
+from sowline.wire.client_message import Message
 
 GONE = "gone"
 """The reason for the removal of a record that a new group lacks; its own fate is unknown."""

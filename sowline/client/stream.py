@@ -13,8 +13,8 @@ from sowline.client.ask import Ask, Selecting
 from sowline.client.position_tracker import PositionTracker
 from sowline.errors import SowlineError
 from sowline.model.select import Select
-from sowline.protocol.client_message import Message, Received
-from sowline.protocol.options import Options, parse_options, with_pause
+from sowline.wire.client_message import Message, Received
+from sowline.wire.options import Options, parse_options, with_pause
 
 PAUSE, RESUME, PROOF = "pause", "resume", "proof"
 """The suffix of the ids of commands about a subscription."""

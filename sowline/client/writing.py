@@ -19,6 +19,7 @@ from sowline.client.write_options import (
     Tagging,
     WriteOptions,
 )
+from sowline.commands.command import joined_keys, joined_tags
 from sowline.config.declared_topic import JSON, DeclaredTopic
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topic_definition import TopicDefinition
@@ -26,8 +27,7 @@ from sowline.config.topics import DescribedTopics, Topics
 from sowline.config.views import ComputedTopic
 from sowline.errors import SowlineError
 from sowline.model.bookmark import EPOCH, Positions, format_bookmark, parse_bookmark
-from sowline.protocol.command import joined_keys, joined_tags
-from sowline.protocol.media_types import NATIVE
+from sowline.wire.media_types import NATIVE
 
 KEYS_BYTES_MAX = 24 * 1024
 """The SOW keys in one request, percent-encoded: they go into its URL."""

@@ -3,12 +3,12 @@
 import msgspec
 
 from sowline.codecs.typed_bodies import ReadBody, TypedBodies
+from sowline.commands.command import DELTA_PUBLISH, Command, LogRecord
+from sowline.commands.key_rule import AppendedOf, Document
 from sowline.config.topic_definition import TopicDefinition
-from sowline.filter import Metadata
+from sowline.language.filter import Metadata
 from sowline.model.body import read_object
 from sowline.model.key import partition_of
-from sowline.protocol.command import DELTA_PUBLISH, Command, LogRecord
-from sowline.protocol.key_rule import AppendedOf, Document
 
 
 class KeyedBody(msgspec.Struct, frozen=True, gc=False):

@@ -38,8 +38,8 @@ from sowline.config.topic_fields import (
     key_steps,
     refuse_twice,
 )
-from sowline.emodb.intrinsics import RESERVED_KEYS
-from sowline.expressions.enrichment import (
+from sowline.language.emodb.intrinsics import RESERVED_KEYS
+from sowline.language.expressions.enrichment import (
     FIELDS_MAX,
     ComputedField,
     overlapping,

@@ -25,8 +25,8 @@ from sowline.config.topic_fields import (
     TopicsModel,
 )
 from sowline.errors import SowlineError
-from sowline.filter import FilterError, compile_filter
-from sowline.protocol.options import Options, parse_options
+from sowline.language.filter import FilterError, compile_filter
+from sowline.wire.options import Options, parse_options
 
 FANOUT_OPTIONS = ("oof", "select", "no_empties", "timestamp", "intrinsics", "no_redundant")
 """The options that a fanout can have. All others concern a client's connection or are not supported by fanouts."""

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from sowline.codecs.codec import Codec
 from sowline.codecs.framing import Frame, read_frame
+from sowline.commands.command import DELTA_PUBLISH, SOW_DELETE
 from sowline.config.outgoing_command import check_writable, checked_key, checked_size
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.typed_message import changes_nothing, typed_delta, typed_message
 from sowline.errors import SowlineError
-from sowline.protocol.command import DELTA_PUBLISH, SOW_DELETE
 
 
 class OutgoingBody(NamedTuple):

@@ -10,18 +10,18 @@ from typing import Any, Final, Self
 from sowline.codecs.codec import Codec, codec_of
 from sowline.codecs.framing import Framing
 from sowline.codecs.schema import WITHOUT_DELTAS, Schema, is_format
+from sowline.commands.key_rule import FieldKeys, GeneratedKeys, KeyRule, SuppliedKeys
 from sowline.config.declared_topic import JSON, DeclaredTopic, MessageType
 from sowline.config.kafka_names import KafkaNames
 from sowline.config.kafka_topics import KafkaTopics
 from sowline.config.message_formats import NO_OPTIONS
 from sowline.config.topic_fields import GeneratedKey, SuppliedKey
 from sowline.config.views import ComputedTopic
-from sowline.expressions.enrichment import Stage, parse_enrichment, parse_preprocessing
+from sowline.language.expressions.enrichment import Stage, parse_enrichment, parse_preprocessing
 from sowline.model.bookmark import EPOCH, read_time
 from sowline.model.difference import Keys
 from sowline.model.limits import Limits
 from sowline.model.merge import merge
-from sowline.protocol.key_rule import FieldKeys, GeneratedKeys, KeyRule, SuppliedKeys
 
 DECIDING: Final = (
     "key",

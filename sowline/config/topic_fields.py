@@ -17,9 +17,10 @@ from pydantic import (
     model_validator,
 )
 
+from sowline.commands.key_rule import Source
 from sowline.config.plain_numbers import PlainNumbers
 from sowline.errors import SowlineError
-from sowline.expressions.enrichment import (
+from sowline.language.expressions.enrichment import (
     ComputedField,
     EnrichmentError,
     parse_enrichment,
@@ -30,7 +31,6 @@ from sowline.model.difference import Names
 from sowline.model.duration import parse_duration_ms
 from sowline.model.limits import DISABLED, ENABLED, LIFETIME_MS_MAX, Expiration
 from sowline.model.path import Path, PathError, parse_path
-from sowline.protocol.key_rule import Source
 
 INDEX_FIELDS_MAX = 16
 KEY_FIELDS_MAX = 16

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from sowline.codecs.codec import codec_of
 from sowline.codecs.schema import is_format
+from sowline.commands.key_rule import GeneratedKeys
 from sowline.config.declared_topic import JSON, DeclaredTopic
 from sowline.config.fanouts import FanoutDefinition
 from sowline.config.topic_definition import TopicDefinition
@@ -20,7 +21,6 @@ from sowline.config.yaml_file import YamlFile, YamlFileError, open_yaml_file
 from sowline.errors import SowlineError
 from sowline.model.limits import HEADROOM_BYTES
 from sowline.model.path import Path as FieldSteps
-from sowline.protocol.key_rule import GeneratedKeys
 
 POSITION_BYTES: Final = 32
 """Bytes of a partition's position in a bookmark, at most."""

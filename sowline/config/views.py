@@ -18,7 +18,7 @@ from sowline.config.topic_fields import (
     TopicsModel,
 )
 from sowline.errors import SowlineError
-from sowline.expressions.projection import (
+from sowline.language.expressions.projection import (
     FIELDS_MAX,
     GROUPING_PATHS_MAX,
     Projection,
@@ -26,8 +26,8 @@ from sowline.expressions.projection import (
     parse_grouping,
     parse_projection,
 )
-from sowline.filter import Filter, FilterError, compile_filter, require_deterministic
-from sowline.filter.tree import walk
+from sowline.language.filter import Filter, FilterError, compile_filter, require_deterministic
+from sowline.language.filter.tree import walk
 from sowline.model.difference import Keys, Names
 from sowline.model.limits import MIB
 from sowline.model.path import Path, PathError, parse_path

@@ -1,17 +1,19 @@
-"""The language of deltas and conditions: text to tree (`parse`), tree to text (`printer`), what it means
-(`evaluate`).
+"""The language of deltas and conditions, by the names that `docs/emodb.md` gives to programs outside."""
 
-`parse_delta(text).apply(value)` makes one value of another; `compile_condition(text).matches(value)` asks of one.
-Beside the value there are the document's `Intrinsics`, and where there is no value there is `UNDEFINED`.
-`docs/emodb.md` specifies the language.
-"""
-
-from sowline.emodb.compiled import Condition, Delta, compile_condition, parse_delta
-from sowline.emodb.errors import DocumentError
-from sowline.emodb.intrinsics import UNKNOWN, Intrinsics
-from sowline.emodb.parse import use_native
-from sowline.emodb.stream import parse_deltas
-from sowline.emodb.values import UNDEFINED, Json, Undefined, same
+from sowline.language.emodb import (
+    UNDEFINED,
+    UNKNOWN,
+    Condition,
+    Delta,
+    DocumentError,
+    Intrinsics,
+    Json,
+    Undefined,
+    compile_condition,
+    parse_delta,
+    parse_deltas,
+    same,
+)
 
 __all__ = [
     "UNDEFINED",
@@ -26,5 +28,4 @@ __all__ = [
     "parse_delta",
     "parse_deltas",
     "same",
-    "use_native",
 ]

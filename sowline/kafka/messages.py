@@ -9,8 +9,8 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from sowline.protocol.change import Event, read_event
-from sowline.protocol.command import UNREADABLE_HEADERS, Headers
+from sowline.changes.change import Event, read_event
+from sowline.commands.command import UNREADABLE_HEADERS, Headers
 
 
 def headers_of(message: Message) -> Headers | None:

@@ -1,1 +1,1 @@
-"""Message formats: commands on the log, changes, and the messages of the WebSocket API. Pure."""
+"""The names by which key generators of other packages import their types: `docs/key-generators.md`."""

@@ -135,7 +135,7 @@ def main(serve: Serve) -> None:
     raise_limit()
     spare_the_collector()
     stop = stop_signal()
-    tracing.set_up(f"sowline-{serve.__module__.partition('.')[0].replace('_', '-')}")
+    tracing.set_up(serve.__module__.partition(".")[0].replace("_", "-"))
     try:
         settings = read_settings()
         serve(settings, load_topics(settings.config), stop)

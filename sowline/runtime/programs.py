@@ -7,12 +7,12 @@ from enum import StrEnum
 class Program(StrEnum):
     """A program, by the module that `python -m` runs."""
 
-    MATERIALIZER = "materializer"
-    QUERY_SERVICE = "query_service"
-    GATEWAY = "gateway"
-    FANOUT = "fanout"
-    VIEWS = "views"
-    PIPELINE = "ingest"
+    MATERIALIZER = "sowline_materializer"
+    QUERY_SERVICE = "sowline_query_service"
+    GATEWAY = "sowline_gateway"
+    FANOUT = "sowline_fanout"
+    VIEWS = "sowline_views"
+    PIPELINE = "sowline_ingest"
     LOCAL_KAFKA = "deploy.local"
 
     def command(self, *arguments: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from sowline.protocol.traceparent import TRACEPARENT, is_sampled
+from sowline.commands.traceparent import TRACEPARENT, is_sampled
 from sowline.version import __version__
 
 if TYPE_CHECKING:

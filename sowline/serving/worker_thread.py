@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from sowline.protocol.request import Request
+from sowline.wire.request import Request
 
 THREAD_BYTES_MIN = 16 * 1024
 """Work on fewer bytes takes less time than passing it to a thread."""

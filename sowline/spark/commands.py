@@ -13,10 +13,8 @@ from pyspark.sql.types import (
     StructField,
 )
 
-from sowline.config.topic_definition import TopicDefinition
-from sowline.errors import SowlineError
-from sowline.protocol.command import PUBLISH, SOW_DELETE
-from sowline.protocol.pipeline_row import (
+from sowline.commands.command import PUBLISH, SOW_DELETE
+from sowline.commands.pipeline_row import (
     BAD_ROW,
     HEADERS,
     HEADERS_TYPE,
@@ -27,6 +25,8 @@ from sowline.protocol.pipeline_row import (
     SOURCE,
     VALUE,
 )
+from sowline.config.topic_definition import TopicDefinition
+from sowline.errors import SowlineError
 from sowline.spark.canonical_body import canonical_body
 from sowline.spark.row_json import misfit, readable, row_json, with_members
 

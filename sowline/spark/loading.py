@@ -1,6 +1,6 @@
 """The rule of loading a changes topic as Spark SQL expressions: which events count, and whether any are missing.
 
-It is the rule of `sowline.protocol.changes_loader`, for whole topics at once. `tests/spark/test_loading.py` checks
+It is the rule of `sowline.changes.changes_loader`, for whole topics at once. `tests/spark/test_loading.py` checks
 over random histories that both agree.
 """
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from sowline.protocol.change import UNFILLED
+from sowline.changes.change import UNFILLED
 from sowline.spark.broker import Offsets
 from sowline.spark.events import PROGRESS, is_again, is_change
 
@@ -18,7 +18,7 @@ from sowline.spark.events import PROGRESS, is_again, is_change
 class Facts(NamedTuple):
     """What the events of one partition show about a load that has read all of them.
 
-    `is_whole` is that of `sowline.protocol.changes_loader.Wholeness`. `eras` are those that began in it, each with
+    `is_whole` is that of `sowline.changes.changes_loader.Wholeness`. `eras` are those that began in it, each with
     the offset of its first event; era 0 begins before all.
     """
 

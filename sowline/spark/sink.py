@@ -13,10 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from sowline.config.settings import read_settings
-from sowline.errors import SowlineError
-from sowline.protocol.command import PUBLISH
-from sowline.protocol.pipeline_row import (
+from sowline.commands.command import PUBLISH
+from sowline.commands.pipeline_row import (
     HEADERS,
     HEADERS_TYPE,
     KEY,
@@ -29,6 +27,8 @@ from sowline.protocol.pipeline_row import (
     SinkColumn,
     SourceField,
 )
+from sowline.config.settings import read_settings
+from sowline.errors import SowlineError
 from sowline.spark.broker import Broker, connected
 from sowline.spark.commands import Name, command_rows, dead_headers, header
 from sowline.spark.ordinals import Ordinals

@@ -1,9 +1,9 @@
-"""The column `_source` with the origin of a row, as `sowline.protocol.pipeline_row` describes it."""
+"""The column `_source` with the origin of a row, as `sowline.commands.pipeline_row` describes it."""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from sowline.protocol.pipeline_row import SOURCE, SourceField
+from sowline.commands.pipeline_row import SOURCE, SourceField
 
 
 def source_of_kafka(name: str = "") -> Column:

@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from sowline.changes.changes_loader import incomplete
 from sowline.config.settings import read_settings
 from sowline.errors import SowlineError
-from sowline.protocol.changes_loader import incomplete
 from sowline.spark.broker import connected
 from sowline.spark.changes_topic import CLOCKS_MS, ChangesTopic, PastPosition, names_of
 from sowline.spark.events import bookmark_text, is_again, is_behind, is_change, timestamp_of

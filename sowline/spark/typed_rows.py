@@ -11,6 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sowline.codecs.schema import AVRO, is_format
+from sowline.commands.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
+from sowline.commands.pipeline_row import HEADERS, HEADERS_TYPE, PROBLEM, REASON, VALUE
 from sowline.config.declared_topic import JSON
 from sowline.config.kafka_names import KafkaNames
 from sowline.config.message_formats import MessageFormat
@@ -18,8 +20,6 @@ from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.config.topics import load_topics
 from sowline.config.typed_message import typed_delta, typed_message
 from sowline.errors import SowlineError
-from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
-from sowline.protocol.pipeline_row import HEADERS, HEADERS_TYPE, PROBLEM, REASON, VALUE
 from sowline.spark.broker import Broker
 from sowline.spark.commands import header
 from sowline.spark.events import header_text

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from ingest.definition import load_pipeline
 from sowline.config.settings import Settings
 from sowline.config.topics import load_topics
+from sowline_ingest.definition import load_pipeline
 from tests.chart.conftest import CHART, PIPELINE, Objects, Render, Values, everything, least, sharded
 
 ROOT = CHART.parents[1]

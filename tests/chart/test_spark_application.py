@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from ingest.__main__ import main
-from ingest.definition import load_pipeline
-from ingest.submit import APPLICATION
 from sowline.config.settings import Settings
 from sowline.runtime.jars import SPARK_CONNECTOR
+from sowline_ingest.__main__ import main
+from sowline_ingest.definition import load_pipeline
+from sowline_ingest.submit import APPLICATION
 from tests.chart.conftest import CHART, Objects
 
 DEPLOY = CHART.parents[1] / "deploy"
@@ -58,7 +58,7 @@ def test_check_finds_mistakes(
 def test_it_runs_what_the_image_has(application: Any) -> None:
     """The application is the pipelines' own, of the Spark that is in the image, as the image's user."""
     path = application["mainApplicationFile"].removeprefix("local://")
-    assert f"print(ingest.submit.APPLICATION)')\" {path} " in DOCKERFILE
+    assert f"print(sowline_ingest.submit.APPLICATION)')\" {path} " in DOCKERFILE
     assert APPLICATION.is_file()
     command, file = application["arguments"]
     assert command in main.commands
@@ -66,7 +66,7 @@ def test_it_runs_what_the_image_has(application: Any) -> None:
     assert application["sparkVersion"] == SPARK_CONNECTOR.modules[0][2]
     for part in ("driver", "executor"):
         path = application[part]["javaOptions"].removeprefix("-Dlog4j2.configurationFile=file:")
-        assert f"print(ingest.submit.LOG_SETTINGS)')\" {path} " in DOCKERFILE
+        assert f"print(sowline_ingest.submit.LOG_SETTINGS)')\" {path} " in DOCKERFILE
         user = application[part]["podSecurityContext"]
         assert f"USER {user['runAsUser']}:{user['runAsGroup']}" in DOCKERFILE
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sowline.emodb import (
+from sowline.language.emodb import (
     UNDEFINED,
     DocumentError,
     Intrinsics,
@@ -12,7 +12,7 @@ from sowline.emodb import (
     parse_deltas,
     same,
 )
-from sowline.emodb.intrinsics import FIELDS
+from sowline.language.emodb.intrinsics import FIELDS
 from tests.conformance.sequences import run_sequence
 
 Case = dict[str, Any]

@@ -3,10 +3,10 @@
 from typing import Any
 from uuid import UUID
 
-from sowline.emodb import parse_delta, same
-from sowline.emodb.fold import Document, DocumentDelta, change_id_of_writer, fold
-from sowline.emodb.sanitize import sanitized
 from sowline.errors import SowlineError
+from sowline.language.emodb import parse_delta, same
+from sowline.language.emodb.fold import Document, DocumentDelta, change_id_of_writer, fold
+from sowline.language.emodb.sanitize import sanitized
 
 GREGORIAN_TO_1970 = 0x01B21DD213814000
 """Of 100 nanoseconds, as a time UUID counts them."""

@@ -17,7 +17,17 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("deploy", "fanout", "gateway", "ingest", "materializer", "query_service", "sowline", "views")
+PRODUCT = (
+    "contract",
+    "deploy",
+    "fanout",
+    "gateway",
+    "ingest",
+    "materializer",
+    "query_service",
+    "sowline",
+    "views",
+)
 WORDS_MAX = 35
 PASSIVES_MAX = 2
 

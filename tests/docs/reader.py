@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ingest.definition import load_pipeline
-from materializer.admin.commands import operate
 from sowline.cli import main
 from sowline.client.client import Client
 from sowline.config.topics import parse_topics
 from sowline.serving.authorization.access_file import parse_access
+from sowline_ingest.definition import load_pipeline
+from sowline_materializer.admin.commands import operate
 from tests.docs.compare import agrees
 from tests.docs.pages import Block, blocks_of
 from tests.docs.terminal import Command, Terminal, commands_of

@@ -1,7 +1,4 @@
-"""What the code says of reason codes: the codes that it raises, and the messages that go with each.
-
-`python -m tests.docs.reasons` writes `docs/reasons.md` from `sowline/reasons.py`.
-"""
+"""What the code says of reason codes: the codes that it raises, and the messages that go with each."""
 
 import ast
 import re
@@ -10,30 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from sowline.reasons import REASONS, Reason
 from tests.docs.prose import PRODUCT
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "reasons.md"
-
-_HEAD = """\
-# Reason codes
-
-Look up the `reason` of an error here. Every error of the [API](api.md), of the [client](client.md) and of the
-commands has one, and so has every [dead letter](kafka.md#dead-letters). `reason` is for programs and does not
-change. `message` is for people: it says what was expected, what came and what to do. Each section has an example.
-
-<!-- Made from sowline/reasons.py by `python -m tests.docs.reasons`. -->
-"""
-
-
-def rendered() -> str:
-    """Return the page."""
-    return "\n".join([_HEAD, *map(_section, sorted(REASONS))])
-
-
-def _section(reason: Reason) -> str:
-    return f"## `{reason.code}`\n\n{reason.meaning}\n\n> {reason.example}\n\n**What to do:** {reason.cure}\n"
 
 
 @cache
@@ -86,7 +62,3 @@ def _pattern(message: ast.expr) -> str:
     if isinstance(message, ast.JoinedStr):
         return "".join(map(_pattern, message.values))
     return ".*"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(rendered())

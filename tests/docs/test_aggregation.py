@@ -5,14 +5,14 @@ import json
 import orjson
 import pytest
 
-from sowline.expressions.projection import (
+from sowline.language.expressions.projection import (
     AGGREGATES,
     GroupingError,
     ProjectionError,
     parse_grouping,
     parse_projection,
 )
-from sowline.groups import Groups
+from sowline.language.groups import Groups
 from tests.docs.pages import rows_of, text_of
 
 PAGE = "docs/aggregation.md"

@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("deploy", "fanout", "gateway", "ingest", "materializer", "query_service", "sowline", "views")
+PRODUCT = (
+    "contract",
+    "deploy",
+    "fanout",
+    "gateway",
+    "ingest",
+    "materializer",
+    "query_service",
+    "sowline",
+    "views",
+)
 
 _TEST = re.compile(r"\btest_\w+")
 _DEFINED = re.compile(r"def (test_\w+)\(")

@@ -43,7 +43,7 @@ def imported() -> Iterator[str]:
             else:
                 continue
             tops = {name.partition(".")[0] for name in names}
-            yield from tops - {*ours, *sys.stdlib_module_names}
+            yield from tops - {*(package.rpartition("/")[2] for package in ours), *sys.stdlib_module_names}
 
 
 def test_the_page_has_every_dependency_and_no_other() -> None:

@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 
-import fanout.service
-import gateway.service
-import materializer.service
-import query_service.service
-import views.service
+import sowline_fanout.service
+import sowline_gateway.service
+import sowline_materializer.service
+import sowline_query_service.service
+import sowline_views.service
 from sowline.config.settings import Settings
 
 TEXT = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
@@ -23,11 +23,11 @@ def test_variables() -> None:
 def test_ports() -> None:
     """Each service is listed with its usual port."""
     assert dict(re.findall(r"\| `sowline ([a-z-]+)` \| (\d+)", TEXT)) == {
-        "materializer": str(materializer.service.USUAL_PORT),
-        "query-service": str(query_service.service.USUAL_PORT),
-        "gateway": str(gateway.service.USUAL_PORT),
-        "views": str(views.service.USUAL_PORT),
-        "fanout": str(fanout.service.USUAL_PORT),
+        "materializer": str(sowline_materializer.service.USUAL_PORT),
+        "query-service": str(sowline_query_service.service.USUAL_PORT),
+        "gateway": str(sowline_gateway.service.USUAL_PORT),
+        "views": str(sowline_views.service.USUAL_PORT),
+        "fanout": str(sowline_fanout.service.USUAL_PORT),
     }
 
 

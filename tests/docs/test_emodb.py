@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sowline.emodb import (
+from sowline.errors import SowlineError
+from sowline.language.emodb import (
     UNDEFINED,
     DocumentError,
     Intrinsics,
@@ -15,10 +16,9 @@ from sowline.emodb import (
     parse_deltas,
     same,
 )
-from sowline.emodb.fold import Document, DocumentDelta, change_id_of_position, fold
-from sowline.emodb.intrinsics import FIELDS
-from sowline.emodb.sanitize import sanitized
-from sowline.errors import SowlineError
+from sowline.language.emodb.fold import Document, DocumentDelta, change_id_of_position, fold
+from sowline.language.emodb.intrinsics import FIELDS
+from sowline.language.emodb.sanitize import sanitized
 from tests.docs.pages import rows_of, text_of
 
 PAGE = "docs/emodb.md"

@@ -6,22 +6,22 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from materializer.core.applier import Applier
-from materializer.core.checkpoint import Checkpoint
-from materializer.store.checksum import Checksum
-from materializer.store.memory import MemoryStore
-from materializer.store.overlay import Overlay
+from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import define_topic
-from sowline.expressions.enrichment import (
+from sowline.language.expressions.enrichment import (
     ComputedField,
     EnrichmentError,
     Stage,
     parse_enrichment,
     parse_preprocessing,
 )
-from sowline.filter import UNKNOWN
-from sowline.filter.functions import FUNCTIONS
-from sowline.protocol.command import LogRecord
+from sowline.language.filter import UNKNOWN
+from sowline.language.filter.functions import FUNCTIONS
+from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.store.checksum import Checksum
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.overlay import Overlay
 from tests.docs.pages import rows_of, text_of
 
 PAGE = "docs/enrichment.md"

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from sowline.filter import FilterError, Metadata, compile_expression, compile_filter
-from sowline.filter.functions import FUNCTIONS
+from sowline.language.filter import FilterError, Metadata, compile_expression, compile_filter
+from sowline.language.filter.functions import FUNCTIONS
 from tests.docs.pages import rows_of, text_of
 
 PAGE = "docs/filters.md"

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 GLOSSARY = ROOT / "docs" / "glossary.md"
 SOURCES = (
     "bench",
+    "contract",
     "deploy",
     "examples",
     "fanout",

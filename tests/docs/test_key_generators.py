@@ -6,7 +6,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from sowline.protocol.key_generator import GROUP
+from sowline.commands.key_generator import GROUP
 from tests.docs.pages import blocks_of
 
 SCRIPT = """

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ingest.submit import submit
 from sowline.config.settings import Settings
+from sowline_ingest.submit import submit
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "pipeline-cluster.md").read_text(encoding="utf-8")

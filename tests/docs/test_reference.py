@@ -9,10 +9,6 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ingest.__main__ import main as pipeline
-from ingest.definition import Check, LookupTable, Pipeline, Source, TransformStep
-from query_service.index import access_path
-from query_service.topics.state import ServedTopics
 from sowline.cli import main
 from sowline.cli.top.table import SORTS, PartitionRow, ServiceRow, TopicRow
 from sowline.client.ask import Reading
@@ -20,9 +16,13 @@ from sowline.config.declared_topic import DeclaredTopic
 from sowline.config.fanouts import FanoutDefinition
 from sowline.config.settings import Settings
 from sowline.config.views import ConflatedDefinition, Join, ViewDefinition
-from sowline.protocol.client_message import Message
-from sowline.protocol.options import Options
-from sowline.protocol.request import COMMANDS, Request
+from sowline.wire.client_message import Message
+from sowline.wire.options import Options
+from sowline.wire.request import COMMANDS, Request
+from sowline_ingest.__main__ import main as pipeline
+from sowline_ingest.definition import Check, LookupTable, Pipeline, Source, TransformStep
+from sowline_query_service.index import access_path
+from sowline_query_service.topics.state import ServedTopics
 from tests.unit.query_service.sessions import Server
 
 ROOT = Path(__file__).parents[2]

@@ -1,7 +1,7 @@
 """Service processes that begin as forks of one process that has imported the services.
 
 Importing is most of what a start of a service computes. A fork is a process as any other: it has memory, signals and
-an exit code of its own. After the fork, it does what `python -m MODULE` does.
+an exit code of its own. After the fork, it does what `python -m sowline_SERVICE` does.
 """
 
 import faulthandler
@@ -23,15 +23,15 @@ from typing import Any
 
 from sowline.runtime.child_process import bind_to_parent, bound_to_parent
 
-MODULES = ("materializer", "query_service", "gateway", "fanout", "views")
+SERVICES = ("materializer", "query_service", "gateway", "fanout", "views")
 MESSAGE_BYTES_MAX = 1 << 20
 
 
 class Forked:
     """A running service, with those methods of `subprocess.Popen` that tests need."""
 
-    def __init__(self, module: str, environment: Mapping[str, str], log: Path) -> None:
-        self.pid = int(_server().ask(start=module, environment=dict(environment), log=str(log)))
+    def __init__(self, service: str, environment: Mapping[str, str], log: Path) -> None:
+        self.pid = int(_server().ask(start=f"sowline_{service}", environment=dict(environment), log=str(log)))
         # Until `poll` has asked for its exit code, no other process can get its id.
         self._descriptor = os.pidfd_open(self.pid)
         self._code: int | None = None
@@ -123,8 +123,8 @@ def _become(module: str, environment: dict[str, str], log: str) -> None:
 def main() -> None:
     """Import the services, then fork as often as the process of tests asks for it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for module in MODULES:
-        import_module(f"{module}.service")
+    for service in SERVICES:
+        import_module(f"sowline_{service}.service")
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as requests:
         request = _serve_requests(requests)

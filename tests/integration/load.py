@@ -13,7 +13,7 @@ from sowline.client.ask import Ask
 from sowline.client.async_client import AsyncClient
 from sowline.client.stream import Stream
 from sowline.model.key import partition_of
-from sowline.protocol.client_message import Message
+from sowline.wire.client_message import Message
 from tests.integration.changes import check_chain, check_compacted, read_changes
 from tests.integration.model import FILTERS, Body, Model, Position, Sent, group_hash
 from tests.integration.services import SECONDS_MAX, System, positions_of, wait_for

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sowline.client.publisher import Publisher
-from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
+from sowline.commands.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
 from tests.integration.model import Model
 from tests.integration.services import Service, System, system
 from tests.integration.wire import Json, Wire

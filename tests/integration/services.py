@@ -53,11 +53,11 @@ def wait_for(condition: Callable[..., T | None], what: str, seconds_max: float =
 class Service:
     """One service process. It can't outlive the tests, and may be killed and started again on the same port."""
 
-    def __init__(self, module: str, directory: Path, **settings: object) -> None:
+    def __init__(self, name: str, directory: Path, **settings: object) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._module = module
-        self._log = directory / f"{module}-{self.port}.log"
+        self._name = name
+        self._log = directory / f"{name}-{self.port}.log"
         own = {"port": self.port, "session_timeout_ms": SESSION_MS, "progress_seconds": QUIET_SECONDS}
         given = own | settings
         self._environment = {f"SOWLINE_{name.upper()}": str(value) for name, value in given.items()}
@@ -69,10 +69,10 @@ class Service:
         environment = os.environ | self._environment
         with self._log.open("ab") as log:
             if before:
-                command = bound_to_parent([*before, sys.executable, "-m", self._module])
+                command = bound_to_parent([*before, sys.executable, "-m", f"sowline_{self._name}"])
                 self._process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
             else:
-                self._process = Forked(self._module, environment, self._log)
+                self._process = Forked(self._name, environment, self._log)
         return self
 
     @property
@@ -119,11 +119,11 @@ class Service:
         """Wait until `/readyz` says so; fails with the process's own words if it ends before that."""
 
         def ready() -> bool:
-            assert self.running, f"{self._module} ended:\n{self.log[-4000:]}"
+            assert self.running, f"{self._name} ended:\n{self.log[-4000:]}"
             return http_status(f"{self.url}/readyz") == 200
 
         try:
-            wait_for(ready, f"{self._module} to be ready")
+            wait_for(ready, f"{self._name} to be ready")
         except AssertionError as error:
             raise AssertionError(f"{error}; it says:\n{self.log[-4000:]}") from None
         return self
@@ -151,7 +151,7 @@ class Service:
         except subprocess.TimeoutExpired:
             self._process.send_signal(signal.SIGABRT)
             self._process.wait(SECONDS_MAX)
-            message = f"{self._module} did not end within {SECONDS_MAX:g} s:\n{self.log[-8000:]}"
+            message = f"{self._name} did not end within {SECONDS_MAX:g} s:\n{self.log[-8000:]}"
             raise AssertionError(message) from None
 
     def close(self) -> None:
@@ -169,9 +169,9 @@ class Service:
 class ShardedService(Service):
     """A gateway with one node for each shard; it is started, killed and stopped as a whole."""
 
-    def __init__(self, shards: int, module: str, directory: Path, **settings: object) -> None:
+    def __init__(self, shards: int, name: str, directory: Path, **settings: object) -> None:
         self.nodes = [
-            Service(module, directory, **settings, shard=f"{number}/{shards}") for number in range(shards)
+            Service(name, directory, **settings, shard=f"{number}/{shards}") for number in range(shards)
         ]
         super().__init__("gateway", directory, **settings, nodes=",".join(one.url for one in self.nodes))
 
@@ -291,15 +291,15 @@ class System:
         self.config.write_text(yaml.safe_dump(self._given | given))
         self.topics: Topics = parse_topics(self.config.read_text())
 
-    def service(self, module: str, **settings: object) -> Service:
+    def service(self, name: str, **settings: object) -> Service:
         """Return a service of this system, to be started; it ends with the system."""
         common = {"kafka": self.kafka, "config": self.config, "group": self.group}
         common["data_dir"] = self.directory / "sow"
         given = {**common, **settings}
-        if module == "query_service" and SHARDS and "shard" not in settings:
-            service: Service = ShardedService(SHARDS, module, self.directory, **given)
+        if name == "query_service" and SHARDS and "shard" not in settings:
+            service: Service = ShardedService(SHARDS, name, self.directory, **given)
         else:
-            service = Service(module, self.directory, **given)
+            service = Service(name, self.directory, **given)
         self._services.callback(service.close)
         return service
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sowline.protocol.acks import ACK_TYPES, SENT, refusal
+from sowline.wire.acks import ACK_TYPES, SENT, refusal
 from tests.integration.served import Served, serve
 from tests.integration.wire import Json, Wire
 

@@ -587,7 +587,7 @@ def failures(house: House, secured: Secured) -> Iterator[str]:
 def started(environment: Mapping[str, str]) -> "subprocess.Popen[str]":
     """Start a query service; all that it says goes to its output."""
     return subprocess.Popen(
-        bound_to_parent([sys.executable, "-m", "query_service"]),
+        bound_to_parent([sys.executable, "-m", "sowline_query_service"]),
         env={**os.environ, **environment},
         cwd=ROOT,
         stdout=subprocess.PIPE,

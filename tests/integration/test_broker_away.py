@@ -13,7 +13,7 @@ import pytest
 
 from deploy.local import LocalKafka
 from deploy.ports import HOST, free_port
-from fanout.message import OutputMessage, ReaderState
+from sowline_fanout.message import OutputMessage, ReaderState
 from tests.integration.load import Publishers, check_all, model_of, new_seed, write_marks
 from tests.integration.model import Model
 from tests.integration.services import Service, System, http_refusal, http_text, system, wait_for

@@ -17,7 +17,7 @@ from sowline.client.client import Client
 from sowline.client.stream import WAITING_MAX, Stream
 from sowline.client.write_options import DeliveryReport
 from sowline.errors import SowlineError
-from sowline.protocol.client_message import Message
+from sowline.wire.client_message import Message
 from tests.integration.load import Publishers, new_seed
 from tests.integration.services import SECONDS_MAX, Service, System, system
 

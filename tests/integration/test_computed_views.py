@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from materializer.admin.commands import operate
 from sowline.client.client import Client
 from sowline.errors import SowlineError
 from sowline.model.bookmark import parse_bookmark
+from sowline_materializer.admin.commands import operate
 from tests.integration.load import new_seed
 from tests.integration.services import Service, System, http_text, system, wait_for
 

@@ -15,9 +15,15 @@ from typing import Any
 import pytest
 
 from sowline import AsyncClient, Client
-from sowline.emodb import parse_delta
-from sowline.emodb.fold import Document, DocumentDelta, change_id_of_position, change_id_of_writer, fold
 from sowline.errors import SowlineError
+from sowline.language.emodb import parse_delta
+from sowline.language.emodb.fold import (
+    Document,
+    DocumentDelta,
+    change_id_of_position,
+    change_id_of_writer,
+    fold,
+)
 from tests.integration.served import Served, query, serve
 from tests.integration.services import headers_of, post_commands, wait_for
 from tests.integration.wire import Json, Wire

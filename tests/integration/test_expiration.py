@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 import pytest
 
-from materializer.worker.worker import Worker
+from sowline.changes.change import Change
 from sowline.client.client import Client
 from sowline.client.publisher import Publisher
+from sowline.commands.command import DEFINE, EXPIRE, Headers
 from sowline.kafka.admin import ensure_topics
 from sowline.kafka.clients import exact_producer
-from sowline.protocol.change import Change
-from sowline.protocol.command import DEFINE, EXPIRE, Headers
+from sowline_materializer.worker.worker import Worker
 from tests.integration.services import SECONDS_MAX, system, wait_for
 from tests.integration.test_recovery import PARTITIONS, Rig, lose_both, lose_changes, lose_nothing, lose_store
 

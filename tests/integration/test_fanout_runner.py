@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from fanout.runner import Runner
+from sowline.changes.change import REMOVED_BYTES_MAX
 from sowline.config.settings import Settings
-from sowline.protocol.change import REMOVED_BYTES_MAX
+from sowline_fanout.runner import Runner
 from tests.integration.load import KEYS, Publishers, model_of, new_seed, write_marks
 from tests.integration.model import Body, Model, Position, Sent
 from tests.integration.services import (
@@ -232,7 +232,7 @@ def test_load_over_records_that_left_no_trace(fanout: Fanout) -> None:
 
 def test_load_in_steps(fanout: Fanout, monkeypatch: pytest.MonkeyPatch) -> None:
     """A load that takes many polls leaves nothing out of what is written meanwhile."""
-    monkeypatch.setattr("fanout.runner.LOAD_STEP", 2)
+    monkeypatch.setattr("sowline_fanout.runner.LOAD_STEP", 2)
     made = fanout.system
     settings = Settings(kafka=made.kafka, group=made.group, session_timeout_ms=SESSION_MS)
     stop = threading.Event()

@@ -6,8 +6,8 @@ from typing import Any
 
 from sowline.client.client import Client
 from sowline.model.limits import MIB
+from sowline_views.spill_store import DIRECTORY
 from tests.integration.services import system, wait_for
-from views.spill_store import DIRECTORY
 
 CUSTOMERS = 20_000
 ORDERS = 500

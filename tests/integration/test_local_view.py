@@ -13,7 +13,7 @@ import pytest
 
 from sowline import AsyncClient, Client, LocalView, SowlineError
 from sowline.client.record_view import RecordView
-from sowline.expressions.order import parse_order
+from sowline.language.expressions.order import parse_order
 from tests.integration.load import Publishers, new_seed
 from tests.integration.services import SECONDS_MAX, Service, System, system
 

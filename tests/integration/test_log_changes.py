@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka.admin import NewPartitions
 from structlog.testing import capture_logs
 
-from materializer.service import Materializer
 from sowline.kafka.admin import ensure_topics
 from sowline.kafka.clients import exact_producer
 from sowline.model.position import Position
+from sowline_materializer.service import Materializer
 from tests.integration.services import SECONDS_MAX, wait_for
 from tests.integration.test_recovery import PARTITIONS, Rig
 

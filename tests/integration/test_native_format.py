@@ -12,7 +12,7 @@ import pytest
 
 from sowline import Client
 from sowline.model.key import partition_of
-from sowline.protocol.media_types import NATIVE
+from sowline.wire.media_types import NATIVE
 from tests.integration.services import Service, System, system
 from tests.unit.gateway.native import (
     AVRO,

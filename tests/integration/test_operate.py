@@ -11,18 +11,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from materializer.admin.backup import open_backup, read_entries
-from materializer.admin.commands import operate
-from materializer.admin.offline_copy import OfflineCopies
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.record import Record, decode_record
-from materializer.partition.kafka_partition import KafkaExtent
-from materializer.partition.state_reset import StateReset
 from sowline import Client, Message
+from sowline.changes.change import RESET, Change
 from sowline.kafka.admin import ensure_topics
 from sowline.kafka.clients import exact_producer
 from sowline.model.position import Position
-from sowline.protocol.change import RESET, Change
+from sowline_materializer.admin.backup import open_backup, read_entries
+from sowline_materializer.admin.commands import operate
+from sowline_materializer.admin.offline_copy import OfflineCopies
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.record import Record, decode_record
+from sowline_materializer.partition.kafka_partition import KafkaExtent
+from sowline_materializer.partition.state_reset import StateReset
 from tests.integration.services import ROOT, SECONDS_MAX, Service, wait_for
 from tests.integration.test_recovery import BASE, PARTITIONS, Rig, lose_both, lose_changes
 
@@ -236,7 +236,7 @@ def test_a_backup_begins_an_era_over_another_log(
     assert (code, "definition changed" in text) == (1, True)
     other.define(MORE)
     with monkeypatch.context() as patched:
-        patched.setattr("materializer.admin.restore.progress_of", _cut_short)
+        patched.setattr("sowline_materializer.admin.restore.progress_of", _cut_short)
         with pytest.raises(KeyError):
             operate.main(other.arguments("restore", str(rig.directory / "b")), standalone_mode=False)
     stopped = other.work().stopped

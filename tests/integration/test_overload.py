@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from sowline.client.publisher import Publisher
 from sowline.config.kafka_options import kafka_config
-from sowline.protocol.client_message import Received, read_frame
+from sowline.wire.client_message import Received, read_frame
 from tests.integration.load import Life, check_sow, model_of, write_marks
 from tests.integration.services import Service, System, system, wait_for
 from tests.integration.watchers import watching

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from materializer.core.checkpoint import Checkpoint
-from materializer.store.secondary import open_secondary
+from sowline.changes.change import Change
 from sowline.client.client import Client
 from sowline.kafka.messages import event_of
 from sowline.model.key import partition_of
 from sowline.model.position import Position
-from sowline.protocol.change import Change
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.store.secondary import open_secondary
 from tests.integration.services import Service, System, headers_of, system, wait_for
 
 PARTITIONS = 2

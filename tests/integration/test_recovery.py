@@ -11,18 +11,8 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from materializer.core.applier import Applier
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.record import Record
-from materializer.partition.changes_loader import ChangesLoader
-from materializer.partition.opened import OpenedPartition
-from materializer.partition.partition import Partition
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
-from materializer.store.rocksdb import MARK, RocksStore
-from materializer.worker.batch import as_log_record
-from materializer.worker.counts import WorkerStatistics
-from materializer.worker.worker import Worker
+from sowline.changes.change import PROGRESS_KEY, Change, Event
+from sowline.commands.command import Command, LogRecord
 from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import parse_topics
@@ -31,8 +21,18 @@ from sowline.kafka.clients import exact_producer, read_range
 from sowline.kafka.messages import event_of
 from sowline.model.key import partition_of
 from sowline.model.position import Position
-from sowline.protocol.change import PROGRESS_KEY, Change, Event
-from sowline.protocol.command import Command, LogRecord
+from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.record import Record
+from sowline_materializer.partition.changes_loader import ChangesLoader
+from sowline_materializer.partition.opened import OpenedPartition
+from sowline_materializer.partition.partition import Partition
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.rocksdb import MARK, RocksStore
+from sowline_materializer.worker.batch import as_log_record
+from sowline_materializer.worker.counts import WorkerStatistics
+from sowline_materializer.worker.worker import Worker
 from tests.integration.services import SECONDS_MAX, wait_for
 from tests.property.world import dump
 

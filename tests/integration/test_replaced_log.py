@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from sowline.changes.change import Change
 from sowline.kafka.messages import event_of
 from sowline.model.position import Position
-from sowline.protocol.change import Change
 from tests.integration.services import Service, System, http_refusal, http_text, system, wait_for
 
 OLD = 3

@@ -89,7 +89,7 @@ def test_no_secret_comes_out(served: Served) -> None:
     texts = [served.worker.log, served.query.log, *pages]
     for broken in ('{"sasl.password": "%s"', "sasl.password=%s,no option"):
         done = subprocess.run(
-            [sys.executable, "-m", "materializer"],
+            [sys.executable, "-m", "sowline_materializer"],
             env=os.environ | {"SOWLINE_KAFKA_OPTIONS": broken % PASSWORD},
             cwd=ROOT,
             capture_output=True,

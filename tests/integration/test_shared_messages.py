@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from sowline.protocol.options import parse_options
+from sowline.wire.options import parse_options
 from tests.integration.load import new_seed
 from tests.integration.served import Served, ServedTopic, live, serve, without_bookmarks
 from tests.integration.test_change_deltas import merge_into

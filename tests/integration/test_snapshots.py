@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from query_service.snapshots.directory import SnapshotDirectory
-from query_service.snapshots.manifest import Manifest
 from sowline.client.client import Client
 from sowline.model.position import before_the_log
+from sowline_query_service.snapshots.directory import SnapshotDirectory
+from sowline_query_service.snapshots.manifest import Manifest
 from tests.integration.load import check_sow, model_of
 from tests.integration.services import Service, System, http_text, system, wait_for
 from tests.integration.test_full_disk import small_disk

@@ -9,12 +9,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from materializer.worker.assignment import StartPhase
-from materializer.worker.worker import Worker, group_of
+from sowline.changes.change import PROGRESS_KEY, RESET, Change
 from sowline.client.publisher import Publisher
 from sowline.kafka.admin import ensure_topics
 from sowline.model.bookmark import format_time
-from sowline.protocol.change import PROGRESS_KEY, RESET, Change
+from sowline_materializer.worker.assignment import StartPhase
+from sowline_materializer.worker.worker import Worker, group_of
 from tests.integration.services import wait_for
 from tests.integration.test_recovery import PARTITIONS, Rig, lose_nothing, lose_store
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sowline import Client, SowlineError
-from sowline.protocol.media_types import NATIVE
+from sowline.wire.media_types import NATIVE
 from tests.docs.pages import blocks_of
 from tests.integration.services import System, headers_of, http_text, post_commands, system, wait_for
 from tests.integration.wire import wire

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType
 
+from sowline.changes.change import Change
 from sowline.client.publisher import Publisher
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import ensure_topics
-from sowline.protocol.change import Change
 from tests.integration.services import SECONDS_MAX
 from tests.integration.test_recovery import PARTITIONS, Rig, lose_nothing, lose_store
 

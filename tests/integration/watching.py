@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from sowline.expressions.order import parse_order
+from sowline.language.expressions.order import parse_order
 from tests.integration.model import FILTERS, Body, Model
 from tests.integration.services import positions_of
 from tests.integration.wire import Json, Wire, laid_over, wire

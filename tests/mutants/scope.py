@@ -1,5 +1,6 @@
 """Which modules are mutated, and which tests are to refuse their mutants."""
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,33 +11,48 @@ PURE = "pure packages"
 
 # Property tests by what they test: a module, or a directory of modules. They run after the unit tests.
 PROPERTY = {
-    "sowline/groups": ["test_groups.py"],
-    "fanout/engine/matching": ["test_matching.py"],
-    "fanout/engine/page.py": ["test_page.py"],
-    "fanout/engine/subscription.py": ["test_subscriptions.py"],
-    "materializer/core": ["test_core_model.py", "test_supplied_model.py", "test_transient_model.py"],
-    "materializer/core/documents.py": ["test_documents.py"],
+    "sowline/language/groups": ["test_groups.py"],
+    "sowline/subscriptions/engine/matching": ["test_matching.py"],
+    "sowline/subscriptions/engine/page.py": ["test_page.py"],
+    "sowline/subscriptions/engine/subscription.py": ["test_subscriptions.py"],
+    "materializer/sowline_materializer/core": [
+        "test_core_model.py",
+        "test_supplied_model.py",
+        "test_transient_model.py",
+    ],
+    "materializer/sowline_materializer/core/documents.py": ["test_documents.py"],
     "sowline/serving/authorization/entitlements.py": ["test_entitled.py"],
-    "query_service/index": ["test_index_access_paths.py"],
-    "query_service/replica/history.py": ["test_history.py"],
-    "query_service/replica/timeline.py": ["test_timeline.py"],
-    "sowline/emodb": ["test_document.py"],
-    "sowline/expressions/enrichment.py": ["test_enrichment_model.py"],
-    "sowline/filter/functions": ["test_filter_functions.py"],
+    "query_service/sowline_query_service/index": ["test_index_access_paths.py"],
+    "query_service/sowline_query_service/replica/history.py": ["test_history.py"],
+    "query_service/sowline_query_service/replica/timeline.py": ["test_timeline.py"],
+    "sowline/language/emodb": ["test_document.py"],
+    "sowline/language/expressions/enrichment.py": ["test_enrichment_model.py"],
+    "sowline/language/filter/functions": ["test_filter_functions.py"],
     "sowline/model/difference.py": ["test_difference.py"],
-    "sowline/protocol/changes_loader.py": ["test_loaders.py"],
+    "sowline/changes/changes_loader.py": ["test_loaders.py"],
 }
 
 
 def modules(paths: Iterable[str] = ()) -> list[str]:
     """Return the modules below paths, all of the pure packages if there are none, as paths from the root."""
-    below = list(paths) or [package.replace(".", "/") for package in _pure_packages()]
+    below = list(paths) or [directory(package) for package in _pure_packages()]
     return sorted({module for path in below for module in _modules(path.rstrip("/"))})
+
+
+def directory(package: str) -> str:
+    """Return where a package is, from the root; that of a service is in the service's directory."""
+    return re.sub(r"^sowline_(\w+)", r"\1/sowline_\1", package).replace(".", "/")
+
+
+def dotted(module: str) -> str:
+    """Return the name by which a module is imported, by its path from the root."""
+    path = re.sub(r"^(\w+)/sowline_\1\b", r"sowline_\1", module)
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def tests(module: str) -> list[str]:
     """Return the tests of a module's name; if there are none, those of its package, or of the one above."""
-    path = Path("tests/unit", module)
+    path = Path("tests/unit", re.sub(r"^(\w+)/sowline_\1\b", r"\1", module))
     own = path.with_name(f"test_{path.name}")
     while not (ROOT / own).exists():
         own = own.parent

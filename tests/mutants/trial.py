@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.mutants.scope import ROOT
+from tests.mutants.scope import ROOT, dotted
 
 # Imported once, not by every fork. None of them imports ours, and none starts a thread.
 LIBRARIES = ["lark", "msgspec", "numpy", "orjson", "re2", "sortedcontainers", "pydantic_settings", "jwt"]
@@ -61,9 +61,9 @@ class Trial:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.alarm(20 * self.processor_limit)
         if self.source is not None:
-            sys.meta_path.insert(0, Replaced(_dotted(self.module), self.source))
+            sys.meta_path.insert(0, Replaced(dotted(self.module), self.source))
         try:
-            importlib.import_module(_dotted(self.module))
+            importlib.import_module(dotted(self.module))
         except Exception:
             return Verdict.INCOMPETENT.value
         arguments = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *self.tests]
@@ -144,7 +144,3 @@ def prepare() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for library in LIBRARIES:
         importlib.import_module(library)
-
-
-def _dotted(module: str) -> str:
-    return module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")

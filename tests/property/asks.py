@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.model.select import parse_select

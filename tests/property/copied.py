@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.errors import StoreDamaged
-from materializer.partition.kafka_partition import KafkaExtent
-from materializer.partition.recovery import Recovery
-from materializer.standby.warm_copy import ReadEvent, WarmCopy
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
 from sowline.config.topic_definition import TopicDefinition
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.errors import StoreDamaged
+from sowline_materializer.partition.kafka_partition import KafkaExtent
+from sowline_materializer.partition.recovery import Recovery
+from sowline_materializer.standby.warm_copy import ReadEvent, WarmCopy
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
 from tests.property.world import Disk, World, rocks_in_memory
 
 
@@ -38,10 +38,10 @@ class CopiedWorld(World):
 
     def patched(self) -> list[AbstractContextManager[Any]]:
         """Return what must be entered for recoveries and copies to read this world."""
-        progress_timer = patch("materializer.standby.warm_copy.log.info", lambda *_, **__: None)
+        progress_timer = patch("sowline_materializer.standby.warm_copy.log.info", lambda *_, **__: None)
         return [
             *super().patched(),
-            patch("materializer.standby.warm_copy.RocksStore", rocks_in_memory(self.other)),
+            patch("sowline_materializer.standby.warm_copy.RocksStore", rocks_in_memory(self.other)),
             progress_timer,
         ]
 

@@ -1,6 +1,6 @@
 """The perfect model of a topic of documents: what every write does to the content and to the account of its writes.
 
-What a delta makes of a value is left to `sowline.emodb`, which others prove; all else is written from the
+What a delta makes of a value is left to `sowline.language.emodb`, which others prove; all else is written from the
 contract.
 """
 
@@ -12,8 +12,8 @@ from hashlib import blake2b, md5
 from typing import NamedTuple
 from uuid import UUID
 
-from sowline.emodb import UNDEFINED, Intrinsics, compile_condition, parse_delta, same
-from sowline.protocol.command import LogRecord
+from sowline.commands.command import LogRecord
+from sowline.language.emodb import UNDEFINED, Intrinsics, compile_condition, parse_delta, same
 from tests.property.model import (
     Account,
     Body,

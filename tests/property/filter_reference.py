@@ -16,7 +16,7 @@ from typing import Any
 
 import re2  # type: ignore[import-untyped,unused-ignore]
 
-from sowline.filter.tree import (
+from sowline.language.filter.tree import (
     Affixed,
     And,
     Arithmetic,

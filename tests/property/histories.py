@@ -3,8 +3,8 @@
 import random
 from zlib import crc32
 
+from sowline.changes.change import AGAIN, UNFILLED, Change, Event, Progress
 from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, UNFILLED, Change, Event, Progress
 
 TOPIC_ID = "this"
 """The id of the topic that is read; progress events may name another."""

@@ -10,24 +10,24 @@ from typing import Any
 
 import orjson
 
-from materializer.core.applier import Applier
-from materializer.core.checkpoint import Checkpoint
-from materializer.store.memory import MemoryStore
-from materializer.store.overlay import Overlay
+from sowline.changes.change import Change, Event, Progress
+from sowline.changes.changes_loader import LoadProgress, Phase
+from sowline.changes.partials import Partials, read_partials
+from sowline.commands.command import PARTIALS, Headers, LogRecord
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
 from sowline.config.views import Join
 from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.model.key import partition_of
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import Change, Event, Progress
-from sowline.protocol.changes_loader import LoadProgress, Phase
-from sowline.protocol.command import PARTIALS, Headers, LogRecord
-from sowline.protocol.partials import Partials, read_partials
-from views.core.joins import JoinedEvent, JoinedTable, JoinedTables
-from views.core.outgoing import Outgoing
-from views.core.source_partition import SourcePartition, take_joined
-from views.core.spilling import SpillSpace
+from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.overlay import Overlay
+from sowline_views.core.joins import JoinedEvent, JoinedTable, JoinedTables
+from sowline_views.core.outgoing import Outgoing
+from sowline_views.core.source_partition import SourcePartition, take_joined
+from sowline_views.core.spilling import SpillSpace
 
 Row = dict[str, Any]
 COMMAND: Headers = [("sow.command", PARTIALS.encode())]

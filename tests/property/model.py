@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
+from sowline.commands.command import LogRecord
 from sowline.model.key import partition_of, sow_key
-from sowline.protocol.command import LogRecord
 
 Body = dict[str, Any]
 RecordPosition = tuple[int, int]

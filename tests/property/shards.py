@@ -15,15 +15,10 @@ from unittest.mock import patch
 
 import httpx2
 
-from gateway.server.commands import GatewayCommands
-from gateway.server.http_api import GatewayHttpApi
-from query_service.server.server import server_of, session_of
-from query_service.subscriptions.bookmark_resolver import LogOffsets
-from query_service.topics.state import TopicState
+from sowline.changes.change import Change, Event
 from sowline.config.settings import Settings
 from sowline.config.shard import Shard
 from sowline.kafka.read_back import NewestMessages
-from sowline.protocol.change import Change, Event
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.app import Server as WebServer
 from sowline.serving.authorization.delegation import headers_of
@@ -31,6 +26,11 @@ from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.authorization.identity import ANYBODY
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.session import Session
+from sowline_gateway.server.commands import GatewayCommands
+from sowline_gateway.server.http_api import GatewayHttpApi
+from sowline_query_service.server.server import server_of, session_of
+from sowline_query_service.subscriptions.bookmark_resolver import LogOffsets
+from sowline_query_service.topics.state import TopicState
 from tests.property.clock import ClockLoop, at_once
 from tests.property.world import World, Written
 from tests.simulation.gateways import PlayedGateway
@@ -165,15 +165,15 @@ class Shards:
 
     def _kafka(self) -> Iterator[Any]:
         """Yield the stand-ins for what the services ask Kafka, and for the clocks."""
-        resolver = "query_service.subscriptions.bookmark_resolver"
-        yield patch("query_service.subscriptions.catch_up.read_range", self.whole.read_range)
-        yield patch("query_service.subscriptions.catch_up._in_thread", one_by_one)
+        resolver = "sowline_query_service.subscriptions.bookmark_resolver"
+        yield patch("sowline_query_service.subscriptions.catch_up.read_range", self.whole.read_range)
+        yield patch("sowline_query_service.subscriptions.catch_up._in_thread", one_by_one)
         yield patch(f"{resolver}.log_offsets_at", self._log_offsets_at)
-        yield patch("query_service.subscriptions.end.log_offsets_at", self._log_offsets_at)
+        yield patch("sowline_query_service.subscriptions.end.log_offsets_at", self._log_offsets_at)
         yield patch(f"{resolver}.first_offsets", lambda kafka, topic: dict.fromkeys(topic.partitions, 0))
         yield patch(f"{resolver}.last_offsets", self._last_offsets)
-        yield patch("query_service.query.timeline_read.read_at", self._read_at)
-        yield patch("query_service.query.timeline_read.read_newest", self._read_newest)
+        yield patch("sowline_query_service.query.timeline_read.read_at", self._read_at)
+        yield patch("sowline_query_service.query.timeline_read.read_newest", self._read_newest)
         yield patch("asyncio.to_thread", at_once)
         yield patch("time.time", lambda: self.world.time / 1000 + 1)
         yield patch("time.monotonic", lambda: 1000 + self.loop.time())

@@ -6,8 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from views.core.spilling import SpillDisk
-from views.spill_store import SpillStore
+from sowline_views.core.spilling import SpillDisk
+from sowline_views.spill_store import SpillStore
 
 DISKS: Final = ("dict", "RocksDB")
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sowline.protocol.command import LogRecord
+from sowline.commands.command import LogRecord
 from tests.property.document_model import DocumentModel
 from tests.property.model import Body, PartitionModel, Refused
 

@@ -17,21 +17,21 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from query_service.index.access_path import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN
-from query_service.query.query import Query
-from query_service.query.selection import Selection
-from query_service.replica.plain_run import EventAtOffset
-from query_service.topics.state import ServedTopics, TopicState
+from sowline.changes.change import Change
 from sowline.config.topics import Topics, parse_topics
 from sowline.errors import SowlineError
-from sowline.expressions.order import parse_order
-from sowline.filter import compile_filter
-from sowline.filter.metadata import Metadata
+from sowline.language.expressions.order import parse_order
+from sowline.language.filter import compile_filter
+from sowline.language.filter.metadata import Metadata
 from sowline.model.bookmark import format_position
 from sowline.model.key import key_text, partition_of, sow_key
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import Change
 from sowline.serving.result import QueryLimits
+from sowline_query_service.index.access_path import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN
+from sowline_query_service.query.query import Query
+from sowline_query_service.query.selection import Selection
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_query_service.topics.state import ServedTopics, TopicState
 from tests.property.test_index_access_paths import DOCUMENTS, FILTERS, LOOKUPS
 
 LIMITS = QueryLimits()
@@ -422,8 +422,8 @@ def test_every_access_path_finds_the_same_records(drawn: Drawn) -> None:
 def test_the_same_while_indexes_are_being_made(drawn: Drawn) -> None:
     """Builds take many steps, with changes, other queries and cancellations in between."""
     with (
-        patch.multiple("query_service.topics.topic_indexes", CHUNK=3, AT_ONCE=4),
-        patch("query_service.query.query.CHUNK", 2),
+        patch.multiple("sowline_query_service.topics.topic_indexes", CHUNK=3, AT_ONCE=4),
+        patch("sowline_query_service.query.query.CHUNK", 2),
         patch("sowline.serving.cooperative.CHUNK", 2),
     ):
         _happens(drawn)

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from materializer.core.checkpoint import Checkpoint
-from materializer.partition.changes_loader import ChangesLoader
-from materializer.partition.opened import OpenedPartition
-from materializer.partition.partition import Partition
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
+from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import TopicDefinition, define_topic
-from sowline.protocol.command import LogRecord
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.partition.changes_loader import ChangesLoader
+from sowline_materializer.partition.opened import OpenedPartition
+from sowline_materializer.partition.partition import Partition
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
 from tests.property.world import dump, written
 
 LIMITED = {"name": "things", "key": ["/id"], "partitions": 2, "record_bytes_max": 500}

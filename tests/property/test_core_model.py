@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from msgspec import structs
 
-from fanout.engine.subscription import OOF, PUBLISH, ChangeView, Subscription
-from materializer.core.checkpoint import Checkpoint
-from materializer.partition.changes_loader import ChangesLoader
-from materializer.partition.opened import OpenedPartition
-from materializer.partition.partition import Partition
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
-from query_service.index.rows import Rows
-from query_service.replica.partition_replica import PartitionReplica
-from query_service.replica.plain_run import EventAtOffset
+from sowline.changes.change import AGAIN, Change
+from sowline.changes.changes_loader import Verdict, verdict
+from sowline.commands.command import EXPIRE, Headers, joined_keys
 from sowline.config.topic_definition import TopicDefinition, define_topic
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.key import partition_of, sow_key
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import AGAIN, Change
-from sowline.protocol.changes_loader import Verdict, verdict
-from sowline.protocol.command import EXPIRE, Headers, joined_keys
+from sowline.subscriptions.engine.subscription import OOF, PUBLISH, ChangeView, Subscription
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.partition.changes_loader import ChangesLoader
+from sowline_materializer.partition.opened import OpenedPartition
+from sowline_materializer.partition.partition import Partition
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
+from sowline_query_service.index.rows import Rows
+from sowline_query_service.replica.partition_replica import PartitionReplica
+from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.property.model import FILTERS, Body, PartitionModel
 from tests.property.world import World, Written, changes_of, dump
 

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sowline.emodb import (
+from sowline.errors import SowlineError
+from sowline.language.emodb import (
     UNDEFINED,
     Condition,
     Delta,
@@ -18,9 +19,8 @@ from sowline.emodb import (
     parse_deltas,
     same,
 )
-from sowline.emodb.json_text import json_text
-from sowline.emodb.writable import check_deltas
-from sowline.errors import SowlineError
+from sowline.language.emodb.json_text import json_text
+from sowline.language.emodb.writable import check_deltas
 
 ABOUT = Intrinsics("k", "t", "0" * 32, False, None, "2012-06-22T20:11:53.473Z", None, "p:q")
 

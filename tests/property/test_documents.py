@@ -3,19 +3,19 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from materializer.core.applier import Applier
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.record import Record, decode_record
-from materializer.partition.changes_follower import ChangesFollower
-from materializer.partition.changes_loader import ChangesLoader
-from materializer.partition.opened import OpenedPartition
-from materializer.partition.partition import Partition, progress_of
-from materializer.store.memory import MemoryStore
-from materializer.store.overlay import Overlay
+from sowline.changes.change import Change, Event, read_event
+from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import define_topic
 from sowline.model.position import Position
-from sowline.protocol.change import Change, Event, read_event
-from sowline.protocol.command import LogRecord
+from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.record import Record, decode_record
+from sowline_materializer.partition.changes_follower import ChangesFollower
+from sowline_materializer.partition.changes_loader import ChangesLoader
+from sowline_materializer.partition.opened import OpenedPartition
+from sowline_materializer.partition.partition import Partition, progress_of
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.overlay import Overlay
 
 DEFINITION = define_topic(
     **{

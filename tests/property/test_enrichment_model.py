@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import settings
 
-from sowline.protocol.command import LogRecord
+from sowline.commands.command import LogRecord
 from tests.property.model import Body, Effect, Kept, PartitionModel, RecordPosition, Refused, merged
 from tests.property.test_core_model import CoreAgainstModel
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sowline.filter import Expression, Metadata, compile_expression
-from sowline.filter.check import REGEXES_SIZE_MAX, regex_size
-from sowline.filter.functions import FUNCTIONS
-from sowline.filter.functions.registry import TEXT_CHARS_MAX
-from sowline.filter.tree import Call, Field, Literal, Node, walk
+from sowline.language.filter import Expression, Metadata, compile_expression
+from sowline.language.filter.check import REGEXES_SIZE_MAX, regex_size
+from sowline.language.filter.functions import FUNCTIONS
+from sowline.language.filter.functions.registry import TEXT_CHARS_MAX
+from sowline.language.filter.tree import Call, Field, Literal, Node, walk
 from sowline.model.path import Path
 from tests.property.filter_reference import distance, reference_values
-from tests.unit.sowline.filter.test_properties import calls, documents, leaf_nodes, nodes
+from tests.unit.sowline.language.filter.test_properties import calls, documents, leaf_nodes, nodes
 
 EDGES: list[Any] = [
     None,

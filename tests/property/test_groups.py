@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sowline.errors import SowlineError
-from sowline.expressions.projection import parse_grouping, parse_projection
-from sowline.groups import GroupChange, Groups, GroupStates, MergedGroups
-from sowline.groups.aggregates import AGGREGATES
+from sowline.language.expressions.projection import parse_grouping, parse_projection
+from sowline.language.groups import GroupChange, Groups, GroupStates, MergedGroups
+from sowline.language.groups.aggregates import AGGREGATES
 from sowline.model.position import Position
 
 Document = dict[str, Any]

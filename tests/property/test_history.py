@@ -11,27 +11,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from query_service.context import ServiceContext
-from query_service.live.dispatcher import Dispatcher
-from query_service.query import past
-from query_service.query import read_request as asking
-from query_service.query.grouping import GroupedQuery
-from query_service.query.query import Query
-from query_service.query.selection import Selection
-from query_service.replica.plain_run import EventAtOffset
-from query_service.subscriptions.query_at_bookmark import query_at
-from query_service.topics.state import ServedTopics, TopicState
+from sowline.changes.change import AGAIN, Change, Event, Progress
 from sowline.config.topics import Topics, parse_topics
 from sowline.errors import SowlineError
-from sowline.expressions.order import parse_order
-from sowline.filter import compile_filter
+from sowline.language.expressions.order import parse_order
+from sowline.language.filter import compile_filter
 from sowline.model.bookmark import Positions, format_bookmark
 from sowline.model.key import sow_key
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import AGAIN, Change, Event, Progress
-from sowline.protocol.options import parse_options
-from sowline.protocol.request import Request
 from sowline.serving.result import QueryLimits
+from sowline.wire.options import parse_options
+from sowline.wire.request import Request
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.live.dispatcher import Dispatcher
+from sowline_query_service.query import past
+from sowline_query_service.query import read_request as asking
+from sowline_query_service.query.grouping import GroupedQuery
+from sowline_query_service.query.query import Query
+from sowline_query_service.query.selection import Selection
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_query_service.subscriptions.query_at_bookmark import query_at
+from sowline_query_service.topics.state import ServedTopics, TopicState
 
 PARTITIONS = 2
 KEYS = 4
@@ -497,6 +497,6 @@ def test_a_position_is_what_was_there(
 
     with (
         patch.object(past, "AT_ONCE", at_once),
-        patch("query_service.subscriptions.catch_up.read_range", nothing_kept),
+        patch("sowline_query_service.subscriptions.catch_up.read_range", nothing_kept),
     ):
         asyncio.run(run())

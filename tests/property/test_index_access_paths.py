@@ -9,16 +9,16 @@ import orjson
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from query_service.index import masks
-from query_service.index.cells import ABSENT
-from query_service.index.column import Column
-from query_service.index.hash_index import HashIndex
-from query_service.index.ranks import ranks, top
-from query_service.index.read import reader_of
-from query_service.index.vector import evaluate, split
-from sowline.expressions.order import Order, Term
-from sowline.filter import Filter, compile_filter
+from sowline.language.expressions.order import Order, Term
+from sowline.language.filter import Filter, compile_filter
 from sowline.model.path import Path, parse_path
+from sowline_query_service.index import masks
+from sowline_query_service.index.cells import ABSENT
+from sowline_query_service.index.column import Column
+from sowline_query_service.index.hash_index import HashIndex
+from sowline_query_service.index.ranks import ranks, top
+from sowline_query_service.index.read import reader_of
+from sowline_query_service.index.vector import evaluate, split
 
 PATHS = ["/a", "/b", "/c/d", "/a[0]", "/c"]
 

@@ -5,19 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fanout.engine.subscription import Subscription
-from fanout.load import Load
-from materializer.core.record import decode_record
-from materializer.partition.changes_loader import ChangesLoader
-from materializer.store.memory import MemoryStore
-from query_service.index.rows import Rows
-from query_service.replica.partition_replica import PartitionReplica
-from query_service.replica.plain_run import EventAtOffset
+from sowline.changes.change import AGAIN, Change, Event, Progress
+from sowline.changes.changes_loader import LoadProgress, is_of
 from sowline.config.topic_definition import define_topic
-from sowline.filter import Metadata, compile_filter
+from sowline.language.filter import Metadata, compile_filter
 from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, Change, Event, Progress
-from sowline.protocol.changes_loader import LoadProgress, is_of
+from sowline.subscriptions.engine.subscription import Subscription
+from sowline_fanout.load import Load
+from sowline_materializer.core.record import decode_record
+from sowline_materializer.partition.changes_loader import ChangesLoader
+from sowline_materializer.store.memory import MemoryStore
+from sowline_query_service.index.rows import Rows
+from sowline_query_service.replica.partition_replica import PartitionReplica
+from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.property.histories import TOPIC_ID, History, random_history
 
 DEFINITION = define_topic(**{"name": "orders", "key": "/id"})

@@ -9,16 +9,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from fanout.engine.matching import LiveSubscriptions, SubscriptionIndex
-from fanout.engine.subscription import ChangeView, Subscription
-from sowline.filter import Filter, compile_filter
-from sowline.filter.parse import parse
-from sowline.filter.printer import text_of
-from sowline.filter.tree import conjunction
+from sowline.changes.change import Change
+from sowline.language.filter import Filter, compile_filter
+from sowline.language.filter.parse import parse
+from sowline.language.filter.printer import text_of
+from sowline.language.filter.tree import conjunction
 from sowline.model.position import Position
-from sowline.protocol.change import Change
-from tests.unit.sowline.filter.test_properties import documents as wild_documents
-from tests.unit.sowline.filter.test_properties import nodes
+from sowline.subscriptions.engine.matching import LiveSubscriptions, SubscriptionIndex
+from sowline.subscriptions.engine.subscription import ChangeView, Subscription
+from tests.unit.sowline.language.filter.test_properties import documents as wild_documents
+from tests.unit.sowline.language.filter.test_properties import nodes
 
 NUMBERS = [0, 1, 2, 5, -1, 0.5, 2.0, 5.5, 1e300, 5e-324, 2**53, 2**53 + 1, 2**63, 2**64 - 1]
 TEXTS = ["a", "b", "A", "5", "5.0", "05", "0.5", "-1", " 5", "1e0", "9007199254740993", "true", "x'y"]

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from materializer.core.checkpoint import Checkpoint
-from materializer.partition.opened import OpenedPartition
-from materializer.partition.partition import Partition, Prepared
-from materializer.store.cache import RecordCache
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
-from materializer.store.write_behind import WriteBehindStore
+from sowline.changes.change import Progress
+from sowline.commands.command import Headers, LogRecord
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.model.log_time import CREATE_TIME, LOG_APPEND_TIME, NO_TIME_TYPE, TIME_MAX
-from sowline.protocol.change import Progress
-from sowline.protocol.command import Headers, LogRecord
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.partition.opened import OpenedPartition
+from sowline_materializer.partition.partition import Partition, Prepared
+from sowline_materializer.store.cache import RecordCache
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.write_behind import WriteBehindStore
 from tests.panics import panic
 from tests.property.test_supplied_model import ById
 
@@ -411,7 +411,7 @@ OTHERS: list[dict[str, Any]] = [
 @given(sent=st.lists(ODD, max_size=12), given=st.sampled_from(OTHERS))
 def test_python_takes_log_records_of_the_native_core(sent: list[Sent], given: dict[str, Any]) -> None:
     """In topics that the native core does not know, they are as good as Python's."""
-    with patch("sowline.protocol.key_rule.load_generator", lambda name, options: ById(options)):
+    with patch("sowline.commands.key_rule.load_generator", lambda name, options: ById(options)):
         definition = define_topic(**{"name": "orders", "partitions": 3, **given})
         (one, _), (other, _) = partition_of(definition, native), partition_of(definition, None)
         records, time = list[tuple[Any, ...]](), 1000

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from query_service.index.column import SPARE_TEXTS, Column
-from query_service.index.filling import filler_of
-from query_service.index.read import reader_of
 from sowline.model.path import Path, parse_path
+from sowline_query_service.index.column import SPARE_TEXTS, Column
+from sowline_query_service.index.filling import filler_of
+from sowline_query_service.index.read import reader_of
 from tests.panics import panic
 from tests.property.test_native import ODD_BODIES, VALUES, texts
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sowline.emodb import use_native
-from sowline.emodb.errors import DocumentError
-from sowline.emodb.parse import read_delta
-from sowline.emodb.printer import text_of
+from sowline.language.emodb import use_native
+from sowline.language.emodb.errors import DocumentError
+from sowline.language.emodb.parse import read_delta
+from sowline.language.emodb.printer import text_of
 from tests.panics import panic
 from tests.property import test_document
 from tests.property.test_document import PIECES, delta_texts, keys, value_texts, values

@@ -10,15 +10,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from materializer.core.record import Record, encode_record
-from materializer.partition.changes_loader import ChangesLoader
-from materializer.store.checksum import Checksum, entry_hash, expiry_entry, expiry_hash
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
+from sowline.changes.change import Change, Event, Progress, read_event
+from sowline.commands.command import Headers
 from sowline.config.topic_definition import define_topic
 from sowline.model.position import Position
-from sowline.protocol.change import Change, Event, Progress, read_event
-from sowline.protocol.command import Headers
+from sowline_materializer.core.record import Record, encode_record
+from sowline_materializer.partition.changes_loader import ChangesLoader
+from sowline_materializer.store.checksum import Checksum, entry_hash, expiry_entry, expiry_hash
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
 from tests.panics import panic
 from tests.property.histories import TOPIC_ID, random_event
 from tests.property.world import Written

@@ -14,17 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from query_service.index.rows import Rows
-from query_service.replica.plain_run import MessageColumns, PlainRun, Portion, events_of
-from query_service.topics.follower import Batches, TopicFollower
-from query_service.topics.message_reader import MessageReader, is_plain
-from query_service.topics.state import ServedTopics
+from sowline.changes.change import AGAIN, DELETE, UNFILLED, Change, Progress
+from sowline.changes.changes_loader import LoadProgress, Wholeness
+from sowline.commands.command import Headers, Origin
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import AGAIN, DELETE, UNFILLED, Change, Progress
-from sowline.protocol.changes_loader import LoadProgress, Wholeness
-from sowline.protocol.command import Headers, Origin
+from sowline_query_service.index.rows import Rows
+from sowline_query_service.replica.plain_run import MessageColumns, PlainRun, Portion, events_of
+from sowline_query_service.topics.follower import Batches, TopicFollower
+from sowline_query_service.topics.message_reader import MessageReader, is_plain
+from sowline_query_service.topics.state import ServedTopics
 from tests.panics import panic
 from tests.property.world import written
 
@@ -295,8 +295,8 @@ def life(seed: int, count: int = EVENTS_A_LIFE) -> Counter[str]:
     one, other = (Loaded(core, targets, has_indexes) for core in (native, None))
     counts = Counter[str](messages=sum(map(len, streams)))
     steps = {
-        "query_service.replica.partition_replica.INDEX_STEP": chance.choice((1, 3, 500)),
-        "query_service.replica.partition_replica.RUN_MIN": chance.choice((1, 1, 8)),
+        "sowline_query_service.replica.partition_replica.INDEX_STEP": chance.choice((1, 3, 500)),
+        "sowline_query_service.replica.partition_replica.RUN_MIN": chance.choice((1, 1, 8)),
         "sowline.native.RUN_MAX": chance.choice((1, 1, 64)),
     }
     with ExitStack() as patches:

@@ -6,14 +6,14 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fanout.engine.conflation import Conflation
-from fanout.engine.delivery import Deltas, Form, Payload, payload_of
-from fanout.engine.subscription import ChangeView, Subscription
-from sowline.filter import ALL
+from sowline.changes.change import Change
+from sowline.language.filter import ALL
 from sowline.model.merge import merge, take_out
 from sowline.model.position import Position
 from sowline.model.select import Select, parse_select
-from sowline.protocol.change import Change
+from sowline.subscriptions.engine.conflation import Conflation
+from sowline.subscriptions.engine.delivery import Deltas, Form, Payload, payload_of
+from sowline.subscriptions.engine.subscription import ChangeView, Subscription
 
 KEYS = (("id",), ("o", "id"))
 SUBSCRIPTION = Subscription(ALL, delta=True)

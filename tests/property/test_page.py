@@ -5,10 +5,10 @@ from typing import NamedTuple
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fanout.engine.page import Entered, Event, Left, SortedSet, Updated, Window, deliveries
-from sowline.expressions.order import Order, SortKey, parse_order
+from sowline.changes.change import Change
+from sowline.language.expressions.order import Order, SortKey, parse_order
 from sowline.model.position import Position
-from sowline.protocol.change import Change
+from sowline.subscriptions.engine.page import Entered, Event, Left, SortedSet, Updated, Window, deliveries
 
 
 class Kept(NamedTuple):

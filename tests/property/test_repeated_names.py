@@ -7,15 +7,15 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from materializer.store.overlay import Overlay
 from sowline.config.outgoing_command import checked_key
 from sowline.config.topic_definition import define_topic
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.body import read_object
 from sowline.model.difference import difference
 from sowline.model.key import key_text, sow_key
 from sowline.model.merge import merge, take_out
 from sowline.model.select import parse_select
+from sowline_materializer.store.overlay import Overlay
 from tests.unit.materializer.core.test_applier import Core
 from tests.unit.query_service.sessions import DOMAIN, Server
 

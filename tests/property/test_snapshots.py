@@ -15,18 +15,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from query_service.index.rows import Rows
-from query_service.replica.partition_replica import GapFound, PartitionReplica
-from query_service.replica.plain_run import EventAtOffset
-from query_service.snapshots import block as blocks_module
-from query_service.snapshots import writer as writer_module
-from query_service.snapshots.block import decoded, decoded_index
-from query_service.snapshots.writer import SnapshotWriter
-from query_service.topics.state import ServedTopics, TopicState
+from sowline.changes.change import Change, Event, Progress
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics
 from sowline.model.position import Position
-from sowline.protocol.change import Change, Event, Progress
+from sowline_query_service.index.rows import Rows
+from sowline_query_service.replica.partition_replica import GapFound, PartitionReplica
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_query_service.snapshots import block as blocks_module
+from sowline_query_service.snapshots import writer as writer_module
+from sowline_query_service.snapshots.block import decoded, decoded_index
+from sowline_query_service.snapshots.writer import SnapshotWriter
+from sowline_query_service.topics.state import ServedTopics, TopicState
 
 KEYS, PARTITIONS = 6, 2
 

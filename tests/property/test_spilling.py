@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sowline_views.core.spilling import BYTES, SpillIndex, SpillMap, SpillSpace
 from tests.property.spill_disks import DISKS, opened_disk
-from views.core.spilling import BYTES, SpillIndex, SpillMap, SpillSpace
 
 KEYS = [b"", b"a", b"ab", b"b", b"\xff", b"\xff\xff"]
 keys = st.sampled_from(KEYS)

@@ -16,12 +16,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from query_service.replica.plain_run import EventAtOffset
+from sowline.changes.change import Change, Progress
 from sowline.model.bookmark import Positions, format_bookmark, parse_bookmark
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import Change, Progress
-from sowline.protocol.server_message import iso_time
 from sowline.serving.result import QueryLimits
+from sowline.wire.server_message import iso_time
+from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.property.asks import (
     FILTERS,
     GROUPINGS,

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from sowline.commands.command import Headers, LogRecord
+from sowline.commands.key_generator import Appended
 from sowline.model.key import partition_of
-from sowline.protocol.command import Headers, LogRecord
-from sowline.protocol.key_generator import Appended
 from tests.property.keys import NO_KEYS, header_keys, kafka_keys
 from tests.property.model import Body, PartitionModel, Refused
 from tests.property.supplied_model import SuppliedModel, checked
@@ -144,7 +144,7 @@ class GeneratedAgainstModel(SuppliedAgainstModel):
 
     def _choose_keys(self, data: st.DataObject) -> None:
         self.stack.enter_context(
-            patch("sowline.protocol.key_rule.load_generator", lambda name, options: ById(options))
+            patch("sowline.commands.key_rule.load_generator", lambda name, options: ById(options))
         )
 
     def key_of(self, id: Any) -> str:

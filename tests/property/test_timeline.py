@@ -6,19 +6,19 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.documents import literal
-from materializer.store.memory import MemoryStore
-from query_service.index.rows import Rows
-from query_service.replica.partition_replica import PartitionReplica
-from query_service.replica.plain_run import EventAtOffset
-from query_service.replica.timeline import Timeline
-from sowline.emodb import UNDEFINED, Delta, parse_delta
-from sowline.emodb.fold import Document, DocumentDelta, fold
-from sowline.emodb.template import own_content
-from sowline.emodb.writes import Writes, document_of
+from sowline.changes.change import Change, Event
+from sowline.language.emodb import UNDEFINED, Delta, parse_delta
+from sowline.language.emodb.fold import Document, DocumentDelta, fold
+from sowline.language.emodb.template import own_content
+from sowline.language.emodb.writes import Writes, document_of
 from sowline.model.key import sow_key
-from sowline.protocol.change import Change, Event
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.documents import literal
+from sowline_materializer.store.memory import MemoryStore
+from sowline_query_service.index.rows import Rows
+from sowline_query_service.replica.partition_replica import PartitionReplica
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_query_service.replica.timeline import Timeline
 from tests.property.test_documents import DEFINITION, START, apply, compacted, delete, log_of, write
 
 TTL = 5000

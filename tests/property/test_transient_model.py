@@ -9,13 +9,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from materializer.partition.changes_loader import ChangesLoader
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
+from sowline.changes.change import AGAIN, Change
+from sowline.changes.changes_loader import Verdict, verdict
 from sowline.config.topic_definition import define_topic
 from sowline.model.position import before_the_log
-from sowline.protocol.change import AGAIN, Change
-from sowline.protocol.changes_loader import Verdict, verdict
+from sowline_materializer.partition.changes_loader import ChangesLoader
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
 from tests.property.world import World, changes_of, dump
 
 DEFINITION = define_topic(

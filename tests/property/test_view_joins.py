@@ -12,10 +12,10 @@ from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.model.bookmark import parse_bookmark
 from sowline.model.key import partition_of
+from sowline_views.core import outgoing
+from sowline_views.core.spilling import SpillSpace
 from tests.property.join_world import PROCESSES, SOURCE, Joins
 from tests.property.spill_disks import DISKS, opened_disk
-from views.core import outgoing
-from views.core.spilling import SpillSpace
 
 TOPICS = parse_topics("""
 topics:
@@ -238,7 +238,7 @@ def test_a_topic_joined_to_itself_is_taken_twice() -> None:
 
 def test_a_record_makes_a_bounded_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Matches that leave count no more. One too many stops the view, when it comes or when the view starts."""
-    monkeypatch.setattr("views.core.joins.ROWS_MAX", 3)
+    monkeypatch.setattr("sowline_views.core.joins.ROWS_MAX", 3)
     joins = Joins(TOPICS, "desks")
     joins.change(SOURCE, order(1), is_deleted=False)
     for id in ("1", "2", "3"):

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from math import inf
 from typing import Any, NamedTuple
 
-from sowline.protocol.change import Change
+from sowline.changes.change import Change
 
 Body = dict[str, Any]
 

@@ -18,19 +18,10 @@ from unittest.mock import patch
 
 import orjson
 
-from materializer.admin.dump import dump_lines
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.record import decode_record
-from materializer.core.views import NOWHERE
-from materializer.partition.changes_loader import ChangesLoader
-from materializer.partition.opened import OpenedPartition
-from materializer.partition.partition import Partition
-from materializer.store.integrity import survey
-from materializer.store.interface import Store
-from materializer.store.memory import MemoryStore
-from query_service.index.rows import Rows
-from query_service.replica.partition_replica import PartitionReplica
-from query_service.replica.plain_run import EventAtOffset
+from sowline.changes.change import AGAIN, DELETED, RESET, Change, Event, Progress
+from sowline.changes.changes_loader import LoadProgress, Phase, Verdict, verdict
+from sowline.changes.partials import read_partials
+from sowline.commands.command import PARTIALS, Headers
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
 from sowline.model.difference import Keys
@@ -38,15 +29,24 @@ from sowline.model.key import partition_of
 from sowline.model.merge import merge, take_out
 from sowline.model.path import Path as FieldPath
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import AGAIN, DELETED, RESET, Change, Event, Progress
-from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, verdict
-from sowline.protocol.command import PARTIALS, Headers
-from sowline.protocol.partials import read_partials
+from sowline_materializer.admin.dump import dump_lines
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.record import decode_record
+from sowline_materializer.core.views import NOWHERE
+from sowline_materializer.partition.changes_loader import ChangesLoader
+from sowline_materializer.partition.opened import OpenedPartition
+from sowline_materializer.partition.partition import Partition
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.interface import Store
+from sowline_materializer.store.memory import MemoryStore
+from sowline_query_service.index.rows import Rows
+from sowline_query_service.replica.partition_replica import PartitionReplica
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_views.core.followed_partition import ChangesMissing
+from sowline_views.core.outgoing import Outgoing
+from sowline_views.core.source_partition import SourcePartition
 from tests.property.view_reference import VIEWS, Body, Recompute, SourceRecord
 from tests.property.world import World, changes_of
-from views.core.followed_partition import ChangesMissing
-from views.core.outgoing import Outgoing
-from views.core.source_partition import SourcePartition
 
 STATES_A_MESSAGE = 2
 """So few that most snapshots are of several messages."""
@@ -354,7 +354,7 @@ class ViewWorld:
 
     def patched(self) -> list[AbstractContextManager[Any]]:
         """Return what must be entered before anything is done."""
-        return [*self.stage2.patched(), patch("views.core.outgoing.STATES_MAX", STATES_A_MESSAGE)]
+        return [*self.stage2.patched(), patch("sowline_views.core.outgoing.STATES_MAX", STATES_A_MESSAGE)]
 
     # the service `views`
 

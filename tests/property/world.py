@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import Mock, patch
 
-from materializer.core.fencing import Fenced, check_owner
-from materializer.core.record import Record, decode_record
-from materializer.core.step import DeadLetter, Forward
-from materializer.partition.kafka_partition import KafkaExtent
-from materializer.partition.opened import OpenedPartition
-from materializer.partition.owner_commands import OwnerCommands
-from materializer.partition.partition import Partition, stale_owner_keys
-from materializer.partition.recovery import Recovery
-from materializer.store.cache import RecordCache
-from materializer.store.interface import Store
-from materializer.store.memory import MemoryStore
+from sowline.changes.change import PROGRESS_KEY, Change, Event, Progress, read_event
+from sowline.commands.command import Headers, LogRecord
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.log_time import CREATE_TIME, LOG_APPEND_TIME
 from sowline.model.position import Position
-from sowline.protocol.change import PROGRESS_KEY, Change, Event, Progress, read_event
-from sowline.protocol.command import Headers, LogRecord
+from sowline_materializer.core.fencing import Fenced, check_owner
+from sowline_materializer.core.record import Record, decode_record
+from sowline_materializer.core.step import DeadLetter, Forward
+from sowline_materializer.partition.kafka_partition import KafkaExtent
+from sowline_materializer.partition.opened import OpenedPartition
+from sowline_materializer.partition.owner_commands import OwnerCommands
+from sowline_materializer.partition.partition import Partition, stale_owner_keys
+from sowline_materializer.partition.recovery import Recovery
+from sowline_materializer.store.cache import RecordCache
+from sowline_materializer.store.interface import Store
+from sowline_materializer.store.memory import MemoryStore
 
 Disk = dict[Path, dict[str, Any]]
 
@@ -154,9 +154,9 @@ class World:
     def patched(self) -> list[AbstractContextManager[Any]]:
         """Return what must be entered for `Recovery` to read this world."""
         return [
-            patch("materializer.partition.recovery.RocksStore", rocks_in_memory(self.disk)),
-            patch("materializer.partition.kafka_partition.read_range", self._read_range),
-            patch("materializer.partition.kafka_partition.log.bind", lambda **_: Mock()),
+            patch("sowline_materializer.partition.recovery.RocksStore", rocks_in_memory(self.disk)),
+            patch("sowline_materializer.partition.kafka_partition.read_range", self._read_range),
+            patch("sowline_materializer.partition.kafka_partition.log.bind", lambda **_: Mock()),
         ]
 
     def _read_range(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError
 
-from sowline.protocol.command import UNREADABLE_HEADERS, Headers
+from sowline.commands.command import UNREADABLE_HEADERS, Headers
 
 PartitionId = tuple[str, int]
 

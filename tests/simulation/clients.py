@@ -20,8 +20,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from sowline.commands.command import Headers
 from sowline.kafka.fetched_ids import FetchedIds
-from sowline.protocol.command import Headers
 from tests.simulation.broker import Broker, Group, Part, PartitionId, Written
 from tests.simulation.process import Process
 from tests.simulation.strands import pause

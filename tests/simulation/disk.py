@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 from weakref import ref
 
-from materializer.core.errors import StoreDamaged
-from materializer.store.checksum import Checksum
-from materializer.store.errors import DiskFull
-from materializer.store.interface import NO_EXPIRIES
-from materializer.store.memory import MemoryStore
+from sowline_materializer.core.errors import StoreDamaged
+from sowline_materializer.store.checksum import Checksum
+from sowline_materializer.store.errors import DiskFull
+from sowline_materializer.store.interface import NO_EXPIRIES
+from sowline_materializer.store.memory import MemoryStore
 from tests.simulation.process import Process
 
 UNDONE_MAX = 4

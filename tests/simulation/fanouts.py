@@ -6,11 +6,11 @@ import json
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from fanout.message import OutputMessage as Message
-from fanout.service import FanoutService
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.model.position import Position
+from sowline_fanout.message import OutputMessage as Message
+from sowline_fanout.service import FanoutService
 from tests.property.model import FILTERS, Body
 from tests.simulation.broker import Broker, Group, Written
 from tests.simulation.process import Process

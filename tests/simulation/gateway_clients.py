@@ -10,7 +10,7 @@ from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.model.key import hash_of
 from sowline.model.position import Position
-from sowline.protocol.client_message import Message, Received
+from sowline.wire.client_message import Message, Received
 from tests.property.model import FILTERS, Body
 from tests.simulation.subscriber import Saved, Served, Subscriber, Wish
 from tests.simulation.truth import Truth, hold

@@ -4,18 +4,18 @@ from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
-from gateway.nodes.routing import Share, routes
-from gateway.query.part import Part
-from gateway.query.seen import SeenPositions
-from gateway.query.sharded_query import forwarded
-from gateway.streams.member import Member
-from gateway.streams.stream import SharedStream
-from gateway.subscriptions.stream_membership import StreamMembership
-from gateway.subscriptions.view_subscription import ViewOverNodes
-from sowline.groups.aggregates import AGGREGATES, Aggregate
-from sowline.groups.engine import Groups, GroupStates
-from sowline.groups.sums import Sums
+from sowline.language.groups.aggregates import AGGREGATES, Aggregate
+from sowline.language.groups.engine import Groups, GroupStates
+from sowline.language.groups.sums import Sums
 from sowline.model.path import Scalar
+from sowline_gateway.nodes.routing import Share, routes
+from sowline_gateway.query.part import Part
+from sowline_gateway.query.seen import SeenPositions
+from sowline_gateway.query.sharded_query import forwarded
+from sowline_gateway.streams.member import Member
+from sowline_gateway.streams.stream import SharedStream
+from sowline_gateway.subscriptions.stream_membership import StreamMembership
+from sowline_gateway.subscriptions.view_subscription import ViewOverNodes
 from tests.simulation.mistake import Mistake, mistakes_in
 
 _begin_part = SharedStream._begin_part
@@ -30,7 +30,7 @@ def _shard_left_out() -> list[Any]:
         found = routes(*given)
         return found[:-1] if len(found) > 1 else found
 
-    return [patch("gateway.nodes.node_set.routes", some)]
+    return [patch("sowline_gateway.nodes.node_set.routes", some)]
 
 
 def _other_shard_not_seen() -> list[Any]:
@@ -72,15 +72,17 @@ class _MeanOfMeans:
 
 def _average_of_averages() -> list[Any]:
     average = Aggregate(_MeanOfMeans, _MeanOfMeans.average)
-    return [patch("sowline.groups.aggregates.AGGREGATES", {**AGGREGATES, "AVG": average})]
+    return [patch("sowline.language.groups.aggregates.AGGREGATES", {**AGGREGATES, "AVG": average})]
 
 
 def _bookmark_laid_over_that_of_another_shard() -> list[Any]:
-    return [patch("gateway.query.sharded_query.lay_over", lambda one, other: {**one, **other})]
+    return [patch("sowline_gateway.query.sharded_query.lay_over", lambda one, other: {**one, **other})]
 
 
 def _view_moves_to_the_bookmark_of_one_shard() -> list[Any]:
-    return [patch("gateway.subscriptions.view_subscription.newest", lambda one, other: {**one, **other})]
+    return [
+        patch("sowline_gateway.subscriptions.view_subscription.newest", lambda one, other: {**one, **other})
+    ]
 
 
 def _floor_ignored() -> list[Any]:
@@ -88,7 +90,7 @@ def _floor_ignored() -> list[Any]:
         return forwarded(request, command, **fields)
 
     return [
-        patch("gateway.query.sharded_query.forwarded", without),
+        patch("sowline_gateway.query.sharded_query.forwarded", without),
         patch.object(SeenPositions, "is_ahead_of", lambda self, positions: False),
     ]
 

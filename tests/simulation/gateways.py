@@ -7,13 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import orjson
 
-from gateway.context import GatewayContext
-from gateway.nodes.announcements import Announcements
-from gateway.nodes.connections import NodeLost
-from gateway.nodes.http import NodeHttp
-from gateway.nodes.node_set import NodeSet
-from gateway.server.commands import GatewayCommands
-from query_service.server.http_api import HttpApi
 from sowline.config.credentials import Credentials
 from sowline.config.shard import Shard
 from sowline.config.topics import Topics
@@ -22,6 +15,13 @@ from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import QueryLimits
 from sowline.serving.sessions.session import Session
+from sowline_gateway.context import GatewayContext
+from sowline_gateway.nodes.announcements import Announcements
+from sowline_gateway.nodes.connections import NodeLost
+from sowline_gateway.nodes.http import NodeHttp
+from sowline_gateway.nodes.node_set import NodeSet
+from sowline_gateway.server.commands import GatewayCommands
+from sowline_query_service.server.http_api import HttpApi
 from tests.simulation.gateway_clients import GatewaySubscriber, Viewer
 from tests.simulation.network import Network, PlayedPool
 from tests.simulation.services import QueryService

@@ -5,14 +5,14 @@ from unittest.mock import patch
 
 from msgspec import structs
 
+from sowline.changes.change import Change
 from sowline.model.position import Position
-from sowline.protocol.change import Change
+from sowline_views.core.joins import NO_MATCH, JoinedEvent, JoinedStates, JoinedTable, TakenOut
+from sowline_views.core.outgoing import OutgoingPartials
+from sowline_views.core.source_partition import SourcePartition
+from sowline_views.core.states import StateChange
 from tests.simulation.join_world import JoinOwner, Process
 from tests.simulation.mistake import Mistake, mistakes_in
-from views.core.joins import NO_MATCH, JoinedEvent, JoinedStates, JoinedTable, TakenOut
-from views.core.outgoing import OutgoingPartials
-from views.core.source_partition import SourcePartition
-from views.core.states import StateChange
 
 _take_out = JoinedStates.take_out
 _take_in = JoinedStates.take_in

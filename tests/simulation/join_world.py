@@ -12,19 +12,19 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from sowline.changes.change import Change
+from sowline.changes.changes_loader import LoadProgress, Phase
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
 from sowline.model.key import partition_of
 from sowline.model.position import Position
-from sowline.protocol.change import Change
-from sowline.protocol.changes_loader import LoadProgress, Phase
+from sowline_views.core.followed_partition import ChangesMissing, FollowedPartition
+from sowline_views.core.joins import JoinedEvent, JoinedTable, JoinedTables
+from sowline_views.core.outgoing import Outgoing
+from sowline_views.core.source_partition import SourcePartition
 from tests.property.view_reference import Body
 from tests.property.view_world import MESSAGES_MAX, SourceModel, SourceOwner, Vector, ViewFollower, ViewWorld
 from tests.property.world import World
-from views.core.followed_partition import ChangesMissing, FollowedPartition
-from views.core.joins import JoinedEvent, JoinedTable, JoinedTables
-from views.core.outgoing import Outgoing
-from views.core.source_partition import SourcePartition
 
 CUSTOMERS, TIERS = "customers", "tiers"
 JOINED = {CUSTOMERS: "id", TIERS: "tier"}

@@ -6,12 +6,12 @@ from unittest.mock import patch
 
 from confluent_kafka import Consumer
 
-from materializer.worker.assignment import Assignment
-from materializer.worker.worker import Worker
-from query_service.replica.log_end import Reached
 from sowline.kafka.clients import plain_consumer
 from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.kafka.fetched_ids import FetchedIds
+from sowline_materializer.worker.assignment import Assignment
+from sowline_materializer.worker.worker import Worker
+from sowline_query_service.replica.log_end import Reached
 from tests.simulation.log_world import simulate_logs
 from tests.simulation.mistake import Mistake, mistakes_in, seeds_with_errors
 
@@ -62,7 +62,7 @@ def _open_transaction_applied() -> list[Any]:
     def consumer(kafka: Any, options: Any, group: str) -> Consumer:
         return _plain_consumer(kafka, {**options, "isolation.level": "read_uncommitted"}, group)
 
-    return [patch("materializer.worker.worker.plain_consumer", consumer)]
+    return [patch("sowline_materializer.worker.worker.plain_consumer", consumer)]
 
 
 LOG_MISTAKES: dict[str, Mistake] = mistakes_in(globals())

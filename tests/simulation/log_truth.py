@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.record import decode_record
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
-from query_service.topics.state import ServedTopics
+from sowline.changes.change import AGAIN, Change, read_event
+from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, Change, read_event
-from sowline.protocol.command import LogRecord
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.record import decode_record
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
+from sowline_query_service.topics.state import ServedTopics
 from tests.property.model import Body, Kept, PartitionModel
 from tests.simulation.broker import Part, Written
 from tests.simulation.truth import hold

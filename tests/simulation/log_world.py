@@ -16,14 +16,14 @@ from unittest.mock import patch
 
 import structlog
 
-from query_service.query.freshness import wait_until_fresh
-from query_service.topics.log_ends import LogEnds, LogEndSample
+from sowline.commands.command import UNREADABLE_HEADERS, Headers
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
 from sowline.model.position import before_the_log
-from sowline.protocol.command import UNREADABLE_HEADERS, Headers
-from sowline.protocol.request import Request
+from sowline.wire.request import Request
+from sowline_query_service.query.freshness import wait_until_fresh
+from sowline_query_service.topics.log_ends import LogEnds, LogEndSample
 from tests.simulation import clients, strands
 from tests.simulation.broker import Broker, Group, Part, Written
 from tests.simulation.disk import Disks
@@ -374,13 +374,13 @@ def _played(world: LogWorld) -> Iterator[None]:
         patch("sowline.kafka.clients.Consumer", clients.Consumer),
         patch("sowline.kafka.clients.Producer", clients.Producer),
         patch("sowline.kafka.admin.AdminClient", clients.AdminClient),
-        patch("materializer.partition.recovery.RocksStore", world.disks.store_class()),
+        patch("sowline_materializer.partition.recovery.RocksStore", world.disks.store_class()),
         patch("sowline.kafka.admin.COMPACTION_LAG_MS_MIN", LAG_MS),
-        patch("materializer.service.ensure_topics", lambda kafka, topics, stop: None),
-        patch("materializer.service.Path", lambda path: SimpleNamespace(mkdir=lambda **_: None)),
-        patch("materializer.worker.assignment.RECOVERED_AT_ONCE", 1),
-        patch("query_service.topics.follower.threading", threads),
-        patch("query_service.topics.log_ends.threading", threads),
+        patch("sowline_materializer.service.ensure_topics", lambda kafka, topics, stop: None),
+        patch("sowline_materializer.service.Path", lambda path: SimpleNamespace(mkdir=lambda **_: None)),
+        patch("sowline_materializer.worker.assignment.RECOVERED_AT_ONCE", 1),
+        patch("sowline_query_service.topics.follower.threading", threads),
+        patch("sowline_query_service.topics.log_ends.threading", threads),
         patch("time.monotonic", for_us(world.monotonic, time.monotonic)),
         patch("time.time_ns", for_us(lambda: world.now() * 1_000_000, time.time_ns)),
         patch("time.time", for_us(lambda: world.now() / 1000, time.time)),

@@ -10,37 +10,37 @@ from unittest.mock import patch
 from confluent_kafka import TopicPartition
 from msgspec import structs
 
-from fanout.engine.subscription import OOF, Subscription
-from fanout.runner import Runner
-from materializer.core.batch_state import BatchState
-from materializer.core.deduplication import Deduplication
-from materializer.core.deletes import Deletes
-from materializer.core.documents import write_of
-from materializer.core.errors import NotApplicable
-from materializer.partition.changes_follower import record_of
-from materializer.partition.changes_loader import ChangesLoader
-from materializer.partition.partition import Partition
-from materializer.partition.tail import read_tail
-from materializer.store.errors import DiskFull
-from materializer.store.integrity import survey as _survey
-from materializer.store.write_behind import WriteBehindStore
-from materializer.worker.assignment import Assignment
-from materializer.worker.batch import BatchProcessor
-from materializer.worker.owned import OwnedPartitions
-from materializer.worker.repair import Repair
-from query_service.live.dispatcher import Dispatcher
-from query_service.live.subscription import LiveSubscription
-from query_service.replica.partition_replica import PartitionReplica, Ring
-from query_service.snapshots.manifest import Manifest, discard_reason
-from query_service.snapshots.writer import SnapshotWriter
-from query_service.subscriptions.catch_up import CatchUp
-from query_service.topics.follower import TopicFollower
+from sowline.changes.change import Progress
+from sowline.changes.changes_loader import LoadProgress, Phase, Verdict, Wholeness, verdict
 from sowline.client.stream import Stream
-from sowline.emodb.fold import fold
 from sowline.kafka.admin import Cluster
 from sowline.kafka.cluster_answer import ClusterAnswer
-from sowline.protocol.change import Progress
-from sowline.protocol.changes_loader import LoadProgress, Phase, Verdict, Wholeness, verdict
+from sowline.language.emodb.fold import fold
+from sowline.subscriptions.engine.subscription import OOF, Subscription
+from sowline_fanout.runner import Runner
+from sowline_materializer.core.batch_state import BatchState
+from sowline_materializer.core.deduplication import Deduplication
+from sowline_materializer.core.deletes import Deletes
+from sowline_materializer.core.documents import write_of
+from sowline_materializer.core.errors import NotApplicable
+from sowline_materializer.partition.changes_follower import record_of
+from sowline_materializer.partition.changes_loader import ChangesLoader
+from sowline_materializer.partition.partition import Partition
+from sowline_materializer.partition.tail import read_tail
+from sowline_materializer.store.errors import DiskFull
+from sowline_materializer.store.integrity import survey as _survey
+from sowline_materializer.store.write_behind import WriteBehindStore
+from sowline_materializer.worker.assignment import Assignment
+from sowline_materializer.worker.batch import BatchProcessor
+from sowline_materializer.worker.owned import OwnedPartitions
+from sowline_materializer.worker.repair import Repair
+from sowline_query_service.live.dispatcher import Dispatcher
+from sowline_query_service.live.subscription import LiveSubscription
+from sowline_query_service.replica.partition_replica import PartitionReplica, Ring
+from sowline_query_service.snapshots.manifest import Manifest, discard_reason
+from sowline_query_service.snapshots.writer import SnapshotWriter
+from sowline_query_service.subscriptions.catch_up import CatchUp
+from sowline_query_service.topics.follower import TopicFollower
 from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
 from tests.simulation.mistake import Mistake, mistakes_in
 from tests.simulation.schema_mutations import SCHEMA_MISTAKES
@@ -110,7 +110,7 @@ def _stale_owner_tail_not_seen() -> list[Any]:
             stale_keys=frozenset(), live=frozenset()
         )
 
-    return [patch("materializer.partition.recovery.read_tail", tail)]
+    return [patch("sowline_materializer.partition.recovery.read_tail", tail)]
 
 
 def _repeat_window_ignored() -> list[Any]:
@@ -118,7 +118,7 @@ def _repeat_window_ignored() -> list[Any]:
         seen = (numbers or {}).get(command.publisher)
         return seen is not None and command.sequence <= seen[:2]
 
-    return [patch("materializer.core.deduplication.is_repeat", is_repeat)]
+    return [patch("sowline_materializer.core.deduplication.is_repeat", is_repeat)]
 
 
 def _gap_taken() -> list[Any]:
@@ -126,8 +126,8 @@ def _gap_taken() -> list[Any]:
         return Verdict.TAKE if event.position > held else Verdict.DROP
 
     return [
-        patch("query_service.replica.partition_replica.verdict", judge),
-        patch("query_service.subscriptions.catch_up.verdict", judge),
+        patch("sowline_query_service.replica.partition_replica.verdict", judge),
+        patch("sowline_query_service.subscriptions.catch_up.verdict", judge),
     ]
 
 
@@ -135,7 +135,7 @@ def _repeat_taken() -> list[Any]:
     def judge(event: Any, held: Any) -> Verdict:
         return Verdict.TAKE if event.position == held else verdict(event, held)
 
-    return [patch("query_service.replica.partition_replica.verdict", judge)]
+    return [patch("sowline_query_service.replica.partition_replica.verdict", judge)]
 
 
 def _ring_one_too_few() -> list[Any]:
@@ -214,7 +214,7 @@ def _damage_not_seen() -> list[Any]:
     def survey(store: Any, native: Any = None) -> Any:
         return _survey(store, native)._replace(checksum=store.checksum())
 
-    return [patch("materializer.store.integrity.survey", survey)]
+    return [patch("sowline_materializer.store.integrity.survey", survey)]
 
 
 def _resumed_from_the_start() -> list[Any]:
@@ -245,21 +245,21 @@ def _redundant_write_counts_as_a_change() -> list[Any]:
         folded = _fold(document, write)
         return folded._replace(document=replace(folded.document, last_mutate_ms=write.at_ms))
 
-    return [patch("materializer.core.documents.fold", fold)]
+    return [patch("sowline_materializer.core.documents.fold", fold)]
 
 
 def _deleted_document_not_loaded() -> list[Any]:
     def record_of(definition: Any, event: Any, held: Any) -> Any:
         return None if event.body is None else _record_of(definition, event, held)
 
-    return [patch("materializer.partition.changes_loader.record_of", record_of)]
+    return [patch("sowline_materializer.partition.changes_loader.record_of", record_of)]
 
 
 def _forwarded_write_is_another() -> list[Any]:
     def write_of(delta: Any, record: Any, command: Any, partition: int, time: int) -> Any:
         return _write_of(delta, record, command._replace(origin=None), partition, time)
 
-    return [patch("materializer.core.document_writer.write_of", write_of)]
+    return [patch("sowline_materializer.core.document_writer.write_of", write_of)]
 
 
 def _fields(checkpoint: Any) -> dict[str, Any]:
@@ -270,7 +270,7 @@ def _replica_not_waited_for() -> list[Any]:
     async def wait(state: Any, topic: Any, positions: Any) -> None:
         return None
 
-    return [patch("query_service.subscriptions.record_subscription.wait_for_replica", wait)]
+    return [patch("sowline_query_service.subscriptions.record_subscription.wait_for_replica", wait)]
 
 
 def _moved_on_receipt() -> list[Any]:
@@ -337,8 +337,8 @@ def _fenced_not_seen() -> list[Any]:
     def tail(messages: Any, position: Any, topic_id: str, start: int) -> Any:
         return read_tail(messages, position, topic_id, start)._replace(has_gap=False)
 
-    owner = patch("materializer.worker.repair.check_owner", lambda found, position: None)
-    return [owner, patch("materializer.partition.recovery.read_tail", tail)]
+    owner = patch("sowline_materializer.worker.repair.check_owner", lambda found, position: None)
+    return [owner, patch("sowline_materializer.partition.recovery.read_tail", tail)]
 
 
 def _full_disk_taken_for_written() -> list[Any]:
@@ -413,7 +413,7 @@ def _long_load_not_read_on() -> list[Any]:
     # A service that starts from snapshots seldom loads for long.
     return [
         patch.object(LoadProgress, "phase", phase),
-        patch("query_service.snapshots.reader.has_snapshots", lambda topic: False),
+        patch("sowline_query_service.snapshots.reader.has_snapshots", lambda topic: False),
     ]
 
 
@@ -425,11 +425,11 @@ def _loaded_during_a_rewrite() -> list[Any]:
 
 
 def _loaded_without_a_word() -> list[Any]:
-    return [patch("query_service.topics.follower.LoadProgress", _of_anything)]
+    return [patch("sowline_query_service.topics.follower.LoadProgress", _of_anything)]
 
 
 def _fanout_loads_during_a_refill() -> list[Any]:
-    return [patch("fanout.runner.LoadProgress", _of_anything)]
+    return [patch("sowline_fanout.runner.LoadProgress", _of_anything)]
 
 
 def _of_anything(topic_id: str, lag_seconds: float, has_sow: bool = True) -> LoadProgress:
@@ -462,7 +462,7 @@ def _snapshot_of_another_topic() -> list[Any]:
         return discard_reason(manifest, expected._replace(topic_id=manifest.topic_id, offsets=offsets))
 
     return [
-        patch("query_service.snapshots.reader.discard_reason", ignoring),
+        patch("sowline_query_service.snapshots.reader.discard_reason", ignoring),
         patch.object(TopicFollower, "_require_same_topics", lambda self, partitions: None),
     ]
 
@@ -482,7 +482,7 @@ def _gap_behind_a_snapshot_taken() -> list[Any]:
     def apply(self: PartitionReplica, events: Any) -> Any:
         if not self.loading:
             return _apply(self, events)
-        with patch("query_service.replica.partition_replica.verdict", judge):
+        with patch("sowline_query_service.replica.partition_replica.verdict", judge):
             return _apply(self, events)
 
     def ignoring(manifest: Manifest, expected: Any) -> Any:
@@ -492,7 +492,7 @@ def _gap_behind_a_snapshot_taken() -> list[Any]:
     return [
         patch.object(TopicFollower, "_leave_old_snapshots", lambda self, consumer: None),
         patch.object(PartitionReplica, "apply", apply),
-        patch("query_service.snapshots.reader.discard_reason", ignoring),
+        patch("sowline_query_service.snapshots.reader.discard_reason", ignoring),
     ]
 
 

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, cast
 from websockets.exceptions import ConnectionClosedError
 from websockets.protocol import State
 
-from gateway.nodes.connections import CONNECT_SECONDS_MAX, ConnectionPool, NodeConnection, NodeLost
 from sowline.config.credentials import Credentials
-from sowline.protocol.server_message import join_frame
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.authorization.identity import ANYBODY
 from sowline.serving.outbox.outbox import Outbox
+from sowline.wire.server_message import join_frame
+from sowline_gateway.nodes.connections import CONNECT_SECONDS_MAX, ConnectionPool, NodeConnection, NodeLost
 from tests.simulation.services import QueryService
 from tests.simulation.truth import hold
 

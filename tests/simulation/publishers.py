@@ -3,9 +3,9 @@
 import json
 from random import Random
 
+from sowline.commands.command import Headers, joined_keys
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.key import partition_of
-from sowline.protocol.command import Headers, joined_keys
 from tests.property.document_model import DELTAS
 from tests.property.keys import HOSTILE
 from tests.property.model import FILTERS, Body

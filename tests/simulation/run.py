@@ -729,21 +729,23 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("sowline.kafka.clients.Consumer", clients.Consumer),
         patch("sowline.kafka.clients.Producer", clients.Producer),
         patch("sowline.kafka.admin.AdminClient", clients.AdminClient),
-        patch("materializer.partition.recovery.RocksStore", simulation.disks.store_class()),
+        patch("sowline_materializer.partition.recovery.RocksStore", simulation.disks.store_class()),
         patch("sowline.kafka.admin.COMPACTION_LAG_MS_MIN", LAG_MS),
-        patch("materializer.service.ensure_topics", lambda kafka, topics, stop: None),
-        patch("materializer.service.has_disk_space", lambda path: path.name not in simulation.disks.full),
-        patch("materializer.service.Path", lambda path: SimpleNamespace(mkdir=lambda **_: None)),
-        patch("materializer.worker.assignment.RECOVERED_AT_ONCE", 1),
-        patch("materializer.partition.partition.OUTCOMES_MAX", chance.choice((1, 3, 1000))),
-        patch("query_service.topics.follower.threading", threads),
-        patch("fanout.runner.LOAD_STEP", simulation._chance("load step").choice((1, 2, 10_000))),
-        patch("query_service.replica.partition_replica.INDEX_STEP", chance.choice((1, 3, 500))),
-        patch("query_service.snapshots.writer.BLOCK_RECORDS_MAX", snapshot_rows),
-        patch("query_service.snapshots.writer.ROWS_MAX", snapshot_rows),
-        patch("query_service.snapshots.block.BLOCK_RECORDS_MAX", snapshot_rows),
-        patch("query_service.subscriptions.catch_up.BATCH_MAX", chance.choice((2, 5, 1000))),
-        patch("query_service.subscriptions.catch_up._in_thread", _one_by_one),
+        patch("sowline_materializer.service.ensure_topics", lambda kafka, topics, stop: None),
+        patch(
+            "sowline_materializer.service.has_disk_space", lambda path: path.name not in simulation.disks.full
+        ),
+        patch("sowline_materializer.service.Path", lambda path: SimpleNamespace(mkdir=lambda **_: None)),
+        patch("sowline_materializer.worker.assignment.RECOVERED_AT_ONCE", 1),
+        patch("sowline_materializer.partition.partition.OUTCOMES_MAX", chance.choice((1, 3, 1000))),
+        patch("sowline_query_service.topics.follower.threading", threads),
+        patch("sowline_fanout.runner.LOAD_STEP", simulation._chance("load step").choice((1, 2, 10_000))),
+        patch("sowline_query_service.replica.partition_replica.INDEX_STEP", chance.choice((1, 3, 500))),
+        patch("sowline_query_service.snapshots.writer.BLOCK_RECORDS_MAX", snapshot_rows),
+        patch("sowline_query_service.snapshots.writer.ROWS_MAX", snapshot_rows),
+        patch("sowline_query_service.snapshots.block.BLOCK_RECORDS_MAX", snapshot_rows),
+        patch("sowline_query_service.subscriptions.catch_up.BATCH_MAX", chance.choice((2, 5, 1000))),
+        patch("sowline_query_service.subscriptions.catch_up._in_thread", _one_by_one),
         simulation.unforeseen.patch(),
         patch("time.monotonic", for_us(simulation.monotonic, time.monotonic)),
         patch("time.time_ns", for_us(simulation.time_ns, time.time_ns)),
@@ -752,8 +754,8 @@ def _played(simulation: Simulation) -> Iterator[None]:
     ]
     if simulation.typed is not None:
         registry = simulation.typed.registry
-        patches.append(patch("materializer.worker.worker.Registry", lambda url: registry))
-        patches.append(patch("materializer.worker.schemas.ThreadPoolExecutor", lambda *_: registry))
+        patches.append(patch("sowline_materializer.worker.worker.Registry", lambda url: registry))
+        patches.append(patch("sowline_materializer.worker.schemas.ThreadPoolExecutor", lambda *_: registry))
     if simulation.gateways is not None:
         patches.append(patch("asyncio.to_thread", at_once))
     clients.PROCESSES.clear()

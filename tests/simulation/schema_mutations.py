@@ -5,12 +5,12 @@ from unittest.mock import patch
 
 from confluent_kafka import TopicPartition
 
-from materializer.core.applier import Applier
-from materializer.core.batch_state import BatchState
-from materializer.worker import schemas
-from materializer.worker.schemas import UNKNOWN, Schemas
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value
 from sowline.registry.client import RegistryAway, resolved
+from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.batch_state import BatchState
+from sowline_materializer.worker import schemas
+from sowline_materializer.worker.schemas import UNKNOWN, Schemas
 from tests.simulation.mistake import Mistake, mistakes_in
 
 _add = Resolutions.add

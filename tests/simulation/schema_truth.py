@@ -9,8 +9,8 @@ import orjson
 
 from sowline.codecs.codec import Codec, codec_of
 from sowline.codecs.schema import PROTOBUF, MessagePayload, Schema
+from sowline.commands.command import LogRecord
 from sowline.errors import SowlineError
-from sowline.protocol.command import LogRecord
 from tests.property.model import Body, Kept, PartitionModel, RecordPosition, Refused, merged
 
 FRAME_BYTES = 5

@@ -12,9 +12,9 @@ from sowline.codecs.codec import codec_of
 from sowline.codecs.framing import frame
 from sowline.codecs.resolutions import Resolution, entry_value, id_key
 from sowline.codecs.schema import AVRO, PROTOBUF, Schema
+from sowline.commands.command import Headers
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.key import partition_of
-from sowline.protocol.command import Headers
 from sowline.registry.client import RegistryAway, Resolved
 from tests.simulation.broker import Broker, Written
 from tests.simulation.publishers import KEYS, Publishers

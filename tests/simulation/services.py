@@ -7,15 +7,6 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from materializer.service import Materializer
-from query_service.context import ServiceContext
-from query_service.live.dispatcher import Dispatcher
-from query_service.replica.plain_run import events_of
-from query_service.server.server import session_of
-from query_service.snapshots.reader import SnapshotReader
-from query_service.topics.follower import Batches, TopicFollower, no_snapshot
-from query_service.topics.message_reader import ChangesPartition
-from query_service.topics.state import ServedTopics, TopicState
 from sowline.config.settings import Settings
 from sowline.config.shard import WHOLE
 from sowline.config.topics import Topics
@@ -24,6 +15,15 @@ from sowline.runtime.native import native_core
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.session import Session
+from sowline_materializer.service import Materializer
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.live.dispatcher import Dispatcher
+from sowline_query_service.replica.plain_run import events_of
+from sowline_query_service.server.server import session_of
+from sowline_query_service.snapshots.reader import SnapshotReader
+from sowline_query_service.topics.follower import Batches, TopicFollower, no_snapshot
+from sowline_query_service.topics.message_reader import ChangesPartition
+from sowline_query_service.topics.state import ServedTopics, TopicState
 from tests.simulation.broker import Broker, Group
 from tests.simulation.disk import Disks
 from tests.simulation.process import Process

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, cast
 
-from query_service.snapshots.manifest import BlockAt, Manifest
-from query_service.snapshots.reader import has_snapshots
-from query_service.snapshots.writer import SnapshotWriter
-from query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.snapshots.manifest import BlockAt, Manifest
+from sowline_query_service.snapshots.reader import has_snapshots
+from sowline_query_service.snapshots.writer import SnapshotWriter
+from sowline_query_service.topics.state import ServedTopics, TopicState
 
 
 class SnapshotDisk:

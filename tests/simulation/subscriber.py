@@ -12,9 +12,9 @@ from sowline.client.stream import Stream, stream_id
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.model.position import Position
-from sowline.protocol.client_message import Message, Received, read_frame
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.session import Session
+from sowline.wire.client_message import Message, Received, read_frame
 from tests.property.document_model import CONDITIONS
 from tests.property.model import FILTERS, Account, Body, Effect, merged
 from tests.simulation.truth import Truth, hold

@@ -10,19 +10,19 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.record import decode_record
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
-from query_service.index.rows import Rows
-from query_service.replica.timeline import Timeline
-from query_service.topics.state import ServedTopics
+from sowline.changes.change import AGAIN, DELETE, Change, Event, Progress, read_event
+from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import TopicDefinition
-from sowline.emodb.writes import Writes
+from sowline.language.emodb.writes import Writes
 from sowline.model.key import partition_of
 from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, DELETE, Change, Event, Progress, read_event
-from sowline.protocol.command import LogRecord
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.record import decode_record
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
+from sowline_query_service.index.rows import Rows
+from sowline_query_service.replica.timeline import Timeline
+from sowline_query_service.topics.state import ServedTopics
 from tests.property.document_model import DocumentModel
 from tests.property.model import Account, Body, Effect, PartitionModel
 from tests.property.supplied_model import SuppliedDocumentModel, SuppliedModel

@@ -5,8 +5,8 @@ from random import Random
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-from materializer.core.applier import Applier
-from sowline.protocol.command import Command, LogRecord
+from sowline.commands.command import Command, LogRecord
+from sowline_materializer.core.applier import Applier
 from tests.simulation.truth import hold
 
 if TYPE_CHECKING:

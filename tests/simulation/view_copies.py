@@ -13,10 +13,10 @@ from unittest.mock import Mock, patch
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
-from materializer.core.checkpoint import Checkpoint
-from materializer.partition.partition import PartitionId
-from materializer.standby.standby import Standby
-from materializer.store.interface import Store
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.partition.partition import PartitionId
+from sowline_materializer.standby.standby import Standby
+from sowline_materializer.store.interface import Store
 from tests.property.view_world import ViewWorld
 from tests.property.world import Disk, rocks_in_memory
 from tests.simulation.broker import Written
@@ -39,12 +39,14 @@ class ViewCopies:
         """Return what must be entered before anything is done."""
         clock = SimpleNamespace(monotonic=lambda: self._now)
         return [
-            patch("materializer.standby.standby.time", clock),
-            patch("materializer.standby.warm_copy.time", clock),
-            patch("materializer.standby.standby.log", Mock()),
-            patch("materializer.standby.warm_copy.log", Mock()),
-            patch("materializer.standby.warm_copy.RocksStore", rocks_in_memory(self._disk)),
-            patch("materializer.standby.warm_copy.delete_store", lambda path: self._disk.pop(path, None)),
+            patch("sowline_materializer.standby.standby.time", clock),
+            patch("sowline_materializer.standby.warm_copy.time", clock),
+            patch("sowline_materializer.standby.standby.log", Mock()),
+            patch("sowline_materializer.standby.warm_copy.log", Mock()),
+            patch("sowline_materializer.standby.warm_copy.RocksStore", rocks_in_memory(self._disk)),
+            patch(
+                "sowline_materializer.standby.warm_copy.delete_store", lambda path: self._disk.pop(path, None)
+            ),
         ]
 
     def start(self) -> None:
@@ -53,8 +55,10 @@ class ViewCopies:
         for number in range(count):
             consumer, cluster = Consumer(self._world, number), Cluster(self._world, number)
             with (
-                patch("materializer.standby.standby.plain_consumer", lambda *given, made=consumer: made),
-                patch("materializer.standby.standby.Cluster", lambda *given, made=cluster: made),
+                patch(
+                    "sowline_materializer.standby.standby.plain_consumer", lambda *given, made=consumer: made
+                ),
+                patch("sowline_materializer.standby.standby.Cluster", lambda *given, made=cluster: made),
             ):
                 standby = Standby({}, {log: self._world.definition}, self._path)
             standby.cover((log, other) for other in range(count) if other != number)

@@ -11,25 +11,25 @@ from unittest.mock import patch
 
 from msgspec import structs
 
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.record import Record
-from materializer.core.views import NOWHERE, ViewFold
-from materializer.partition.changes_follower import record_of
-from materializer.partition.changes_loader import ChangesLoader
-from materializer.partition.partition import Partition
-from materializer.partition.state_reset import StateReset
+from sowline.changes.change import AGAIN, Change
+from sowline.changes.changes_loader import Verdict, verdict
+from sowline.changes.partials import HeldState, HeldStates, Partials, read_held, read_partials
+from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, Change
-from sowline.protocol.changes_loader import Verdict, verdict
-from sowline.protocol.command import LogRecord
-from sowline.protocol.partials import HeldState, HeldStates, Partials, read_held, read_partials
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.record import Record
+from sowline_materializer.core.views import NOWHERE, ViewFold
+from sowline_materializer.partition.changes_follower import record_of
+from sowline_materializer.partition.changes_loader import ChangesLoader
+from sowline_materializer.partition.partition import Partition
+from sowline_materializer.partition.state_reset import StateReset
+from sowline_views.core.outgoing import Outgoing, OutgoingPartials
+from sowline_views.core.source_partition import SourcePartition
+from sowline_views.core.states import GroupedStates, RecordStates, StateChange
 from tests.simulation.join_mutations import JOIN_MISTAKES
 from tests.simulation.mistake import Mistake, mistakes_in, seeds_with_errors
 from tests.simulation.view_runs import simulate_views
-from views.core.outgoing import Outgoing, OutgoingPartials
-from views.core.source_partition import SourcePartition
-from views.core.states import GroupedStates, RecordStates, StateChange
 
 _apply = ViewFold.apply
 _in_message = ViewFold._touched
@@ -118,7 +118,7 @@ def _any_age(self: ViewFold, record: LogRecord, message: Partials, reached: Posi
             states[message.partition] = HeldState(str(NOWHERE._replace(era=0)), held.state)
         return states
 
-    with patch("materializer.core.views.read_held", oldest):
+    with patch("sowline_materializer.core.views.read_held", oldest):
         return iter(list(_in_message(self, record, message, reached)))
 
 
@@ -181,7 +181,7 @@ def _missing_changes_of_the_source_not_seen() -> list[Any]:
     def judge(event: Any, held: Position) -> Verdict:
         return Verdict.TAKE if event.position > held else Verdict.DROP
 
-    return [patch("views.core.followed_partition.verdict", judge)]
+    return [patch("sowline_views.core.followed_partition.verdict", judge)]
 
 
 def _old_change_of_the_source_taken() -> list[Any]:
@@ -189,7 +189,7 @@ def _old_change_of_the_source_taken() -> list[Any]:
         is_old = isinstance(event, Change) and event.op != AGAIN and event.position < held
         return Verdict.TAKE if is_old else verdict(event, held)
 
-    return [patch("views.core.followed_partition.verdict", judge)]
+    return [patch("sowline_views.core.followed_partition.verdict", judge)]
 
 
 def _snapshot_as_of_the_newest_record() -> list[Any]:
@@ -220,14 +220,14 @@ def _copy_found_by_the_name_of_its_changes() -> list[Any]:
             topic.changes: SimpleNamespace(log=topic.changes.removesuffix(".changes")) for topic in topics
         }
 
-    return [patch("materializer.standby.standby.by_changes", by_name)]
+    return [patch("sowline_materializer.standby.standby.by_changes", by_name)]
 
 
 def _copy_without_the_states_of_its_groups() -> list[Any]:
     def taken(definition: TopicDefinition, change: Change, held: Record | None) -> Record | None:
         return _record_of(definition, structs.replace(change, states=None), held)
 
-    return [patch("materializer.partition.changes_follower.record_of", taken)]
+    return [patch("sowline_materializer.partition.changes_follower.record_of", taken)]
 
 
 VIEW_MISTAKES: dict[str, Mistake] = mistakes_in(globals())

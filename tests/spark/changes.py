@@ -10,11 +10,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from msgspec.structs import replace
 
+from sowline.changes.change import AGAIN, DELETE, DELETED, PROGRESS_KEY, Change, Event, Progress
 from sowline.config.kafka_options import kafka_config
 from sowline.kafka.admin import Cluster
 from sowline.model.bookmark import format_position
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import AGAIN, DELETE, DELETED, PROGRESS_KEY, Change, Event, Progress
 from tests.integration.services import wait_for
 
 Body = bytes | None

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ingest.job import Job
+from sowline_ingest.job import Job
 
 
 def run_once(file: Path) -> None:

@@ -80,7 +80,7 @@ def submitted(file: Path, master: str, **environment: str) -> subprocess.Complet
     }
     options = ["--master", master, *(f"--conf={name}={value}" for name, value in settings.items())]
     return subprocess.run(
-        [sys.executable, "-m", "ingest", "submit", str(file), "--once", "--", *options],
+        [sys.executable, "-m", "sowline_ingest", "submit", str(file), "--once", "--", *options],
         env={**os.environ, **environment, "PYSPARK_PYTHON": "/nowhere/python", "SPARK_SUBMIT_OPTS": QUICK},
         capture_output=True,
         text=True,

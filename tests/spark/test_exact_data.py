@@ -8,9 +8,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from ingest.job import Job
-from ingest.run import cause
 from sowline.spark import to_sow
+from sowline_ingest.job import Job
+from sowline_ingest.run import cause
 from tests.spark.log import create_topic, read_log
 from tests.spark.pipelines import run_once
 

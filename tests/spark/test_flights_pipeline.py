@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from examples.flights.data import Fact, Flight, feed_of, flights_csv, key_text, read_flights
 from examples.flights.demo import PIPELINE_FILE
 from examples.flights.feed import SliceWriter, slices
-from ingest.definition import load_pipeline
-from ingest.job import Job
+from sowline_ingest.definition import load_pipeline
+from sowline_ingest.job import Job
 from tests.spark.log import Written, create_topic, read_log
 from tests.spark.pipelines import pipeline_process, run_once
 

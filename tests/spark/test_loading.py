@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
+from sowline.changes.change import AGAIN, Change, ChangesId, Progress
+from sowline.changes.changes_loader import NewestEvents, RelativeAge, Wholeness, is_of
 from sowline.errors import SowlineError
 from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, Change, ChangesId, Progress
-from sowline.protocol.changes_loader import NewestEvents, RelativeAge, Wholeness, is_of
 from sowline.spark import read_changes, read_sow
 from sowline.spark.events import events
 from sowline.spark.loading import load_facts

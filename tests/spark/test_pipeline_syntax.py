@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ingest.syntax import checked_pipeline, spark_jvm
 from sowline.config.yaml_file import YamlFileError
+from sowline_ingest.syntax import checked_pipeline, spark_jvm
 from tests.docs.pages import blocks_of
 
 LEAST = """\
@@ -25,7 +25,7 @@ checkpoint: var/orders
 FIRST_THE_FILE = """\
 import json, sys
 from pathlib import Path
-from ingest.syntax import checked_pipeline
+from sowline_ingest.syntax import checked_pipeline
 from sowline.config.yaml_file import YamlFileError
 from sowline.spark.session import spark_session, spark_settings
 
@@ -159,7 +159,7 @@ def test_a_session_after_the_parser_is_in_its_jvm(tmp_path: Path) -> None:
 def test_validate_starts_a_parser_that_says_nothing_else(tmp_path: Path) -> None:
     """One line for a good file; for a bad one, one for each problem."""
     (tmp_path / "good.yaml").write_text(LEAST)
-    command = [sys.executable, "-m", "ingest", "validate", "good.yaml"]
+    command = [sys.executable, "-m", "sowline_ingest", "validate", "good.yaml"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stdout, done.stderr) == (0, "good.yaml: ok\n", "")

@@ -14,12 +14,12 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from ingest.explain import explain, text_of
-from ingest.job import Job
-from ingest.run import cause
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
 from sowline.spark import broker
+from sowline_ingest.explain import explain, text_of
+from sowline_ingest.job import Job
+from sowline_ingest.run import cause
 from tests.spark.log import create_topic, read_log
 from tests.spark.pipelines import run_once
 

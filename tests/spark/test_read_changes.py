@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from sowline.emodb.writes import Writes
 from sowline.errors import SowlineError
+from sowline.language.emodb.writes import Writes
 from sowline.model.bookmark import format_position
 from sowline.model.position import Position
 from sowline.spark import read_changes

@@ -11,11 +11,11 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from sowline.changes.change import Change, Event
 from sowline.client.client import Client
 from sowline.config.kafka_names import KafkaNames
 from sowline.errors import SowlineError
 from sowline.model.position import Position
-from sowline.protocol.change import Change, Event
 from sowline.spark import read_sow, sow
 from sowline.spark.broker import connected
 from sowline.spark.changes_topic import ChangesTopic

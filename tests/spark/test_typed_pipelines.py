@@ -8,12 +8,12 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from ingest.job import Job
-from ingest.sample import sample_of
 from sowline.codecs.codec import codec_of
 from sowline.codecs.framing import frame
 from sowline.codecs.schema import AVRO, FIX, Schema
 from sowline.config.yaml_file import YamlFileError
+from sowline_ingest.job import Job
+from sowline_ingest.sample import sample_of
 from tests.spark.log import by_key, create_topic, read_log
 from tests.spark.pipelines import run_once
 from tests.spark.registry_server import RegistryServer, registry_server

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from materializer.core.applier import Applier
-from materializer.core.checkpoint import Checkpoint
-from materializer.store.memory import MemoryStore
-from materializer.store.overlay import Overlay
+from sowline.changes.change import Change
+from sowline.commands.command import Headers, LogRecord
 from sowline.model.position import Position
-from sowline.protocol.change import Change
-from sowline.protocol.command import Headers, LogRecord
+from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.overlay import Overlay
 from tests.unit.query_service.sessions import Server
 
 BEGIN = Position(0, -1)

@@ -9,7 +9,7 @@ from sowline.cli.doctor.finding import Finding, count
 from sowline.config.topics import Topics
 from sowline.config.views import ComputedTopic, Join
 from sowline.errors import SowlineError
-from sowline.filter import ALL
+from sowline.language.filter import ALL
 from sowline.model.path import Path
 from sowline.serving.authorization.access_file import Access
 from sowline.serving.authorization.entitlements import Entitlement, Entitlements, check_fields, rights_of

@@ -21,6 +21,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ClusterMetadata, ConfigResource, OffsetSpec, ResourceType
 
+from sowline.changes.change import Change, Progress
 from sowline.cli.doctor.facts import (
     DeadFacts,
     GroupFacts,
@@ -40,7 +41,6 @@ from sowline.kafka.messages import event_of, headers_of
 from sowline.kafka.retriable import is_retriable, patiently
 from sowline.model.log_time import LOG_APPEND_TIME
 from sowline.model.position import Position
-from sowline.protocol.change import Change, Progress
 
 ANSWER_SECONDS_MAX = 5.0
 

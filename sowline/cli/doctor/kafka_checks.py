@@ -14,7 +14,7 @@ from sowline.config.topics import Topics
 from sowline.config.views import ComputedTopic
 from sowline.kafka.admin import kafka_topics, serves
 from sowline.model.log_time import LOG_APPEND_TIME, TIME_MAX
-from sowline.protocol.server_message import iso_time
+from sowline.wire.server_message import iso_time
 
 TRANSACTION_MS_MAX: Final = 10_000
 """How long a transaction may be open."""

@@ -17,8 +17,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sowline.config.plain_numbers import PlainNumbers
 from sowline.config.topic_fields import topic_name
 from sowline.errors import SowlineError
-from sowline.filter import ALL, Filter, compile_filter, require_deterministic
-from sowline.filter.tree import Call, Meets, Node, conjunction, disjunction, paths_of, walk
+from sowline.language.filter import ALL, Filter, compile_filter, require_deterministic
+from sowline.language.filter.tree import Call, Meets, Node, conjunction, disjunction, paths_of, walk
 from sowline.model.path import Path
 from sowline.model.select import Select, parse_select
 from sowline.serving.authorization.topic_patterns import (

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 
 from sowline.errors import SowlineError
-from sowline.filter.regex import PatternError, Regex
+from sowline.language.filter.regex import PatternError, Regex
 
 TOPIC_CHARS_MAX = 4096
 """The largest number of characters of a topic name or pattern in a request."""

@@ -8,12 +8,12 @@ from starlette.requests import Request as HttpRequest
 
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.protocol.media_types import NATIVE
-from sowline.protocol.native_frame import prefixed_length
-from sowline.protocol.options import parse_options
 from sowline.serving.authorization.entitlements import Entitlements
 from sowline.serving.native_records.checks import check_typed
 from sowline.serving.native_records.messages import RECORDS_AT_ONCE, in_message_type, record_data
+from sowline.wire.media_types import NATIVE
+from sowline.wire.native_frame import prefixed_length
+from sowline.wire.options import parse_options
 
 
 def wants_native(request: HttpRequest) -> bool:

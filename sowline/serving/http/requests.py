@@ -10,8 +10,8 @@ from starlette.requests import Request as HttpRequest
 from sowline.errors import SowlineError
 from sowline.model.body import why_not_json
 from sowline.model.printable import printable
-from sowline.protocol.request import QUERY_FIELDS
 from sowline.serving.authorization.entitlements import NOT_ENTITLED, Entitlements, Rights
+from sowline.wire.request import QUERY_FIELDS
 
 NDJSON = "application/x-ndjson"
 FRESHNESS = ("at_least", "max_staleness")

@@ -10,14 +10,14 @@ from typing import Any
 import orjson
 from confluent_kafka import Message
 
+from sowline.commands.command import UNREADABLE_HEADERS
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.messages import headers_of
 from sowline.kafka.read_back import NewestMessages, read_newest
-from sowline.protocol.command import UNREADABLE_HEADERS
-from sowline.protocol.server_message import iso_time
 from sowline.serving.http.requests import number_in
+from sowline.wire.server_message import iso_time
 
 LIMIT = 100
 LIMIT_MAX = 1000

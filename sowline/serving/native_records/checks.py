@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import Entitlements
+from sowline.wire.request import Request
 
 
 def check_native(request: Request, topics: Iterable[TopicDefinition], read: Entitlements) -> None:

@@ -9,8 +9,8 @@ import orjson
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.typed_message import typed_message
 from sowline.errors import SowlineError
-from sowline.protocol.native_frame import write_native
-from sowline.protocol.server_message import sow_batch
+from sowline.wire.native_frame import write_native
+from sowline.wire.server_message import sow_batch
 
 RECORDS_AT_ONCE = 100
 """Records to write before other tasks run."""

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-from sowline.protocol.request import Request
-from sowline.protocol.server_message import ack, iso_time, message, sow_batch, timeline_batch
 from sowline.serving.native_records.messages import RECORDS_AT_ONCE
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
+from sowline.wire.request import Request
+from sowline.wire.server_message import ack, iso_time, message, sow_batch, timeline_batch
 
 
 class RecordPortion(NamedTuple):

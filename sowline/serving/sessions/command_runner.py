@@ -7,9 +7,6 @@ from typing import Any
 import structlog
 
 from sowline.errors import SowlineError
-from sowline.protocol.options import Options
-from sowline.protocol.request import Request
-from sowline.protocol.server_message import failure
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.native_records.messages import NativeMessages
@@ -18,6 +15,9 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.query_slots import Asker, QuerySlot, QuerySlots
 from sowline.serving.refusal import unforeseen
 from sowline.serving.view_memory import ViewHolder
+from sowline.wire.options import Options
+from sowline.wire.request import Request
+from sowline.wire.server_message import failure
 
 log = structlog.get_logger()
 

@@ -18,8 +18,6 @@ from starlette.types import Receive, Send
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark_range import range_text, split_range
-from sowline.protocol.options import parse_options
-from sowline.protocol.request import Request, read_request
 from sowline.serving.flag import Flag
 from sowline.serving.http.native_format import wants_native
 from sowline.serving.http.queries import ServedAnswer, disconnected
@@ -28,6 +26,8 @@ from sowline.serving.refusal import refused
 from sowline.serving.sessions.events import END, Events, failure_of
 from sowline.serving.sessions.open_sessions import OpenSessions, login_headers
 from sowline.serving.sessions.session import Session
+from sowline.wire.options import parse_options
+from sowline.wire.request import Request, read_request
 
 MEDIA_TYPE = "text/event-stream"
 RETRY_MS = 2000

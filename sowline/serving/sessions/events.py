@@ -7,7 +7,7 @@ The id of an event is the bookmark of the subscription after it, over all partit
 import msgspec
 
 from sowline.errors import SowlineError
-from sowline.protocol.server_message import message, one_line
+from sowline.wire.server_message import message, one_line
 
 FAILURE = "failure"
 END = " end"

@@ -9,12 +9,12 @@ import structlog
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark
-from sowline.protocol.request import Request
-from sowline.protocol.server_message import failure, message
 from sowline.serving.outbox.group import acknowledge_done
 from sowline.serving.sessions.command_runner import QUERIES_MAX, CommandRunner, too_many_in_flight
 from sowline.serving.sessions.running_queries import RunningQueries
 from sowline.serving.sessions.status import SubscriptionStatus
+from sowline.wire.request import Request
+from sowline.wire.server_message import failure, message
 
 log = structlog.get_logger()
 

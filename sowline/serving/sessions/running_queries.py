@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from sowline.errors import SowlineError
-from sowline.protocol.request import Request
-from sowline.protocol.server_message import failure
 from sowline.serving.query_slots import QuerySlot
 from sowline.serving.sessions.command_runner import QUERIES_MAX, CommandRunner, Run, too_many_in_flight
+from sowline.wire.request import Request
+from sowline.wire.server_message import failure
 
 
 class RunningQueries:

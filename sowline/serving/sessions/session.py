@@ -5,13 +5,13 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Protocol
 
 from sowline.errors import SowlineError
-from sowline.protocol.request import Request, command_id_of, read_request, split_frame
-from sowline.protocol.server_message import ack, failure
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.cooperative import TURN_SECONDS
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.status import SubscriptionStatus
 from sowline.version import __version__
+from sowline.wire.request import Request, command_id_of, read_request, split_frame
+from sowline.wire.server_message import ack, failure
 
 Waiting = Coroutine[Any, Any, None] | None
 """Work that must be done before the next command is read, if any."""

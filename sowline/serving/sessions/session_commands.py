@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from sowline.protocol.request import Request
-from sowline.protocol.server_message import message
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.outbox.group import acknowledge_done
@@ -13,6 +11,8 @@ from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.open_subscriptions import OpenSubscriptions
 from sowline.serving.sessions.running_queries import RunningQueries
 from sowline.serving.sessions.status import SubscriptionStatus
+from sowline.wire.request import Request
+from sowline.wire.server_message import message
 
 
 class SessionCommands:

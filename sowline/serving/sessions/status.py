@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from sowline.protocol.request import Request
+from sowline.wire.request import Request
 
 State = Literal["beginning", "group", "live", "catching up", "paused", "paced"]
 """`beginning`: not acknowledged yet. `group`: its records are being sent. `catching up`: it sends older changes as

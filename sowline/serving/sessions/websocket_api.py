@@ -9,14 +9,14 @@ from starlette.websockets import WebSocket
 from websockets.frames import CloseCode
 
 from sowline.errors import SowlineError
-from sowline.protocol.native_frame import is_binary, join_native
-from sowline.protocol.server_message import join_frame
 from sowline.runtime.websocket_connection import WebSocketConnection
 from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.access.middleware import close_reason, refuse_handshake
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.sessions.open_sessions import OpenSession, OpenSessions, login_headers
 from sowline.serving.sessions.rounds import Rounds
+from sowline.wire.native_frame import is_binary, join_native
+from sowline.wire.server_message import join_frame
 
 log = structlog.get_logger()
 

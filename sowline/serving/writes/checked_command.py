@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from sowline.commands.command import DELTA, Headers, command_headers, read_command
 from sowline.config.outgoing_body import outgoing_body
 from sowline.config.outgoing_command import (
     ANY_PARTITION,
@@ -12,7 +13,6 @@ from sowline.config.outgoing_command import (
 )
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.key import partition_of
-from sowline.protocol.command import DELTA, Headers, command_headers, read_command
 
 
 class CheckedCommand(NamedTuple):

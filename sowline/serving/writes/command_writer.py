@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from confluent_kafka import KafkaError, Message
 
+from sowline.commands.command import Origin
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.clients import exact_producer
-from sowline.protocol.command import Origin
 from sowline.serving.writes.checked_command import CheckedCommand
 
 DELIVERY_MS_MAX = 30_000

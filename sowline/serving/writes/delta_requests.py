@@ -6,10 +6,9 @@ from typing import Any
 import msgspec
 
 from sowline.config.topic_definition import TopicDefinition
-from sowline.emodb.writable import DELTAS_MAX, check_delta, check_deltas
 from sowline.errors import SowlineError
+from sowline.language.emodb.writable import DELTAS_MAX, check_delta, check_deltas
 from sowline.model.body import why_not_json
-from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import Rights, chosen_topic
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.requests import (
@@ -21,6 +20,7 @@ from sowline.serving.writes.requests import (
     numbered,
 )
 from sowline.serving.writes.write_entitlements import check_of
+from sowline.wire.request import Request
 
 KEY = "key"
 

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from sowline.commands.command import Origin
 from sowline.config.topic_definition import TopicDefinition
-from sowline.protocol.command import Origin
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.outcome import OutcomeReports
 from sowline.serving.writes.requests import Definitions

@@ -9,12 +9,11 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from sowline.commands.command import DELTA, DELTA_PUBLISH, PUBLISH, SOW_DELETE
+from sowline.commands.traceparent import TRACEPARENT, read_traceparent
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
 from sowline.model.bookmark import format_bookmark
-from sowline.protocol.command import DELTA, DELTA_PUBLISH, PUBLISH, SOW_DELETE
-from sowline.protocol.media_types import NATIVE
-from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
 from sowline.runtime.tracing import begin
 from sowline.serving.access.middleware import payer_of
 from sowline.serving.access.rate_limits import Rates
@@ -32,6 +31,7 @@ from sowline.serving.writes.requests import (
     RequestedCommand,
     posted_writes,
 )
+from sowline.wire.media_types import NATIVE
 
 WRITES = (PUBLISH, DELTA_PUBLISH, DELTA, SOW_DELETE)
 

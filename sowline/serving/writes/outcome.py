@@ -10,9 +10,9 @@ The partitions may be at several query services: their reports are merged.
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from sowline.commands.command import Origin
 from sowline.model.bookmark import Positions
 from sowline.model.position import Position
-from sowline.protocol.command import Origin
 
 SECONDS_MAX = 30.0
 """How long a client waits for the outcome of a command."""

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sowline.commands.command import Origin
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark
 from sowline.model.position import Position
-from sowline.protocol.command import Origin
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.destination import OutcomeWatch, WriteDestination

@@ -7,17 +7,17 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
+from sowline.commands.command import SOW_DELETE, split_keys
+from sowline.commands.traceparent import TRACEPARENT, read_traceparent
 from sowline.config.outgoing_command import check_writable
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.filter import ALL, compile_filter, require_deterministic
-from sowline.protocol.command import SOW_DELETE, split_keys
-from sowline.protocol.request import Request
-from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
+from sowline.language.filter import ALL, compile_filter, require_deterministic
 from sowline.serving.authorization.entitlements import Rights, chosen_topic, chosen_topics
 from sowline.serving.refusal import no_sow
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.write_entitlements import RecordCheck, check_of, entitled_to_delete
+from sowline.wire.request import Request
 
 Definitions = Mapping[str, TopicDefinition]
 """The topics of a service, by name."""

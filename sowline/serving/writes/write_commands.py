@@ -5,11 +5,9 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from sowline.commands.command import DELTA
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark
-from sowline.protocol.command import DELTA
-from sowline.protocol.request import Request
-from sowline.protocol.server_message import ack, failure
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.outbox.group import acknowledge_done
 from sowline.serving.sessions.command_runner import CommandRunner, Run, too_many_in_flight
@@ -17,6 +15,8 @@ from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_wo
 from sowline.serving.writes.delta_requests import delta_of
 from sowline.serving.writes.pending_commands import PendingCommands, WriteService
 from sowline.serving.writes.requests import Definitions, RequestedCommand, writes_of
+from sowline.wire.request import Request
+from sowline.wire.server_message import ack, failure
 
 WRITES_MAX = 10_000
 """The largest number of commands of one client whose outcome is unknown."""

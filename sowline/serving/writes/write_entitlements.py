@@ -10,11 +10,11 @@ from typing import Any
 
 import orjson
 
+from sowline.commands.command import DELTA, DELTA_PUBLISH, SOW_DELETE
 from sowline.config.topic_definition import TopicDefinition
-from sowline.emodb.template import read_with
 from sowline.errors import SowlineError
-from sowline.filter import ALL, Filter, compile_filter
-from sowline.protocol.command import DELTA, DELTA_PUBLISH, SOW_DELETE
+from sowline.language.emodb.template import read_with
+from sowline.language.filter import ALL, Filter, compile_filter
 from sowline.serving.authorization.entitlements import NOT_ENTITLED, Rights, both, check_fields
 from sowline.serving.writes.checked_command import CheckedCommand
 

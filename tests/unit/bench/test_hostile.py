@@ -89,7 +89,7 @@ def test_rights_come_before_patterns(command: str) -> None:
                 too_long = len(asked.get("topic", "")) > 4096
                 assert message["reason"] == ("bad regex topic" if too_long else "not entitled")
 
-    with patch("sowline.filter.regex.re2.compile", side_effect=AssertionError("compiled")):
+    with patch("sowline.language.filter.regex.re2.compile", side_effect=AssertionError("compiled")):
         asyncio.run(ask_all())
 
 
@@ -98,6 +98,6 @@ def test_a_delete_with_a_pattern_that_is_too_large(name: str) -> None:
     """The materializer makes a dead letter of it, and compiles nothing."""
     core = Core()
     core.write({"id": 1})
-    with patch("sowline.filter.regex.re2.compile", side_effect=AssertionError("compiled")):
+    with patch("sowline.language.filter.regex.re2.compile", side_effect=AssertionError("compiled")):
         step = core.write(None, "sow_delete", filter=f"/text LIKE '{PATTERNS_TOO_LARGE[name]}'")
     assert (reasons(step), core.body("1")) == (["bad filter"], {"id": 1})

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-import fanout.service
-import materializer.service
-import query_service.service
-import views.service
+import sowline_fanout.service
+import sowline_materializer.service
+import sowline_query_service.service
+import sowline_views.service
 from sowline.cli import main
 from sowline.config.settings import Settings
 from sowline.config.topics import load_topics
@@ -27,10 +27,10 @@ PROMETHEUS = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yaml").read_tex
 PROVISIONING = DEPLOY / "grafana" / "provisioning"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
 PORTS = {
-    "materializer": materializer.service.USUAL_PORT,
-    "query-service": query_service.service.USUAL_PORT,
-    "views": views.service.USUAL_PORT,
-    "fanout": fanout.service.USUAL_PORT,
+    "materializer": sowline_materializer.service.USUAL_PORT,
+    "query-service": sowline_query_service.service.USUAL_PORT,
+    "views": sowline_views.service.USUAL_PORT,
+    "fanout": sowline_fanout.service.USUAL_PORT,
 }
 
 

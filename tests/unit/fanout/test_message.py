@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fanout.engine.delivery import Payload
-from fanout.engine.subscription import MATCH, OOF, PUBLISH
-from fanout.message import OutputMessage, ReaderState, fanout_headers
+from sowline.changes.change import Change
+from sowline.commands.command import Headers
 from sowline.config.topic_definition import define_topic
 from sowline.model.difference import difference
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import Change
-from sowline.protocol.command import Headers
+from sowline.subscriptions.engine.delivery import Payload
+from sowline.subscriptions.engine.subscription import MATCH, OOF, PUBLISH
+from sowline_fanout.message import OutputMessage, ReaderState, fanout_headers
 
 ORDERS = define_topic(**{"name": "eu/orders", "key": "/id", "partitions": 2})
 CHANGE = Change(b"7", b'{"id":1}', None, Position(0, 5), Position(0, 3, 2), "publish", 1_700_000_000_000)

@@ -5,16 +5,16 @@ from typing import Any
 import orjson
 import pytest
 
-from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery, Subscription
-from fanout.load import Load
-from fanout.message import OutputMessage
-from fanout.output import FanoutOutput
+from sowline.changes.change import Change
+from sowline.changes.changes_loader import LoadProgress
 from sowline.config.fanouts import FanoutDefinition
 from sowline.config.topics import parse_topics
-from sowline.filter import UNKNOWN, compile_filter
+from sowline.language.filter import UNKNOWN, compile_filter
 from sowline.model.position import Position
-from sowline.protocol.change import Change
-from sowline.protocol.changes_loader import LoadProgress
+from sowline.subscriptions.engine.subscription import MATCH, OOF, PUBLISH, Delivery, Subscription
+from sowline_fanout.load import Load
+from sowline_fanout.message import OutputMessage
+from sowline_fanout.output import FanoutOutput
 
 TOPICS = parse_topics(
     """

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from fanout.runner import Runner
-from fanout.service import FanoutService
-from fanout.typed_values import TypedValues
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError, fault_sentence
 from sowline.registry.client import RegistryAway
+from sowline_fanout.runner import Runner
+from sowline_fanout.service import FanoutService
+from sowline_fanout.typed_values import TypedValues
 
 NO_MESSAGE: Any = None
 SETTINGS = Settings(kafka="127.0.0.1:1")
@@ -69,7 +69,7 @@ def test_a_registry_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
         if (answer := next(answers)) is not None:
             raise answer
 
-    monkeypatch.setattr("fanout.service.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("sowline_fanout.service.PAUSE_SECONDS", 0)
     monkeypatch.setattr(TypedValues, "of", look)
     monkeypatch.setattr(Runner, "run", lambda runner: stop.set())
     service._keep(TOPICS.fanouts[0])

@@ -8,17 +8,17 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
-from fanout.message import OutputMessage, ReaderState
-from fanout.output import FanoutOutput
-from fanout.typed_values import TypedValues
+from sowline.changes.change import REMOVED_BYTES_MAX, Change
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.config.fanouts import FanoutDefinition
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
 from sowline.model.position import Position
-from sowline.protocol.change import REMOVED_BYTES_MAX, Change
 from sowline.registry.client import RegistryAway, Resolved
+from sowline.subscriptions.engine.subscription import MATCH, OOF, PUBLISH, Delivery
+from sowline_fanout.message import OutputMessage, ReaderState
+from sowline_fanout.output import FanoutOutput
+from sowline_fanout.typed_values import TypedValues
 from tests.typed_orders import AVRO_SCHEMA, SCHEMAS, avro_message, avro_order, typed_topic
 
 BODY = b'{"id":1,"day":"2026-11-26","price":"9.50","qty":2,"note":null}'

@@ -16,13 +16,13 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from deploy.ports import free_port
-from gateway.server.commands import GatewayCommands
-from gateway.server.http_api import GatewayHttpApi
-from query_service.server.server import server_of
 from sowline.config.settings import Settings
 from sowline.runtime.http_server import HttpProtocol
 from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.app import Server
+from sowline_gateway.server.commands import GatewayCommands
+from sowline_gateway.server.http_api import GatewayHttpApi
+from sowline_query_service.server.server import server_of
 from tests.unit.gateway.rig import HOST, Json, Rig, rig
 
 SCHEMA_ID = 7

@@ -17,19 +17,11 @@ import pytest
 import uvicorn
 
 from deploy.ports import free_port
-from gateway.context import GatewayContext
-from gateway.nodes.announcements import Announcements
-from gateway.nodes.connections import ConnectionPool
-from gateway.nodes.http import NodeHttp
-from gateway.nodes.node_set import NodeSet
-from gateway.server.commands import GatewayCommands
-from query_service.replica.plain_run import EventAtOffset
-from query_service.server.server import server_of
+from sowline.changes.change import Event
 from sowline.config.credentials import Credentials
 from sowline.config.settings import Settings
 from sowline.config.shard import Shard
 from sowline.model.key import partition_of
-from sowline.protocol.change import Event
 from sowline.runtime.http_server import HttpProtocol
 from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.access.login_session import LoginSession
@@ -38,6 +30,14 @@ from sowline.serving.authorization.identity import ANYBODY, Identity
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import QueryLimits
 from sowline.serving.sessions.session import Session
+from sowline_gateway.context import GatewayContext
+from sowline_gateway.nodes.announcements import Announcements
+from sowline_gateway.nodes.connections import ConnectionPool
+from sowline_gateway.nodes.http import NodeHttp
+from sowline_gateway.nodes.node_set import NodeSet
+from sowline_gateway.server.commands import GatewayCommands
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_query_service.server.server import server_of
 from tests.described import checked_message
 from tests.unit.query_service.sessions import Server, one_by_one
 
@@ -187,8 +187,8 @@ class Rig:
             return server.read_range(kafka, topic, partition, *given)
 
         with (
-            patch("query_service.subscriptions.catch_up.read_range", read_range),
-            patch("query_service.subscriptions.catch_up._in_thread", one_by_one),
+            patch("sowline_query_service.subscriptions.catch_up.read_range", read_range),
+            patch("sowline_query_service.subscriptions.catch_up._in_thread", one_by_one),
         ):
             yield
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ingest.__main__ import main
 from sowline.cli import main as sowline
+from sowline_ingest.__main__ import main
 
 WRONG = "name: a b\ntopic: orders\nsources:\n  raw: {kafka: k, format: json}\nkey: id\ncheckpoint: var\n"
 
@@ -42,7 +42,7 @@ def test_every_argument_is_handed_on(given: list[str], monkeypatch: pytest.Monke
     seen: list[list[str]] = []
     monkeypatch.setattr(os, "execve", lambda _path, arguments, _environment: seen.append(arguments))
     assert CliRunner().invoke(sowline, ["pipeline", *given]).exit_code == 0
-    assert seen == [[sys.executable, "-m", "ingest", *given]]
+    assert seen == [[sys.executable, "-m", "sowline_ingest", *given]]
 
 
 def test_problems_as_json(file: str) -> None:
@@ -69,7 +69,7 @@ def test_what_a_pipeline_does_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     plan = {"plan": "== Physical Plan =="}
     monkeypatch.setattr(
-        "ingest.explain.explain", lambda file, *, with_plan: explanation | (plan if with_plan else {})
+        "sowline_ingest.explain.explain", lambda file, *, with_plan: explanation | (plan if with_plan else {})
     )
     done = CliRunner().invoke(main, ["explain", "any.yaml", "--json"])
     assert json.loads(done.stdout) == explanation

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ingest.csv_records import ISO_8859_1, csv_records, encoding_of, separator_of
+from sowline_ingest.csv_records import ISO_8859_1, csv_records, encoding_of, separator_of
 
 Options = dict[str, str]
 

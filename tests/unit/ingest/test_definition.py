@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ingest.definition import Pipeline, Statement, load_pipeline, open_pipeline
 from sowline.codecs.schema import Schema
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
+from sowline_ingest.definition import Pipeline, Statement, load_pipeline, open_pipeline
 
 LEAST = """\
 name: orders

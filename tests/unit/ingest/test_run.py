@@ -6,8 +6,8 @@ from typing import NoReturn
 
 import pytest
 
-from ingest import run as module
 from sowline.errors import SowlineError
+from sowline_ingest import run as module
 
 FILE = """
 name: shop

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.sources import FILE_BYTES_PER_BATCH, OFFSETS_PER_BATCH, batch_limit
+from sowline_ingest.sources import FILE_BYTES_PER_BATCH, OFFSETS_PER_BATCH, batch_limit
 
 
 @pytest.mark.parametrize("rows_per_second", [None, 1e9])

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import ingest.submit
-from ingest.__main__ import run
-from ingest.submit import APPLICATION, submit, submit_command
+import sowline_ingest.submit
 from sowline.cli.connection import ConnectionOptions
 from sowline.errors import SowlineError
+from sowline_ingest.__main__ import run
+from sowline_ingest.submit import APPLICATION, submit, submit_command
 
 Call = tuple[list[str], dict[str, str]]
 
@@ -20,9 +20,9 @@ Call = tuple[list[str], dict[str, str]]
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     """What would take the place of this process."""
     seen: list[Call] = []
-    monkeypatch.setattr(ingest.submit, "find_java", lambda: Path("/java"))
+    monkeypatch.setattr(sowline_ingest.submit, "find_java", lambda: Path("/java"))
     monkeypatch.setattr(
-        ingest.submit, "spark_connector_jars", lambda: [Path("/jars/a.jar"), Path("/jars/b.jar")]
+        sowline_ingest.submit, "spark_connector_jars", lambda: [Path("/jars/a.jar"), Path("/jars/b.jar")]
     )
     monkeypatch.setattr(os, "execve", lambda path, command, environment: seen.append((command, environment)))
     return seen
@@ -79,7 +79,7 @@ def test_options_for_spark_come_after_the_dashes(calls: list[Call]) -> None:
 
 def test_no_pyspark(calls: list[Call], monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said how to install it."""
-    monkeypatch.setattr(ingest.submit, "find_spec", lambda _: None)
+    monkeypatch.setattr(sowline_ingest.submit, "find_spec", lambda _: None)
     with pytest.raises(SowlineError, match=r"sowline\[spark\]") as refused:
         submit_command(Path("a.yaml"), [], [])
     assert refused.value.reason == "no pyspark"

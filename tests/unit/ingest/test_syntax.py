@@ -7,10 +7,10 @@ import pytest
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 
-from ingest import syntax
-from ingest.syntax import SQL_CHARACTERS_MAX, SQL_LEVELS_MAX, checked_pipeline, spark_jvm
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
+from sowline_ingest import syntax
+from sowline_ingest.syntax import SQL_CHARACTERS_MAX, SQL_LEVELS_MAX, checked_pipeline, spark_jvm
 
 PIPELINE = """\
 name: orders

@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from materializer import service
-from materializer.core.errors import StoreDamaged
-from materializer.service import Materializer
-from materializer.store.checksum import Checksum
-from materializer.store.disk_space import has_disk_space
-from materializer.store.errors import DiskFull, judged
-from materializer.store.interface import NO_EXPIRIES
-from materializer.store.rocksdb import RocksStore
-from materializer.worker.counts import Counts, WorkerStatistics
-from query_service.index.rows import Rows
-from query_service.replica.partition_replica import PartitionReplica
-from query_service.replica.plain_run import EventAtOffset
+from sowline.changes.change import AGAIN
 from sowline.config.settings import Settings
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import parse_topics
-from sowline.protocol.change import AGAIN
+from sowline_materializer import service
+from sowline_materializer.core.errors import StoreDamaged
+from sowline_materializer.service import Materializer
+from sowline_materializer.store.checksum import Checksum
+from sowline_materializer.store.disk_space import has_disk_space
+from sowline_materializer.store.errors import DiskFull, judged
+from sowline_materializer.store.interface import NO_EXPIRIES
+from sowline_materializer.store.rocksdb import RocksStore
+from sowline_materializer.worker.counts import Counts, WorkerStatistics
+from sowline_query_service.index.rows import Rows
+from sowline_query_service.replica.partition_replica import PartitionReplica
+from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.property.world import World, changes_of, dump, rocks_in_memory
 
 NO_SPACE = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -86,7 +86,7 @@ def run(nth: int, failing: int = 1) -> tuple[World, FullAt]:
         for patch in world.patched():
             stack.enter_context(patch)
         patched = stack.enter_context(pytest.MonkeyPatch.context())
-        patched.setattr("materializer.partition.recovery.RocksStore", store_class(full, world.disk))
+        patched.setattr("sowline_materializer.partition.recovery.RocksStore", store_class(full, world.disk))
         for number in range(12):
             for partition in range(PARTITIONS):
                 world.write(partition, b'{"id":%d,"n":%d}' % (number % 5, number), None, [])

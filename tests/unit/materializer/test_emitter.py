@@ -6,17 +6,17 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from msgspec.structs import replace
 
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.step import DeadLetter, Forward
-from materializer.emitter import Emitter, NotWritten
-from materializer.partition.opened import OpenedPartition
-from materializer.partition.owner_commands import Append
-from materializer.partition.partition import Partition
-from materializer.store.memory import MemoryStore
+from sowline.changes.change import CATCH_UP_KEY, PROGRESS_KEY, Change, Progress
+from sowline.commands.command import CopyOf, LogRecord, Origin
 from sowline.config.topics import parse_topics
 from sowline.model.position import Position
-from sowline.protocol.change import CATCH_UP_KEY, PROGRESS_KEY, Change, Progress
-from sowline.protocol.command import CopyOf, LogRecord, Origin
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.step import DeadLetter, Forward
+from sowline_materializer.emitter import Emitter, NotWritten
+from sowline_materializer.partition.opened import OpenedPartition
+from sowline_materializer.partition.owner_commands import Append
+from sowline_materializer.partition.partition import Partition
+from sowline_materializer.store.memory import MemoryStore
 from tests.panics import panic
 
 TOPICS = parse_topics("topics: [{name: orders, key: /id}, {name: told, key: /id, delta: true}]").topics
@@ -98,7 +98,7 @@ class FakeProducer:
 def producer(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
     """The producer that an emitter gets."""
     producer = FakeProducer()
-    monkeypatch.setattr("materializer.emitter.exact_producer", lambda *_, **__: producer)
+    monkeypatch.setattr("sowline_materializer.emitter.exact_producer", lambda *_, **__: producer)
     return producer
 
 

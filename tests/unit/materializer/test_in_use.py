@@ -10,28 +10,28 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from materializer import service
-from materializer.core.checkpoint import Checkpoint
-from materializer.partition.kafka_partition import KafkaExtent
-from materializer.partition.recovery import Recovery
-from materializer.service import Materializer
-from materializer.standby.warm_copy import ReadEvent, WarmCopy
-from materializer.store.checksum import Checksum
-from materializer.store.errors import StoreInUse
-from materializer.store.rocksdb import RocksStore, delete_store, is_in_use
-from materializer.worker.counts import Counts, WorkerStatistics
+from sowline.changes.change import Progress
 from sowline.config.settings import Settings
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import parse_topics
 from sowline.model.position import Position
-from sowline.protocol.change import Progress
+from sowline_materializer import service
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.partition.kafka_partition import KafkaExtent
+from sowline_materializer.partition.recovery import Recovery
+from sowline_materializer.service import Materializer
+from sowline_materializer.standby.warm_copy import ReadEvent, WarmCopy
+from sowline_materializer.store.checksum import Checksum
+from sowline_materializer.store.errors import StoreInUse
+from sowline_materializer.store.rocksdb import RocksStore, delete_store, is_in_use
+from sowline_materializer.worker.counts import Counts, WorkerStatistics
 
 DEFINITION = define_topic(**{"name": "orders", "key": "/id"})
 EXTENT = KafkaExtent("log", 0, 0, 0, 0, "a")
 HOLDER = """
 import sys
 from pathlib import Path
-from materializer.store.rocksdb import RocksStore
+from sowline_materializer.store.rocksdb import RocksStore
 store = RocksStore(Path(sys.argv[1]), create=False)
 print("open", flush=True)
 sys.stdin.read()

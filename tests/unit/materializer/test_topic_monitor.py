@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from materializer.topic_monitor import (
+from sowline_materializer.topic_monitor import (
     ENDS_MAX,
     LOOK_SECONDS,
     TURN_SECONDS_MAX,

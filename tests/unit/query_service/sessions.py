@@ -9,22 +9,22 @@ from functools import cached_property
 from typing import Any
 from unittest.mock import patch
 
-from query_service.context import ServiceContext
-from query_service.live.dispatcher import Dispatcher
-from query_service.replica.plain_run import EventAtOffset
-from query_service.server.server import session_of
-from query_service.topics.state import ServedTopics, TopicState
+from sowline.changes.change import Change, Event
 from sowline.config.shard import WHOLE, Shard
 from sowline.config.topics import parse_topics
 from sowline.model.key import sow_key
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import Change, Event
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.authorization.entitlements import EVERYTHING, Rights
 from sowline.serving.authorization.identity import ANYBODY
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import QueryLimits
 from sowline.serving.sessions.session import Session
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.live.dispatcher import Dispatcher
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_query_service.server.server import session_of
+from sowline_query_service.topics.state import ServedTopics, TopicState
 from tests.described import checked_message
 from tests.property.world import Written, written
 
@@ -148,10 +148,10 @@ class Server:
     @contextmanager
     def patched(self) -> Iterator[None]:
         """Let clients that catch up read this server's changes topic, in the event loop."""
-        reader = "query_service.subscriptions.catch_up.read_range"
+        reader = "sowline_query_service.subscriptions.catch_up.read_range"
         with (
             patch(reader, self.read_range),
-            patch("query_service.subscriptions.catch_up._in_thread", one_by_one),
+            patch("sowline_query_service.subscriptions.catch_up._in_thread", one_by_one),
         ):
             yield
 

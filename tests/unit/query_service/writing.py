@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
-from query_service.topics.state import ServedTopics
-from query_service.writes.destination import ReplicaDestination
 from sowline.serving.writes.pending_commands import WriteService
 from sowline.serving.writes.requests import Definitions, RequestedCommand
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.writes.destination import ReplicaDestination
 
 
 def definitions(state: ServedTopics) -> Definitions:

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from materializer import service
-from materializer.service import Materializer
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
 from sowline.native import RUN_MAX, note_panic, panics, share
 from sowline.runtime.native import panic_metric
+from sowline_materializer import service
+from sowline_materializer.service import Materializer
 from tests.panics import panic
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
-from views.runner import ViewRunner
-from views.service import ViewsService
+from sowline_views.runner import ViewRunner
+from sowline_views.service import ViewsService
 
 SETTINGS = Settings(kafka="127.0.0.1:1")
 TOPICS = parse_topics("{topics: [{name: t, key: /id}], views: [{name: v, from: t}]}")

@@ -9,8 +9,8 @@ import pytest
 from sowline.errors import SowlineError
 from sowline.model.limits import MIB
 from sowline.runtime.store_memory import BYTES_MAX, MEMORY
-from views.core.spilling import BYTES, SpillMap, SpillSpace
-from views.spill_store import DIRECTORY, SpillDirectory, SpillStore
+from sowline_views.core.spilling import BYTES, SpillMap, SpillSpace
+from sowline_views.spill_store import DIRECTORY, SpillDirectory, SpillStore
 
 LIMIT = 16 * MIB
 

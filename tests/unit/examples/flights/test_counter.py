@@ -6,8 +6,8 @@ from unittest.mock import Mock
 from confluent_kafka import Message
 
 from examples.flights.counter import ChangeCounter
+from sowline.changes.change import Change
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import Change
 
 
 def read(topic: str, offset: int, headers: Any, key: bytes | None) -> Any:

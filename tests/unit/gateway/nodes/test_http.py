@@ -6,9 +6,9 @@ import gc
 import pytest
 
 from deploy.ports import HOST
-from gateway.nodes import http
-from gateway.nodes.http import NodeHttp
 from sowline.config.credentials import Credentials
+from sowline_gateway.nodes import http
+from sowline_gateway.nodes.http import NodeHttp
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -6,7 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.nodes.routing import (
+from sowline.config.shard import Shard
+from sowline.config.topics import parse_topics
+from sowline.errors import SowlineError
+from sowline.model.position import Position
+from sowline_gateway.nodes.routing import (
     LAG_UNKNOWN,
     AnnouncedTopic,
     Announcement,
@@ -15,10 +19,6 @@ from gateway.nodes.routing import (
     routes,
     some_routes,
 )
-from sowline.config.shard import Shard
-from sowline.config.topics import parse_topics
-from sowline.errors import SowlineError
-from sowline.model.position import Position
 
 TOPIC = parse_topics("topics: [{name: orders, key: /id, partitions: 6}]").topics[0]
 

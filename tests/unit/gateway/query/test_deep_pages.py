@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.nodes.node_set import NodeSet
-from gateway.nodes.routing import Announcement, Route
-from gateway.query import sharded_query
-from gateway.query.merge import Key, surely_before
-from gateway.query.part import Batch, Part
-from gateway.query.sharded_query import ShardedQuery
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.select import parse_select
-from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
 from sowline.serving.result import QueryLimits
+from sowline.wire.request import Request
+from sowline_gateway.nodes.node_set import NodeSet
+from sowline_gateway.nodes.routing import Announcement, Route
+from sowline_gateway.query import sharded_query
+from sowline_gateway.query.merge import Key, surely_before
+from sowline_gateway.query.part import Batch, Part
+from sowline_gateway.query.sharded_query import ShardedQuery
 from tests.unit.gateway.query.test_sharded_query import SHARDS, check_same, fill
 from tests.unit.gateway.rig import SECONDS_MAX, Json, rig
 

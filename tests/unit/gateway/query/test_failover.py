@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gateway.nodes import failover
-from gateway.nodes.announcements import Announcements
-from gateway.nodes.routing import Announcement
-from query_service.query import freshness
 from sowline.model.key import partition_of
 from sowline.serving.query_slots import QuerySlots, SlotLimits
+from sowline_gateway.nodes import failover
+from sowline_gateway.nodes.announcements import Announcements
+from sowline_gateway.nodes.routing import Announcement
+from sowline_query_service.query import freshness
 from tests.unit.gateway.rig import Json, Rig, RigClient, rig
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.query.merge import Key, surely_before
+from sowline_gateway.query.merge import Key, surely_before
 
 
 @given(st.lists(st.integers(0, 4), max_size=80), st.integers(1, 9), st.integers(0, 90))

@@ -10,19 +10,19 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.nodes import failover
-from gateway.nodes.routing import Announcement, Route
-from gateway.query.part import Batch, Part
-from gateway.query.sharded_query import ShardedQuery
-from sowline.expressions.projection import parse_grouping, parse_projection
-from sowline.filter import compile_filter
-from sowline.groups import GroupStates
+from sowline.language.expressions.projection import parse_grouping, parse_projection
+from sowline.language.filter import compile_filter
+from sowline.language.groups import GroupStates
 from sowline.model.key import partition_of
 from sowline.model.select import parse_select
-from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
 from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline.serving.result import QueryLimits
+from sowline.wire.request import Request
+from sowline_gateway.nodes import failover
+from sowline_gateway.nodes.routing import Announcement, Route
+from sowline_gateway.query.part import Batch, Part
+from sowline_gateway.query.sharded_query import ShardedQuery
 from tests.property.answers import answer_of, is_sorted
 from tests.property.asks import VALUES
 from tests.unit.gateway.rig import SECONDS_MAX, Json, Rig, RigClient, rig

@@ -10,13 +10,13 @@ import orjson
 import pytest
 from websockets.asyncio.client import connect
 
-from gateway.nodes.connections import NodeConnection
 from sowline.client.ask import Ask
 from sowline.client.async_client import AsyncClient
 from sowline.errors import SowlineError
-from sowline.protocol.client_message import Message
-from sowline.protocol.media_types import NATIVE
-from sowline.protocol.native_frame import split_native
+from sowline.wire.client_message import Message
+from sowline.wire.media_types import NATIVE
+from sowline.wire.native_frame import split_native
+from sowline_gateway.nodes.connections import NodeConnection
 from tests.described import check_response, checked_native
 from tests.unit.gateway.native import DECODERS, FRAMED, decode_avro, served
 from tests.unit.gateway.rig import SECONDS_MAX, Json, Rig

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.server.topics import _reflected_by_all
+from sowline_gateway.server.topics import _reflected_by_all
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.nodes.connections import NodeLost
-from gateway.streams.catch_up_slot import CLIENT_MAX
-from sowline.filter import ALL, compile_filter
+from sowline.language.filter import ALL, compile_filter
 from sowline.model.bookmark import format_position, parse_bookmark
 from sowline.model.key import hash_of
 from sowline.model.position import Position
 from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
+from sowline_gateway.nodes.connections import NodeLost
+from sowline_gateway.streams.catch_up_slot import CLIENT_MAX
 from tests.unit.gateway.rig import Json, Rig, RigClient, rig
 from tests.unit.gateway.subscriber import Subscriber, change, matching, subscriber
 
@@ -236,7 +236,7 @@ async def in_its_snapshot(made: Rig) -> Subscriber:
 
 async def test_messages_that_wait_for_a_snapshot_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit the subscription catches up by itself; it misses nothing."""
-    monkeypatch.setattr("gateway.streams.member.HELD_BYTES_MAX", 300)
+    monkeypatch.setattr("sowline_gateway.streams.member.HELD_BYTES_MAX", 300)
     chance = random.Random(9)
     async with rig(["0/2", "1/2"], partitions=2) as made:
         for number in range(2000):
@@ -451,7 +451,7 @@ async def test_many_that_resume_take_turns() -> None:
 
 async def test_a_client_that_reads_nothing_gives_up_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others may need them. Once it reads, it gets everything."""
-    monkeypatch.setattr("gateway.subscriptions.record_subscription.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("sowline_gateway.subscriptions.record_subscription.PATIENCE_SECONDS", 0.1)
     async with rig(["0/1"]) as made:
         client = made.client()
         mine = Subscriber(client)

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.nodes import connections, failover
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.bookmark import format_bookmark, parse_bookmark
 from sowline.model.key import hash_of
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
+from sowline_gateway.nodes import connections, failover
 from tests.unit.gateway.rig import Json, Node, Rig, rig
 from tests.unit.gateway.subscriber import Subscriber, change, matching, subscriber
 

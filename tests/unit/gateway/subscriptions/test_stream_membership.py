@@ -4,16 +4,16 @@ import json
 from types import SimpleNamespace
 from typing import Any, cast
 
-from gateway.nodes.connections import NodeConnection
-from gateway.query.seen import SeenPositions
-from gateway.streams.member import HeldBytes, LiveMessage, Member, put_to_client
-from gateway.subscriptions.outlets import PassingOutlet
-from gateway.subscriptions.stream_membership import StreamMembership
 from sowline.model.bookmark import PositionsByLog
 from sowline.model.position import Position
-from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.outbox.outbox import Outbox
+from sowline.wire.request import Request
+from sowline_gateway.nodes.connections import NodeConnection
+from sowline_gateway.query.seen import SeenPositions
+from sowline_gateway.streams.member import HeldBytes, LiveMessage, Member, put_to_client
+from sowline_gateway.subscriptions.outlets import PassingOutlet
+from sowline_gateway.subscriptions.stream_membership import StreamMembership
 
 
 class MovingStream:

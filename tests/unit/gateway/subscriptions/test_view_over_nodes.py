@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.nodes import failover
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.bookmark import format_bookmark, parse_bookmark
 from sowline.model.key import hash_of
 from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
+from sowline_gateway.nodes import failover
 from tests.unit.gateway.rig import Json, Rig, rig
 from tests.unit.gateway.subscriber import Subscriber, change, subscriber
 

@@ -7,16 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.context import GatewayContext
-from gateway.nodes import failover
-from gateway.server.commands import GatewayCommands
-from gateway.writes import destination, outcome_watch
-from sowline.filter import compile_filter
+from sowline.changes.change import DELETE, DELETED, Change, Event, Progress
+from sowline.commands.command import PUBLISH, Origin
+from sowline.language.filter import compile_filter
 from sowline.model.bookmark import parse_bookmark
 from sowline.model.key import partition_of, sow_key
 from sowline.model.position import Position
-from sowline.protocol.change import DELETE, DELETED, Change, Event, Progress
-from sowline.protocol.command import PUBLISH, Origin
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read, to_write
 from sowline.serving.authorization.identity import ANYBODY, Identity
@@ -24,6 +20,10 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.session import Session
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.pending_commands import WriteService
+from sowline_gateway.context import GatewayContext
+from sowline_gateway.nodes import failover
+from sowline_gateway.server.commands import GatewayCommands
+from sowline_gateway.writes import destination, outcome_watch
 from tests.unit.gateway.rig import Json, Rig, RigClient, rig
 from tests.unit.query_service.sessions import DOMAIN
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from materializer.admin.backup import MANIFEST, Backup, back_up, open_backup, read_entries
-from materializer.admin.offline_copy import OfflineCopy
-from materializer.core.checkpoint import EVERYTHING, Checkpoint
-from materializer.core.record import decode_record
 from sowline.errors import SowlineError
+from sowline_materializer.admin.backup import MANIFEST, Backup, back_up, open_backup, read_entries
+from sowline_materializer.admin.offline_copy import OfflineCopy
+from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint
+from sowline_materializer.core.record import decode_record
 from tests.unit.materializer.admin.test_dump import CHECKPOINT, DEFINITION, RECORDS, copy_of
 
 

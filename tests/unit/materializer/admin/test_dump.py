@@ -4,15 +4,15 @@ from typing import Any
 
 import orjson
 
-from materializer.admin.dump import dump_lines
-from materializer.admin.offline_copy import OfflineCopy, fill
-from materializer.core.checkpoint import EVERYTHING, Checkpoint
-from materializer.core.record import Record, encode_record
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
 from sowline.config.topic_definition import define_topic
 from sowline.model.limits import Limits
 from sowline.model.position import Position
+from sowline_materializer.admin.dump import dump_lines
+from sowline_materializer.admin.offline_copy import OfflineCopy, fill
+from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint
+from sowline_materializer.core.record import Record, encode_record
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
 
 DEFINITION = define_topic(**{"name": "orders", "key": "/id", "partitions": 2})
 CHECKPOINT = Checkpoint(

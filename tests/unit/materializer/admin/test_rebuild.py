@@ -4,19 +4,19 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from materializer.admin.forwarded import require_forwards
-from materializer.admin.rebuild import EndsLoader
-from materializer.store.memory import MemoryStore
+from sowline.changes.change import RESET, Change, Event, Progress
 from sowline.codecs.codec import codec_of
 from sowline.codecs.resolutions import Resolutions
 from sowline.codecs.schema import Schema
 from sowline.codecs.typed_bodies import TypedBodies
+from sowline.commands.command import Headers, LogRecord
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
 from sowline.model.position import Position
-from sowline.protocol.change import RESET, Change, Event, Progress
-from sowline.protocol.command import Headers, LogRecord
+from sowline_materializer.admin.forwarded import require_forwards
+from sowline_materializer.admin.rebuild import EndsLoader
+from sowline_materializer.store.memory import MemoryStore
 
 HERE, THERE = (next(t for t in map(str, range(99)) if partition_of(t, 2) == number) for number in (0, 1))
 """Key texts of records of the two partitions."""

@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 
-from materializer.admin.offline_copy import OfflineCopies, OfflineCopy
-from materializer.admin.verify import (
+from sowline.changes.partials import Partials
+from sowline.commands.command import Command, LogRecord
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import parse_topics
+from sowline.errors import SowlineError
+from sowline.kafka.admin import Cluster
+from sowline.model.nesting import NESTING_MAX
+from sowline.model.position import Position
+from sowline_materializer.admin.offline_copy import OfflineCopies, OfflineCopy
+from sowline_materializer.admin.verify import (
     DIFFERENCES_MAX,
     StateComparison,
     Verification,
@@ -19,19 +27,11 @@ from materializer.admin.verify import (
     merged,
     sentences,
 )
-from materializer.core.applier import Applier
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.errors import NotApplicable
-from materializer.core.record import Record
-from materializer.partition.kafka_partition import KafkaExtent
-from sowline.config.topic_definition import TopicDefinition
-from sowline.config.topics import parse_topics
-from sowline.errors import SowlineError
-from sowline.kafka.admin import Cluster
-from sowline.model.nesting import NESTING_MAX
-from sowline.model.position import Position
-from sowline.protocol.command import Command, LogRecord
-from sowline.protocol.partials import Partials
+from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.errors import NotApplicable
+from sowline_materializer.core.record import Record
+from sowline_materializer.partition.kafka_partition import KafkaExtent
 from tests.unit.materializer.admin.test_dump import BODY, CHECKPOINT, DEFINITION, RECORDS, copy_of
 
 

@@ -7,19 +7,19 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from materializer.core.applier import Applier
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.step import Forward, Step
-from materializer.store.checksum import Checksum
-from materializer.store.memory import MemoryStore
-from materializer.store.overlay import Overlay
+from sowline.changes.change import Change
+from sowline.commands.command import CopyOf, Headers, LogRecord, Origin
 from sowline.config.topic_definition import define_topic
 from sowline.model.key import partition_of, sow_key
 from sowline.model.log_time import CREATE_TIME, LOG_APPEND_TIME, TIME_MAX
 from sowline.model.nesting import NESTING_MAX
 from sowline.model.position import Position
-from sowline.protocol.change import Change
-from sowline.protocol.command import CopyOf, Headers, LogRecord, Origin
+from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.step import Forward, Step
+from sowline_materializer.store.checksum import Checksum
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.overlay import Overlay
 
 DOMAIN = b"orders\0"
 HERE, THERE = (next(str(n) for n in range(99) if partition_of(str(n), 2) == p) for p in (0, 1))
@@ -493,7 +493,7 @@ def test_the_position_of_a_batchs_end_does_not_matter() -> None:
 
 def test_another_key_text_under_the_same_sow_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two texts that hash alike are told apart: the second is refused, and a delete of it removes nothing."""
-    monkeypatch.setattr("sowline.protocol.key_rule.sow_key", lambda prefix, text: b"1")
+    monkeypatch.setattr("sowline.commands.key_rule.sow_key", lambda prefix, text: b"1")
     core = Core()
     core.write({"id": "a"})
     assert reasons(core.write({"id": "b"})) == ["key collision"]

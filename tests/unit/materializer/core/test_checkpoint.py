@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.errors import StoreDamaged
+from sowline.changes.change import Begin
 from sowline.model.limits import Limits
 from sowline.model.log_time import TIME_MAX
 from sowline.model.position import Position
-from sowline.protocol.change import Begin
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.errors import StoreDamaged
 
 positions = st.builds(Position, st.integers(0, 9), st.integers(-1, 2**62), st.integers(0, 99))
 counts = st.integers(0, 2**62)

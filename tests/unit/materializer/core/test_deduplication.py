@@ -2,8 +2,8 @@
 
 import pytest
 
-from materializer.core.deduplication import PUBLISHERS_MAX, is_repeat, note_number
-from sowline.protocol.command import Command
+from sowline.commands.command import Command
+from sowline_materializer.core.deduplication import PUBLISHERS_MAX, is_repeat, note_number
 
 WINDOW = 100
 

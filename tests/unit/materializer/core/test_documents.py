@@ -6,20 +6,20 @@ from typing import Any
 import orjson
 import pytest
 
-from materializer.core.applier import Applier
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.documents import LEVELS_MAX, Documents
-from materializer.core.record import Record, decode_record, encode_record
-from materializer.core.step import Step
-from materializer.store.memory import MemoryStore
-from materializer.store.overlay import Overlay
+from sowline.changes.change import Change, read_event
+from sowline.commands.command import Headers, LogRecord
 from sowline.config.topic_definition import define_topic
-from sowline.emodb import parse_delta
-from sowline.emodb.fold import NEVER_WRITTEN, DocumentDelta
-from sowline.emodb.writes import Writes
+from sowline.language.emodb import parse_delta
+from sowline.language.emodb.fold import NEVER_WRITTEN, DocumentDelta
+from sowline.language.emodb.writes import Writes
 from sowline.model.position import Position
-from sowline.protocol.change import Change, read_event
-from sowline.protocol.command import Headers, LogRecord
+from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.documents import LEVELS_MAX, Documents
+from sowline_materializer.core.record import Record, decode_record, encode_record
+from sowline_materializer.core.step import Step
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.overlay import Overlay
 
 GIVEN: dict[str, Any] = {"name": "reviews", "key": "/id", "documents": True}
 START = Position(0, -1)

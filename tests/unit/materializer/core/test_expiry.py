@@ -1,7 +1,7 @@
 """Expiring: what is asked for when, with a clock of the test's own."""
 
-from materializer.core.expiry import PAUSE_MS, Due, ExpirySchedule
 from sowline.model.position import Position
+from sowline_materializer.core.expiry import PAUSE_MS, Due, ExpirySchedule
 
 
 def due(*offsets: int, at: int = 1000) -> list[Due]:

@@ -9,20 +9,20 @@ from unittest.mock import patch
 
 import pytest
 
-from materializer.core.fencing import Fenced, check_base, check_owner
-from materializer.partition.kafka_partition import KafkaExtent
-from materializer.worker.assignment import Assignment
-from materializer.worker.counts import Counts
-from materializer.worker.owned import OwnedPartitions
-from materializer.worker.repair import Repair
-from materializer.worker.schemas import Schemas
-from query_service.index.rows import Rows
-from query_service.replica.partition_replica import PartitionReplica
-from query_service.replica.plain_run import EventAtOffset
+from sowline.changes.change import Change, Event, Progress
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.model.key import sow_key
 from sowline.model.position import Position
-from sowline.protocol.change import Change, Event, Progress
+from sowline_materializer.core.fencing import Fenced, check_base, check_owner
+from sowline_materializer.partition.kafka_partition import KafkaExtent
+from sowline_materializer.worker.assignment import Assignment
+from sowline_materializer.worker.counts import Counts
+from sowline_materializer.worker.owned import OwnedPartitions
+from sowline_materializer.worker.repair import Repair
+from sowline_materializer.worker.schemas import Schemas
+from sowline_query_service.index.rows import Rows
+from sowline_query_service.replica.partition_replica import PartitionReplica
+from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.property.world import Topic, World
 
 DEFINITION = define_topic(**{"name": "orders", "key": "/id"})
@@ -88,8 +88,10 @@ def world() -> Iterator[World]:
     with ExitStack() as stack:
         for entered in world.patched():
             stack.enter_context(entered)
-        stack.enter_context(patch("materializer.worker.repair.read_range", world._read_range))
-        stack.enter_context(patch("materializer.worker.assignment.kafka_extent", lambda *_: extent(world)))
+        stack.enter_context(patch("sowline_materializer.worker.repair.read_range", world._read_range))
+        stack.enter_context(
+            patch("sowline_materializer.worker.assignment.kafka_extent", lambda *_: extent(world))
+        )
         for value in (b'{"id":1}', b'{"id":2}'):
             world.write(0, value, None, [])
         world.drain()

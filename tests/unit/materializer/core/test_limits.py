@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.record import Record, encode_record
-from materializer.store.checksum import Checksum
+from sowline.changes.change import Change
+from sowline.commands.command import LogRecord
 from sowline.model.key import sow_key
 from sowline.model.limits import Limits, define_value
 from sowline.model.position import Position
-from sowline.protocol.change import Change
-from sowline.protocol.command import LogRecord
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.record import Record, encode_record
+from sowline_materializer.store.checksum import Checksum
 from tests.unit.materializer.core.test_applier import HERE, THERE, Core, only, reasons
 
 

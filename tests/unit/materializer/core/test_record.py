@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from materializer.core.errors import StoreDamaged
-from materializer.core.record import Record, decode_record, due_time, encode_record
+from sowline.commands.command import EXPIRATION_SECONDS_MAX
 from sowline.model.position import Position
-from sowline.protocol.command import EXPIRATION_SECONDS_MAX
+from sowline_materializer.core.errors import StoreDamaged
+from sowline_materializer.core.record import Record, decode_record, due_time, encode_record
 
 times = st.integers(0, 2**53)
 records = st.builds(

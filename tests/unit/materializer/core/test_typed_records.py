@@ -8,22 +8,22 @@ import msgspec
 import orjson
 import pytest
 
-from materializer.core.applier import Applier
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.step import Step
-from materializer.store.memory import MemoryStore
-from materializer.store.overlay import Overlay
 from sowline.codecs.codec import CompilerAway, codec_of
 from sowline.codecs.framing import frame
 from sowline.codecs.msgpack import MsgpackCodec
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_key, reader_key
 from sowline.codecs.schema import MessagePayload, Schema, is_format
 from sowline.codecs.typed_bodies import TypedBodies
+from sowline.commands.command import Headers, LogRecord
 from sowline.config.message_formats import MessageFormat
 from sowline.config.topic_definition import define_topic
 from sowline.model.key import partition_of
 from sowline.model.limits import define_value
-from sowline.protocol.command import Headers, LogRecord
+from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.step import Step
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.overlay import Overlay
 
 FIELDS: list[dict[str, Any]] = [{"name": "id", "type": "long"}, {"name": "qty", "type": "int"}]
 

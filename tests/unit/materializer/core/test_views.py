@@ -7,31 +7,31 @@ import msgspec
 import orjson
 import pytest
 
-from materializer.core.applier import Applier
-from materializer.core.checkpoint import Checkpoint
-from materializer.core.record import decode_record
-from materializer.core.step import Step
-from materializer.partition.changes_follower import ChangesFollower
-from materializer.partition.changes_loader import ChangesLoader
-from materializer.partition.opened import OpenedPartition
-from materializer.partition.partition import Partition, progress_of
-from materializer.partition.state_reset import StateReset
-from materializer.store.memory import MemoryStore
-from materializer.store.overlay import Overlay
-from query_service.index.rows import Rows
-from query_service.replica.partition_replica import PartitionReplica
-from query_service.replica.plain_run import EventAtOffset
+from sowline.changes.change import AGAIN, DELETED, PROGRESS_KEY, Change, Event, Progress
+from sowline.changes.partials import NO_STATE, Partials, PartialState
+from sowline.commands.command import Headers, LogRecord
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics
 from sowline.model.limits import Limits, define_value
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import AGAIN, DELETED, PROGRESS_KEY, Change, Event, Progress
-from sowline.protocol.command import Headers, LogRecord
-from sowline.protocol.partials import NO_STATE, Partials, PartialState
+from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.record import decode_record
+from sowline_materializer.core.step import Step
+from sowline_materializer.partition.changes_follower import ChangesFollower
+from sowline_materializer.partition.changes_loader import ChangesLoader
+from sowline_materializer.partition.opened import OpenedPartition
+from sowline_materializer.partition.partition import Partition, progress_of
+from sowline_materializer.partition.state_reset import StateReset
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.overlay import Overlay
+from sowline_query_service.index.rows import Rows
+from sowline_query_service.replica.partition_replica import PartitionReplica
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_views.core.outgoing import OutgoingPartials
+from sowline_views.core.states import states_of
 from tests.property.view_world import SourceModel, defined
 from tests.property.world import written
-from views.core.outgoing import OutgoingPartials
-from views.core.states import states_of
 
 TOTALS: dict[str, Any] = {
     "grouping": ["/region"],

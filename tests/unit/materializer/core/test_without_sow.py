@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from materializer.core.step import Step
-from materializer.store.integrity import survey
+from sowline.changes.change import Change
 from sowline.client.publisher import Publisher
 from sowline.config.declared_topic import NEEDS_SOW
 from sowline.config.topic_definition import define_topic
@@ -17,7 +16,8 @@ from sowline.errors import SowlineError
 from sowline.kafka.admin import kafka_topics, serves
 from sowline.model.limits import Limits, define_value
 from sowline.model.position import Position
-from sowline.protocol.change import Change
+from sowline_materializer.core.step import Step
+from sowline_materializer.store.integrity import survey
 from tests.property.world import World, changes_of
 from tests.unit.materializer.core.test_applier import Core, only, reasons
 from tests.unit.sowline.client.test_publisher import FakeProducer

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from materializer.core.checkpoint import Checkpoint
-from materializer.partition.opened import OpenedPartition
-from materializer.partition.owner_commands import Append, OwnerCommands
-from materializer.partition.partition import Partition
-from materializer.store.memory import MemoryStore
+from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import define_topic
 from sowline.model.limits import define_value
-from sowline.protocol.command import LogRecord
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.partition.opened import OpenedPartition
+from sowline_materializer.partition.owner_commands import Append, OwnerCommands
+from sowline_materializer.partition.partition import Partition
+from sowline_materializer.store.memory import MemoryStore
 
 
 class Owner:

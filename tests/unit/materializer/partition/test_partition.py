@@ -7,22 +7,22 @@ import msgspec
 import orjson
 import pytest
 
-from materializer.core.applier import Applier
-from materializer.core.checkpoint import EVERYTHING, Checkpoint
-from materializer.core.errors import StoreDamaged
-from materializer.partition.changes_loader import ChangesLoader
-from materializer.partition.opened import OpenedPartition
-from materializer.partition.partition import OUTCOMES_MAX, Partition, stale_owner_keys
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
-from materializer.store.write_behind import WriteBehindStore
+from sowline.changes.change import AGAIN, CATCH_UP_KEY, PROGRESS_KEY, Change, Event, Progress
+from sowline.changes.changes_loader import Wholeness
+from sowline.commands.command import Command, LogRecord
 from sowline.config.topic_definition import define_topic
 from sowline.model.key import sow_key
 from sowline.model.log_time import CREATE_TIME
 from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, CATCH_UP_KEY, PROGRESS_KEY, Change, Event, Progress
-from sowline.protocol.changes_loader import Wholeness
-from sowline.protocol.command import Command, LogRecord
+from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint
+from sowline_materializer.core.errors import StoreDamaged
+from sowline_materializer.partition.changes_loader import ChangesLoader
+from sowline_materializer.partition.opened import OpenedPartition
+from sowline_materializer.partition.partition import OUTCOMES_MAX, Partition, stale_owner_keys
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.write_behind import WriteBehindStore
 from tests.property.world import dump
 
 DEFINITION = define_topic(**{"name": "orders", "key": "/id", "repeat_window": "100ms"})

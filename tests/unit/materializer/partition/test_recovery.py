@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from materializer.core.checkpoint import EVERYTHING, Checkpoint
-from materializer.partition.changes_loader import ChangesLoader
-from materializer.partition.kafka_partition import KafkaExtent, kafka_extent
-from materializer.partition.opened import OpenedPartition
-from materializer.partition.partition import Partition
-from materializer.partition.recovery import Recovery
-from materializer.store.memory import MemoryStore
+from sowline.changes.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
+from sowline.commands.command import Origin
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
 from sowline.model.key import sow_key
 from sowline.model.log_time import TIME_MAX
 from sowline.model.position import Position
 from sowline.native import panics
-from sowline.protocol.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
-from sowline.protocol.command import Origin
+from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint
+from sowline_materializer.partition.changes_loader import ChangesLoader
+from sowline_materializer.partition.kafka_partition import KafkaExtent, kafka_extent
+from sowline_materializer.partition.opened import OpenedPartition
+from sowline_materializer.partition.partition import Partition
+from sowline_materializer.partition.recovery import Recovery
+from sowline_materializer.store.memory import MemoryStore
 from tests.panics import panic
 from tests.property.world import World, dump
 
@@ -232,7 +232,7 @@ def test_a_load_that_takes_long_goes_on(worked: World, monkeypatch: pytest.Monke
     changes.compact(lambda: False)
     worked.disk.clear()
     monkeypatch.setattr(
-        "materializer.partition.recovery.time", SimpleNamespace(monotonic=lambda: next(clock))
+        "sowline_materializer.partition.recovery.time", SimpleNamespace(monotonic=lambda: next(clock))
     )
     extents = [KafkaExtent("log", 0, len(worked.logs[0]), 0, at, "changes 0") for at in (end, changes.end)]
     recovery = Recovery({}, worked.definition, 0, PATH, extents[0], ask=lambda: extents[1])
@@ -256,7 +256,7 @@ def test_what_fails_leaves_no_store_open(worked: World, lost: bool, monkeypatch:
     def read_range(*_: object) -> Iterator[object]:
         raise Broken
 
-    monkeypatch.setattr("materializer.partition.kafka_partition.read_range", read_range)
+    monkeypatch.setattr("sowline_materializer.partition.kafka_partition.read_range", read_range)
     with pytest.raises(Broken):
         recover(worked)
     assert len(closed) == 1

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from materializer.partition.partition import Partition
-from query_service.index.rows import Rows
-from query_service.replica.partition_replica import PartitionReplica
-from query_service.replica.plain_run import EventAtOffset
+from sowline.changes.change import RESET, Change
+from sowline.commands.command import Headers
 from sowline.config.topic_definition import define_topic
 from sowline.model.position import Position
-from sowline.protocol.change import RESET, Change
-from sowline.protocol.command import Headers
+from sowline_materializer.partition.partition import Partition
+from sowline_query_service.index.rows import Rows
+from sowline_query_service.replica.partition_replica import PartitionReplica
+from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.property.world import World, changes_of, dump
 
 TRANSIENT = define_topic(

@@ -12,22 +12,22 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from structlog.testing import capture_logs
 
-from materializer.core.checkpoint import EVERYTHING, Checkpoint
-from materializer.core.errors import StoreDamaged
-from materializer.partition.changes_follower import ChangesFollower, Gap
-from materializer.standby.standby import Standby
-from materializer.standby.warm_copy import ReadEvent, WarmCopy
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
-from materializer.store.rocksdb import RocksStore
+from sowline.changes.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
+from sowline.commands.command import Origin
+from sowline.commands.stored_format import UnknownFormat
 from sowline.config.topic_definition import define_topic
 from sowline.kafka.admin import Cluster
 from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.model.limits import Limits
 from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
-from sowline.protocol.command import Origin
-from sowline.protocol.stored_format import UnknownFormat
+from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint
+from sowline_materializer.core.errors import StoreDamaged
+from sowline_materializer.partition.changes_follower import ChangesFollower, Gap
+from sowline_materializer.standby.standby import Standby
+from sowline_materializer.standby.warm_copy import ReadEvent, WarmCopy
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.rocksdb import RocksStore
 from tests.property.world import dump
 
 DEFINITION = define_topic(**{"name": "orders", "key": "/id", "repeat_window": "50ms"})
@@ -411,9 +411,9 @@ class FakeKafka:
 def kafka(monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
     """A Kafka whose clients every `Standby` gets, and which is asked all the time."""
     kafka = FakeKafka()
-    monkeypatch.setattr("materializer.standby.standby.plain_consumer", lambda *given: kafka)
-    monkeypatch.setattr("materializer.standby.standby.Cluster", lambda *given: kafka)
-    monkeypatch.setattr("materializer.standby.standby.LOOK_SECONDS", 0)
+    monkeypatch.setattr("sowline_materializer.standby.standby.plain_consumer", lambda *given: kafka)
+    monkeypatch.setattr("sowline_materializer.standby.standby.Cluster", lambda *given: kafka)
+    monkeypatch.setattr("sowline_materializer.standby.standby.LOOK_SECONDS", 0)
     return kafka
 
 
@@ -451,7 +451,7 @@ def test_a_copy_that_waits_for_kafka_does_not_keep_the_service_from_stopping(
     kafka: FakeKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once the service is to stop, a question without an answer is not asked again."""
-    monkeypatch.setattr("materializer.standby.standby.Cluster", Cluster)
+    monkeypatch.setattr("sowline_materializer.standby.standby.Cluster", Cluster)
     monkeypatch.setattr("sowline.kafka.admin.AdminClient", lambda config: kafka)
     kafka.ids = {}
     stop = threading.Event()

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from materializer.core.record import Record, encode_record
-from materializer.store.bulk_load import BulkLoad
-from materializer.store.checksum import expiry_entry
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
 from sowline.model.position import Position
+from sowline_materializer.core.record import Record, encode_record
+from sowline_materializer.store.bulk_load import BulkLoad
+from sowline_materializer.store.checksum import expiry_entry
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
 
 Puts = Sequence[tuple[bytes, bytes | None]]
 

@@ -1,8 +1,8 @@
 """The records written last: what is found again, and how much is kept."""
 
-from materializer.core.record import Record
-from materializer.store.cache import ENTRY_BYTES, RecordCache, Stored
 from sowline.model.position import Position
+from sowline_materializer.core.record import Record
+from sowline_materializer.store.cache import ENTRY_BYTES, RecordCache, Stored
 
 
 def stored(number: int) -> Stored:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from materializer.core.errors import StoreDamaged
-from materializer.partition.partition import Partition
-from materializer.store.integrity import survey
-from materializer.store.rocksdb import RocksStore
+from sowline.commands.command import Headers
 from sowline.config.topic_definition import define_topic
 from sowline.model.key import sow_key
-from sowline.protocol.command import Headers
 from sowline.runtime.store_memory import StoreMemory
+from sowline_materializer.core.errors import StoreDamaged
+from sowline_materializer.partition.partition import Partition
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.rocksdb import RocksStore
 from tests.property.world import World, dump
 
 DEFINITION = define_topic(**{"name": "orders", "key": "/id", "expiration": "1h", "records_max": 900})
@@ -164,7 +164,7 @@ def test_damage_that_is_met_later_is_damage_too(
 ) -> None:
     """What a table lost after it was opened ends the partition when read; the next owner uses another source."""
     # Without the blocks that earlier stores have read from the same files.
-    monkeypatch.setattr("materializer.store.rocksdb.MEMORY", StoreMemory())
+    monkeypatch.setattr("sowline_materializer.store.rocksdb.MEMORY", StoreMemory())
     disk.put_back("closed")
     store = RocksStore(STORE, create=False)
     for table in STORE.glob("db/*.sst"):

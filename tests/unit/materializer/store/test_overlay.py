@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from materializer.core.record import Record, encode_record
-from materializer.store.cache import RecordCache
-from materializer.store.checksum import Checksum, expiry_entry
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
-from materializer.store.overlay import Overlay
 from sowline.model.position import Position
+from sowline_materializer.core.record import Record, encode_record
+from sowline_materializer.store.cache import RecordCache
+from sowline_materializer.store.checksum import Checksum, expiry_entry
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.overlay import Overlay
 
 keys = st.sampled_from([b"1", b"10", b"2", b"3"])
 kinds = st.sampled_from(["live", "gone", "none"])

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from materializer.core.errors import StoreDamaged
-from materializer.store.checksum import Checksum, entry_hash, expiry_hash
-from materializer.store.integrity import survey
-from materializer.store.interface import Store
-from materializer.store.memory import MemoryStore
-from materializer.store.rocksdb import RocksStore
-from materializer.store.write_behind import WriteBehindStore
+from sowline_materializer.core.errors import StoreDamaged
+from sowline_materializer.store.checksum import Checksum, entry_hash, expiry_hash
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.interface import Store
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.rocksdb import RocksStore
+from sowline_materializer.store.write_behind import WriteBehindStore
 
 Make = Callable[[], Store]
 

@@ -7,10 +7,10 @@ from unittest.mock import patch
 
 import pytest
 
-from materializer.store.checksum import Checksum
-from materializer.store.rocksdb import RocksStore
 from sowline.model.limits import MIB
 from sowline.runtime.store_memory import WRITE_BUFFER_BYTES_MAX, WRITE_BUFFER_BYTES_MIN, StoreMemory
+from sowline_materializer.store.checksum import Checksum
+from sowline_materializer.store.rocksdb import RocksStore
 
 BYTES_MAX = 8 * MIB
 KEYS = 40_000
@@ -21,7 +21,7 @@ VALUE = b"x" * 500
 def memory() -> Iterator[StoreMemory]:
     """A small memory, which all stores of the test share."""
     shared = StoreMemory(BYTES_MAX)
-    with patch("materializer.store.rocksdb.MEMORY", shared):
+    with patch("sowline_materializer.store.rocksdb.MEMORY", shared):
         yield shared
 
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from materializer.core.record import Record, encode_record
-from materializer.store.checksum import Checksum
-from materializer.store.integrity import survey
-from materializer.store.memory import MemoryStore
-from materializer.store.overlay import Overlay
-from materializer.store.tombstones import Tombstones
 from sowline.model.position import Position
+from sowline_materializer.core.record import Record, encode_record
+from sowline_materializer.store.checksum import Checksum
+from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.overlay import Overlay
+from sowline_materializer.store.tombstones import Tombstones
 from tests.property.keys import HOSTILE
 
 POSITION = Position(0, 1)
@@ -74,7 +74,7 @@ KEYS = [
 @pytest.mark.parametrize("spare", [0, 4096])
 def test_keys_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch, spare: int) -> None:
     """Each is forgotten in its time, among keys that are hashes."""
-    monkeypatch.setattr("materializer.store.tombstones.SPARE_MAX", spare)
+    monkeypatch.setattr("sowline_materializer.store.tombstones.SPARE_MAX", spare)
     store = stored({key: gone(at) for at, key in enumerate(KEYS)})
     tombstones = Tombstones([(at, key) for at, key in enumerate(KEYS[:5])])
     for at, key in enumerate(KEYS[5:], 5):

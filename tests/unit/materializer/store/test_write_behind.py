@@ -7,13 +7,13 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from materializer.core.errors import StoreDamaged
-from materializer.store.checksum import Checksum
-from materializer.store.errors import DiskFull
-from materializer.store.memory import MemoryStore
-from materializer.store.rocksdb import RocksStore
-from materializer.store.write_behind import WriteBehindStore
 from sowline.runtime.native import native_core
+from sowline_materializer.core.errors import StoreDamaged
+from sowline_materializer.store.checksum import Checksum
+from sowline_materializer.store.errors import DiskFull
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.rocksdb import RocksStore
+from sowline_materializer.store.write_behind import WriteBehindStore
 
 sowline_native = native_core(None)
 KEYS = st.sampled_from([b"", b"a", b"b", b"c", b"\xff"])

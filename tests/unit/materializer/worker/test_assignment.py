@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from materializer.core.errors import StoreDamaged
-from materializer.partition.partition import PartitionId
-from materializer.worker.assignment import Assignment, Recovering, StartPhase
-from materializer.worker.owned import OwnedPartitions
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
 from sowline.model.position import Position
+from sowline_materializer.core.errors import StoreDamaged
+from sowline_materializer.partition.partition import PartitionId
+from sowline_materializer.worker.assignment import Assignment, Recovering, StartPhase
+from sowline_materializer.worker.owned import OwnedPartitions
 
 
 class FakeCluster:
@@ -125,7 +125,7 @@ class SideBySide:
     """An assignment of three partitions whose recoveries wait for each other, and what came of them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, errors: Mapping[int, Exception]) -> None:
-        monkeypatch.setattr("materializer.worker.assignment.RECOVERED_AT_ONCE", 3)
+        monkeypatch.setattr("sowline_materializer.worker.assignment.RECOVERED_AT_ONCE", 3)
         self.stores = [FakeStore() for _ in range(3)]
         self.owned = OwnedPartitions({"orders": topic("orders", partitions=3)})
         given: Any = None

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from materializer.store.checksum import Checksum
-from materializer.store.memory import MemoryStore
-from materializer.store.write_behind import WriteBehindStore
-from materializer.worker import flush as module
-from materializer.worker.counts import Counts
-from materializer.worker.flush import FLUSH_BYTES_MAX, FLUSH_SECONDS, Flush
-from materializer.worker.owned import OwnedPartitions
+from sowline_materializer.store.checksum import Checksum
+from sowline_materializer.store.memory import MemoryStore
+from sowline_materializer.store.write_behind import WriteBehindStore
+from sowline_materializer.worker import flush as module
+from sowline_materializer.worker.counts import Counts
+from sowline_materializer.worker.flush import FLUSH_BYTES_MAX, FLUSH_SECONDS, Flush
+from sowline_materializer.worker.owned import OwnedPartitions
 
 
 class Clock:

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
-from materializer.core.errors import NotApplicable, StoreDamaged
-from materializer.core.fencing import Fenced
-from materializer.emitter import NotWritten
-from materializer.store.errors import DiskFull
-from materializer.worker.owned import OwnedPartitions
 from sowline.codecs.codec import CompilerAway
 from sowline.errors import SowlineError
+from sowline_materializer.core.errors import NotApplicable, StoreDamaged
+from sowline_materializer.core.fencing import Fenced
+from sowline_materializer.emitter import NotWritten
+from sowline_materializer.store.errors import DiskFull
+from sowline_materializer.worker.owned import OwnedPartitions
 
 ONE, OTHER = ("orders", 0), ("orders", 1)
 

@@ -4,10 +4,10 @@ import logging
 from types import SimpleNamespace
 from typing import Any
 
-from materializer.topic_monitor import KnownEnd, MonitorAnswer
-from materializer.worker.owned import OwnedPartitions
-from materializer.worker.replaced_logs import ReplacedLogs
 from sowline.kafka.fetched_ids import FetchedIds
+from sowline_materializer.topic_monitor import KnownEnd, MonitorAnswer
+from sowline_materializer.worker.owned import OwnedPartitions
+from sowline_materializer.worker.replaced_logs import ReplacedLogs
 
 NONE: frozenset[Any] = frozenset()
 

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from materializer.partition.kafka_partition import PartitionReader
-from materializer.worker import schemas as module
-from materializer.worker.owned import OwnedPartitions
-from materializer.worker.schemas import Schemas
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_key, reader_key
 from sowline.codecs.schema import Schema
+from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import define_topic
 from sowline.errors import SowlineError
-from sowline.protocol.command import LogRecord
 from sowline.registry.client import RegistryAway, resolved
+from sowline_materializer.partition.kafka_partition import PartitionReader
+from sowline_materializer.worker import schemas as module
+from sowline_materializer.worker.owned import OwnedPartitions
+from sowline_materializer.worker.schemas import Schemas
 
 ORDER = Schema("avro", '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}')
 NEWER = Schema("avro", ORDER.text.replace("Order", "NewOrder"))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from query_service.index.bounds import INVERSE, bound, related_to
-from sowline.filter.arrays import compare
+from sowline.language.filter.arrays import compare
+from sowline_query_service.index.bounds import INVERSE, bound, related_to
 
 NAMES = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
 CONSTANTS = st.one_of(

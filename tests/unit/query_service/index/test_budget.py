@@ -1,7 +1,7 @@
 """The memory of all indexes: what goes when there is not enough of it."""
 
-from query_service.index.budget import Memory
 from sowline.model.path import Path, parse_path
+from sowline_query_service.index.budget import Memory
 
 A, B, C = map(parse_path, ("/a", "/b", "/c"))
 

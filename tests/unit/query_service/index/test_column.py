@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from query_service.index.cells import ABSENT, BOOLEAN, DOUBLE, HARD, INTEGER, NO_ROW, NULL, TEXT
-from query_service.index.column import SPARE_TEXTS, Column
 from sowline.model.path import parse_path
+from sowline_query_service.index.cells import ABSENT, BOOLEAN, DOUBLE, HARD, INTEGER, NO_ROW, NULL, TEXT
+from sowline_query_service.index.column import SPARE_TEXTS, Column
 
 
 @pytest.fixture

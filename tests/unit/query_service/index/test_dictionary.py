@@ -1,6 +1,6 @@
 """Dictionaries: strings numbered as they arrive."""
 
-from query_service.index.dictionary import BYTES_PER_ENTRY, FEW, Dictionary
+from sowline_query_service.index.dictionary import BYTES_PER_ENTRY, FEW, Dictionary
 
 
 def test_codes_are_given_as_they_are_asked_for() -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from query_service.index import hash_index
-from query_service.index.hash_index import HashIndex
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.path import parse_path
+from sowline_query_service.index import hash_index
+from sowline_query_service.index.hash_index import HashIndex
 
 
 def index_of(*rows: Any) -> HashIndex:

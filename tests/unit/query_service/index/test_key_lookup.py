@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query_service.index.key_lookup import sow_keys_of
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
-from sowline.filter import compile_filter
-from sowline.filter.tree import Comparison, Field, Literal
+from sowline.language.filter import compile_filter
+from sowline.language.filter.tree import Comparison, Field, Literal
 from sowline.model.key import key_text, sow_key
 from sowline.model.path import Path
+from sowline_query_service.index.key_lookup import sow_keys_of
 
 
 def topic(key: str = "/id") -> TopicDefinition:

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from query_service.index.column import Column
-from query_service.index.ranks import Ranks, Sorting, ranks, top
 from sowline.model.path import parse_path
+from sowline_query_service.index.column import Column
+from sowline_query_service.index.ranks import Ranks, Sorting, ranks, top
 
 
 def column_of(*values: Any) -> Column:

@@ -5,9 +5,9 @@ from typing import Any
 import orjson
 import pytest
 
-from query_service.index.cells import ABSENT
-from query_service.index.read import reader_of
 from sowline.model.path import parse_path
+from sowline_query_service.index.cells import ABSENT
+from sowline_query_service.index.read import reader_of
 
 
 def read(paths: list[str], *bodies: bytes | None) -> list[list[Any]]:

@@ -1,7 +1,7 @@
 """Refusals: which memo indexes queries do without, and for how long."""
 
-from query_service.index.refusals import PATHS_MAX, PATIENCE, Refusals
 from sowline.model.path import parse_path
+from sowline_query_service.index.refusals import PATHS_MAX, PATIENCE, Refusals
 
 A, B, C = map(parse_path, ("/a", "/b", "/c"))
 

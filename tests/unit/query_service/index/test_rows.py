@@ -4,8 +4,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from query_service.index.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
 from sowline.model.position import Position, before_the_log
+from sowline_query_service.index.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
 
 
 def filled(count: int) -> Rows:

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from query_service.index import masks, vector, verdicts
-from query_service.index.column import Column
-from query_service.index.vector import evaluate, needed_paths, prepare, split
-from query_service.index.verdicts import CHARS_PER_TEXT
-from sowline.filter import compile_filter
-from sowline.filter.printer import text_of
+from sowline.language.filter import compile_filter
+from sowline.language.filter.printer import text_of
 from sowline.model.path import Path, parse_path
+from sowline_query_service.index import masks, vector, verdicts
+from sowline_query_service.index.column import Column
+from sowline_query_service.index.vector import evaluate, needed_paths, prepare, split
+from sowline_query_service.index.verdicts import CHARS_PER_TEXT
 
 
 def columns_of(*documents: dict[str, Any] | None) -> dict[Path, Column]:

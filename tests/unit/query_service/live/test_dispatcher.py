@@ -2,13 +2,13 @@
 
 import json
 
-from fanout.engine.subscription import Subscription
-from query_service.live.subscription import LiveSubscription
-from query_service.query.selection import Selection
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.position import Position
-from sowline.protocol.options import Options
 from sowline.serving.outbox.outbox import Outbox
+from sowline.subscriptions.engine.subscription import Subscription
+from sowline.wire.options import Options
+from sowline_query_service.live.subscription import LiveSubscription
+from sowline_query_service.query.selection import Selection
 from tests.unit.query_service.sessions import Server
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from fanout.engine.subscription import ChangeView
-from query_service.live.pages import PageView
-from query_service.query.query import Query
+from sowline.changes.change import Change
 from sowline.model.key import sow_key
 from sowline.model.position import Position
-from sowline.protocol.change import Change
 from sowline.serving.result import QueryLimits
+from sowline.subscriptions.engine.subscription import ChangeView
+from sowline_query_service.live.pages import PageView
+from sowline_query_service.query.query import Query
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, settled, view_of
 
 PAGE = {"order_by": "/n", "top_n": 2, "skip_n": 1}

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from query_service.context import ServiceContext
-from query_service.live.view import LiveView
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.query_slots import QuerySlots
 from sowline.serving.view_memory import ViewLimits, ViewMemory
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.live.view import LiveView
 from tests.unit.query_service.sessions import Client, Json, Server
 
 PAGE = {"top_n": 5, "skip_n": 0, "order_by": "/name"}

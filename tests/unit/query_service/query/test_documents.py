@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
-from query_service.query.record_reads import read_record
-from sowline.emodb import compile_condition
 from sowline.errors import SowlineError
+from sowline.language.emodb import compile_condition
 from sowline.model.position import Position
 from sowline.serving.authorization.entitlements import Entitlement
+from sowline_query_service.query.record_reads import read_record
 from tests.property.clock import clock, on_clock
 from tests.unit.documents import Documents
 from tests.unit.query_service.sessions import Client, Json, Server, settled, view_of

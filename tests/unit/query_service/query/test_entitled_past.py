@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.key import digest_of, sow_key
 from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
@@ -67,9 +67,9 @@ def patched(server: Server) -> Iterator[None]:
     """Let the server tell where times are."""
     with (
         server.patched(),
-        patch("query_service.subscriptions.bookmark_resolver.log_offsets_at", log_offsets_at(server)),
-        patch("query_service.subscriptions.bookmark_resolver.first_offsets", first_offsets),
-        patch("query_service.subscriptions.end.log_offsets_at", log_offsets_at(server)),
+        patch("sowline_query_service.subscriptions.bookmark_resolver.log_offsets_at", log_offsets_at(server)),
+        patch("sowline_query_service.subscriptions.bookmark_resolver.first_offsets", first_offsets),
+        patch("sowline_query_service.subscriptions.end.log_offsets_at", log_offsets_at(server)),
         patch("asyncio.to_thread", in_the_loop),
     ):
         yield

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
 from tests.unit.query_service.sessions import Client, Json, Server

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from query_service.query.field_sample import described_fields
 from sowline.model.nesting import NESTING_MAX
 from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement
+from sowline_query_service.query.field_sample import described_fields
 from tests.unit.gateway.rig import rig
 
 

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query_service.query.ordering import Found, in_order, sampled, within
-from query_service.query.query import Query
-from query_service.query.selection import Selection
-from query_service.query.topic_slice import TopicSlice
-from query_service.topics.state import ServedTopics
 from sowline.config.topics import parse_topics
-from sowline.expressions.order import Order, parse_order
+from sowline.language.expressions.order import Order, parse_order
 from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.serving.result import QueryLimits
+from sowline_query_service.query.ordering import Found, in_order, sampled, within
+from sowline_query_service.query.query import Query
+from sowline_query_service.query.selection import Selection
+from sowline_query_service.query.topic_slice import TopicSlice
+from sowline_query_service.topics.state import ServedTopics
 
 VALUES: list[Any] = [
     None,
@@ -144,7 +144,10 @@ async def test_runs_are_of_one_topic() -> None:
 async def test_many_are_put_in_order_elsewhere(order_by: str) -> None:
     """The order is the same when a thread works it out."""
     order = parse_order(order_by)
-    with patch("query_service.query.ordering.LARGE", 0), patch("sowline.serving.cooperative.CHUNK", 2):
+    with (
+        patch("sowline_query_service.query.ordering.LARGE", 0),
+        patch("sowline.serving.cooperative.CHUNK", 2),
+    ):
         for topic_slices in (parts_of(order, VALUES), parts_of(order, VALUES, VALUES)):
             assert await ordered(topic_slices, order, 1, 9) == expected(topic_slices, order)[1:9]
 

@@ -5,21 +5,21 @@ from typing import Any
 import orjson
 import pytest
 
-from query_service.query import past
-from query_service.query.grouping import GroupedQuery
-from query_service.query.query import Query
-from query_service.query.selection import Selection
-from query_service.replica.plain_run import EventAtOffset
-from query_service.topics.state import ServedTopics
+from sowline.changes.change import Change
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
-from sowline.expressions.order import parse_order
-from sowline.filter import compile_filter
+from sowline.language.expressions.order import parse_order
+from sowline.language.filter import compile_filter
 from sowline.model.key import sow_key
 from sowline.model.position import Position
-from sowline.protocol.change import Change
-from sowline.protocol.options import parse_options
 from sowline.serving.result import QueryLimits
+from sowline.wire.options import parse_options
+from sowline_query_service.query import past
+from sowline_query_service.query.grouping import GroupedQuery
+from sowline_query_service.query.query import Query
+from sowline_query_service.query.selection import Selection
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_query_service.topics.state import ServedTopics
 from tests.unit.query_service.sessions import DOMAIN, Json, Server
 
 HISTORY = ", history: {window: 1h}"

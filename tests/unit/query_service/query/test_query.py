@@ -6,15 +6,15 @@ from typing import Any
 import orjson
 import pytest
 
-from query_service.query.query import Query
-from query_service.query.selection import Selection
 from sowline.errors import SowlineError
-from sowline.expressions.order import parse_order
-from sowline.filter import compile_filter
+from sowline.language.expressions.order import parse_order
+from sowline.language.filter import compile_filter
 from sowline.model.key import sow_key
-from sowline.protocol.options import parse_options
 from sowline.serving.cooperative import CHUNK
 from sowline.serving.result import QueryLimits
+from sowline.wire.options import parse_options
+from sowline_query_service.query.query import Query
+from sowline_query_service.query.selection import Selection
 from tests.unit.query_service.sessions import DOMAIN, Server
 
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from query_service.query.record_reads import read_record
-from query_service.query.timeline_read import timeline_request_of
+from sowline.commands.command import read_command
 from sowline.errors import SowlineError
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.key import sow_key
 from sowline.model.select import parse_select
-from sowline.protocol.command import read_command
-from sowline.protocol.request import Request, SowKeys
 from sowline.serving.authorization.entitlements import Entitlement, Entitlements, Rights, to_read, to_write
 from sowline.serving.writes.delta_requests import posted_deltas
 from sowline.serving.writes.requests import posted_writes, writes_of
+from sowline.wire.request import Request, SowKeys
+from sowline_query_service.query.record_reads import read_record
+from sowline_query_service.query.timeline_read import timeline_request_of
 from tests.property.clock import clock, on_clock
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, view_of
 from tests.unit.query_service.writing import checked, definitions

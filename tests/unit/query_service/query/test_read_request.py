@@ -5,10 +5,18 @@ from typing import Any
 
 import pytest
 
-from fanout.live.request_checks import check_pace
-from query_service.query.grouping import GroupedQuery
-from query_service.query.query import Query
-from query_service.query.read_request import (
+from sowline.config.topics import parse_topics
+from sowline.errors import SowlineError
+from sowline.language.filter.metadata import Metadata
+from sowline.model.bookmark_range import BookmarkRange, Point, parse_point
+from sowline.model.position import Position
+from sowline.serving.authorization.entitlements import EVERYTHING
+from sowline.serving.result import QueryLimits
+from sowline.subscriptions.live.request_checks import check_pace
+from sowline.wire.request import Request, read_request
+from sowline_query_service.query.grouping import GroupedQuery
+from sowline_query_service.query.query import Query
+from sowline_query_service.query.read_request import (
     bookmark_range_of,
     is_view,
     live_filter,
@@ -19,15 +27,7 @@ from query_service.query.read_request import (
     subscription_of,
     topics_of,
 )
-from query_service.topics.state import ServedTopics
-from sowline.config.topics import parse_topics
-from sowline.errors import SowlineError
-from sowline.filter.metadata import Metadata
-from sowline.model.bookmark_range import BookmarkRange, Point, parse_point
-from sowline.model.position import Position
-from sowline.protocol.request import Request, read_request
-from sowline.serving.authorization.entitlements import EVERYTHING
-from sowline.serving.result import QueryLimits
+from sowline_query_service.topics.state import ServedTopics
 
 TOPICS = (
     "topics: [{name: orders, key: /id, partitions: 2}, {name: order.lines, key: /id}, {name: x/y, key: /id}]"

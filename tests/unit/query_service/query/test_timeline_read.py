@@ -11,11 +11,11 @@ from unittest.mock import patch
 import orjson
 import pytest
 
-from query_service.query.timeline_read import TimelineAnswer, TimelineReader, timeline_request_of
 from sowline.errors import SowlineError
 from sowline.kafka.clients import near_runs
-from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import EVERYTHING
+from sowline.wire.request import Request
+from sowline_query_service.query.timeline_read import TimelineAnswer, TimelineReader, timeline_request_of
 from tests.property.world import Written
 from tests.unit.documents import Documents
 from tests.unit.query_service.sessions import Client, Json
@@ -48,7 +48,7 @@ class Stories(Documents):
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Let timelines be read from here."""
-        with patch("query_service.query.timeline_read.read_at", self.read_at):
+        with patch("sowline_query_service.query.timeline_read.read_at", self.read_at):
             yield
 
     async def timeline(self, key: str = "a", **given: Any) -> TimelineAnswer:
@@ -197,7 +197,7 @@ async def test_without_kafka_it_says_so(server: Stories) -> None:
     wanted = timeline_request_of(
         server.state, Request(command="timeline", topic="orders", key="a"), EVERYTHING
     )
-    away = patch("query_service.query.timeline_read.read_at", side_effect=TimeoutError)
+    away = patch("sowline_query_service.query.timeline_read.read_at", side_effect=TimeoutError)
     with away, pytest.raises(SowlineError, match="Kafka") as refused:
         await reader.read(wanted)
     assert refused.value.reason == "not ready"

@@ -5,17 +5,17 @@ import json
 import numpy as np
 import orjson
 
-from query_service.index.rows import RowNumbers
-from query_service.query.query import Query
-from query_service.query.selection import Selection
-from query_service.query.topic_slice import TopicSlice
-from query_service.topics.state import ServedTopics, TopicState
 from sowline.config.topics import parse_topics
-from sowline.expressions.order import parse_order
-from sowline.filter import ALL, Filter, compile_filter
+from sowline.language.expressions.order import parse_order
+from sowline.language.filter import ALL, Filter, compile_filter
 from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.serving.result import QueryLimits
+from sowline_query_service.index.rows import RowNumbers
+from sowline_query_service.query.query import Query
+from sowline_query_service.query.selection import Selection
+from sowline_query_service.query.topic_slice import TopicSlice
+from sowline_query_service.topics.state import ServedTopics, TopicState
 
 
 def topic_of(*values: object) -> TopicState:

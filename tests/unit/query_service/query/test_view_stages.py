@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from query_service.query.view_stages import with_view_stages
-from query_service.topics.state import ServedTopics
 from sowline.config.topics import parse_topics
 from sowline.model.position import Position
 from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
+from sowline_query_service.query.view_stages import with_view_stages
+from sowline_query_service.topics.state import ServedTopics
 
 TOPICS = parse_topics("""
 topics:

@@ -4,8 +4,11 @@ import sys
 
 import pytest
 
-from query_service.index.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
-from query_service.replica.history import (
+from sowline.changes.change import Change
+from sowline.config.topic_fields import HistoryDefinition
+from sowline.model.position import Position, before_the_log
+from sowline_query_service.index.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
+from sowline_query_service.replica.history import (
     INTERVAL_BYTES,
     SLACK_MIN,
     STATE_BYTES,
@@ -15,9 +18,6 @@ from query_service.replica.history import (
     joined,
     time_text,
 )
-from sowline.config.topic_fields import HistoryDefinition
-from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import Change
 
 
 class Partition:
@@ -220,7 +220,7 @@ def test_an_interval_that_is_too_large_alone_goes_too() -> None:
 
 def test_a_large_interval_goes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is void at once, and counted until it is gone; applying changes is not held up for long."""
-    monkeypatch.setattr("query_service.replica.history.SWEPT_AT_ONCE", 10)
+    monkeypatch.setattr("sowline_query_service.replica.history.SWEPT_AT_ONCE", 10)
     histories = Histories(10**6)
     partition = Partition(window=100, granularity=100, histories=histories)
     for number in range(95):
@@ -239,7 +239,7 @@ def test_a_large_interval_goes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_what_is_void_goes_before_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no more room."""
-    monkeypatch.setattr("query_service.replica.history.SWEPT_AT_ONCE", 10)
+    monkeypatch.setattr("sowline_query_service.replica.history.SWEPT_AT_ONCE", 10)
     histories = Histories(60 * STATE_BYTES)
     partition = Partition(window=100, granularity=100, histories=histories)
     for time in (1001, 1201):

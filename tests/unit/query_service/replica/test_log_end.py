@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query_service.replica.log_end import SAMPLES_MAX, Lag, LogEnd, OpenTransaction, Reached
 from sowline.model.position import Position, before_the_log
+from sowline_query_service.replica.log_end import SAMPLES_MAX, Lag, LogEnd, OpenTransaction, Reached
 
 LOG = "log-1"
 

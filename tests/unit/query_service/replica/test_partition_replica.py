@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from query_service.index.rows import Rare, Rows
-from query_service.replica.history import PartitionHistory
-from query_service.replica.partition_replica import (
+from sowline.changes.change import AGAIN, Change, Event, Progress
+from sowline.config.topic_fields import HistoryDefinition
+from sowline.model.position import Position, before_the_log
+from sowline_query_service.index.rows import Rare, Rows
+from sowline_query_service.replica.history import PartitionHistory
+from sowline_query_service.replica.partition_replica import (
     CHANGE_BYTES,
     INDEX_STEP,
     GapFound,
     PartitionReplica,
     whole_records,
 )
-from query_service.replica.plain_run import EventAtOffset
-from sowline.config.topic_fields import HistoryDefinition
-from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import AGAIN, Change, Event, Progress
+from sowline_query_service.replica.plain_run import EventAtOffset
 
 
 def change(offset: int, key: int = 1, body: bytes | None = b"{}", nth: int = 0, **given: Any) -> Change:

@@ -6,11 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from query_service.index.rows import Rows
-from query_service.replica import timeline as module
-from query_service.replica.partition_replica import PartitionReplica
-from query_service.replica.plain_run import EventAtOffset
-from query_service.replica.timeline import (
+from sowline.changes.change import AGAIN, RESET, Change
+from sowline.language.emodb.writes import Writes
+from sowline.model.position import Position
+from sowline_query_service.index.rows import Rows
+from sowline_query_service.replica import timeline as module
+from sowline_query_service.replica.partition_replica import PartitionReplica
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_query_service.replica.timeline import (
     DOCUMENT_BYTES,
     PRUNED_A_STEP,
     WRITE_BYTES,
@@ -18,9 +21,6 @@ from query_service.replica.timeline import (
     Timeline,
     Timelines,
 )
-from sowline.emodb.writes import Writes
-from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, RESET, Change
 
 TTL = 100
 ROOM = DOCUMENT_BYTES + 18 * WRITE_BYTES

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from query_service.query import freshness
-from query_service.replica.log_end import Reached
-from query_service.topics.log_ends import LogEndSample
 from sowline.model.position import Position
 from sowline.serving.query_slots import Asker, SlotLimits
+from sowline_query_service.query import freshness
+from sowline_query_service.replica.log_end import Reached
+from sowline_query_service.topics.log_ends import LogEndSample
 from tests.unit.query_service.sessions import Client, Server, settled
 
 

@@ -8,11 +8,11 @@ from unittest.mock import patch
 import httpx2
 import pytest
 
-from gateway.server.http_api import GatewayHttpApi
-from query_service.context import ServiceContext
-from query_service.server.server import server_of
 from sowline.config.settings import Settings
 from sowline.serving.app import Server
+from sowline_gateway.server.http_api import GatewayHttpApi
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.server.server import server_of
 from tests.described import check_response
 from tests.unit.documents import Documents
 from tests.unit.gateway.rig import rig
@@ -83,7 +83,7 @@ async def test_a_timeline_over_http(http: httpx2.AsyncClient, documents: Documen
     """By the document's key, percent-encoded; so many of its writes, in either order."""
     documents.delta("a/b ?%é", '{..,"n":2}')
     path, read = "/v1/topics/orders/records/a%2Fb%20%3F%25%C3%A9/timeline", documents.written[0].__getitem__
-    with patch("query_service.query.timeline_read.read_at", lambda *asked: map(read, asked[3])):
+    with patch("sowline_query_service.query.timeline_read.read_at", lambda *asked: map(read, asked[3])):
         newest = (await http.get(path, params={"limit": "1"})).json()
         oldest = (await http.get(path, params={"reversed": "false", "bookmark": "epoch"})).json()
     assert [write["data"] for write in newest.pop("writes")] == [{"n": 2}]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from sowline.changes.change import Change
 from sowline.model.key import sow_key
 from sowline.model.position import Position
-from sowline.protocol.change import Change
 from sowline.serving.result import QueryLimits
 from sowline.serving.sessions.command_runner import QUERIES_MAX
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, settled, view_of
@@ -338,7 +338,7 @@ async def test_a_replica_behind_the_bookmark_is_waited_for(server: Server) -> No
 
 async def test_a_replica_far_behind_refuses(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiting has a limit; after that the answer is `behind`."""
-    monkeypatch.setattr("query_service.subscriptions.bookmark_resolver.BEHIND_SECONDS_MAX", 0)
+    monkeypatch.setattr("sowline_query_service.subscriptions.bookmark_resolver.BEHIND_SECONDS_MAX", 0)
     client = server.connect()
     client.ask("subscribe", bookmark="orders:0@2")
     (failure,) = await client.read()

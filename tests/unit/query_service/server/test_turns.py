@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from query_service.context import ServiceContext
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline.serving.result import QueryLimits
+from sowline_query_service.context import ServiceContext
 from tests.unit.query_service.sessions import Json, Server, view_of
 
 

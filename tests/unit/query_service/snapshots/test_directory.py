@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from query_service.replica.partition_replica import Head
-from query_service.snapshots.directory import SnapshotDirectory
-from query_service.snapshots.manifest import FORMAT, Manifest, Unreadable
 from sowline.model.position import Position
+from sowline_query_service.replica.partition_replica import Head
+from sowline_query_service.snapshots.directory import SnapshotDirectory
+from sowline_query_service.snapshots.manifest import FORMAT, Manifest, Unreadable
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_one_process_uses_it(directory: SnapshotDirectory, tmp_path: Path) -> No
     """A second one gets an error that says what to do."""
     code = f"""
 from pathlib import Path
-from query_service.snapshots.directory import SnapshotDirectory
+from sowline_query_service.snapshots.directory import SnapshotDirectory
 SnapshotDirectory(Path({str(tmp_path / "snapshots")!r}))
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

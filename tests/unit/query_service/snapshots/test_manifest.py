@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from query_service.replica.partition_replica import Head
-from query_service.snapshots.manifest import (
+from sowline.model.position import Position
+from sowline_query_service.replica.partition_replica import Head
+from sowline_query_service.snapshots.manifest import (
     BlockAt,
     Expected,
     Manifest,
@@ -14,7 +15,6 @@ from query_service.snapshots.manifest import (
     read,
     written,
 )
-from sowline.model.position import Position
 
 MANIFEST = Manifest(
     "id-1",

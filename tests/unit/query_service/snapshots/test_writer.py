@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from query_service.replica.plain_run import EventAtOffset
-from query_service.snapshots.writer import SnapshotWriter
-from query_service.topics.state import ServedTopics, TopicState
+from sowline.changes.change import Change
 from sowline.config.topics import Topics, parse_topics
 from sowline.model.position import Position
-from sowline.protocol.change import Change
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_query_service.snapshots.writer import SnapshotWriter
+from sowline_query_service.topics.state import ServedTopics, TopicState
 
 TOPICS = parse_topics("topics: [{name: orders, key: /id, partitions: 1, resume_window: 100s}]")
 

@@ -7,20 +7,20 @@ from unittest.mock import patch
 
 import pytest
 
-from query_service.context import ServiceContext
-from query_service.subscriptions.bookmark_resolver import (
+from sowline.changes.change import Change
+from sowline.errors import SowlineError
+from sowline.model.bookmark_range import parse_bookmark_range
+from sowline.model.position import Position, before_the_log
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.subscriptions.bookmark_resolver import (
     LogOffsets,
     before_time,
     begin_of,
     check_eras,
     oldest,
 )
-from query_service.subscriptions.catch_up import BookmarkExpired
-from query_service.topics.state import TopicState
-from sowline.errors import SowlineError
-from sowline.model.bookmark_range import parse_bookmark_range
-from sowline.model.position import Position, before_the_log
-from sowline.protocol.change import Change
+from sowline_query_service.subscriptions.catch_up import BookmarkExpired
+from sowline_query_service.topics.state import TopicState
 from tests.unit.query_service.sessions import Server, settled
 
 
@@ -47,8 +47,8 @@ def server() -> Iterator[Server]:
     server = Server(partitions=2, ring=3).loaded()
     with (
         server.patched(),
-        patch("query_service.subscriptions.bookmark_resolver.log_offsets_at", log_offsets_at(server)),
-        patch("query_service.subscriptions.bookmark_resolver.first_offsets", first_offsets),
+        patch("sowline_query_service.subscriptions.bookmark_resolver.log_offsets_at", log_offsets_at(server)),
+        patch("sowline_query_service.subscriptions.bookmark_resolver.first_offsets", first_offsets),
     ):
         for number in range(10):
             server.put({"id": number, "n": number}, partition=number % 2, step=2)
@@ -136,7 +136,7 @@ async def test_a_time_before_the_log_began_is_not_found(server: Server) -> None:
     def shorter(kafka: Any, topic: TopicState, first_ms: int) -> dict[int, LogOffsets]:
         return {number: LogOffsets(max(5, first_ms - 1000), 5) for number in topic.partitions}
 
-    with patch("query_service.subscriptions.bookmark_resolver.log_offsets_at", shorter):
+    with patch("sowline_query_service.subscriptions.bookmark_resolver.log_offsets_at", shorter):
         with pytest.raises(BookmarkExpired):
             await before_time(context(server), server.topic, 1004)
         assert await before_time(context(server), server.topic, 1006) == at(5, 5)
@@ -148,7 +148,7 @@ async def test_a_time_before_the_log_began_is_not_found(server: Server) -> None:
 def changes_ends(*ends: int) -> Any:
     """Stand in for Kafka's answer where the changes topic ends."""
     return patch(
-        "query_service.subscriptions.bookmark_resolver.last_offsets",
+        "sowline_query_service.subscriptions.bookmark_resolver.last_offsets",
         lambda kafka, topic: dict(enumerate(ends)),
     )
 

@@ -8,14 +8,14 @@ from unittest.mock import patch
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from fanout.engine.subscription import Subscription
-from query_service.live.subscription import LiveSubscription
-from query_service.query.selection import Selection
-from query_service.replica.partition_replica import CHANGE_BYTES, Ring
-from query_service.subscriptions.catch_up import BookmarkExpired, CatchUp
-from sowline.filter import ALL
+from sowline.language.filter import ALL
 from sowline.model.position import Position
 from sowline.serving.outbox.outbox import Outbox
+from sowline.subscriptions.engine.subscription import Subscription
+from sowline_query_service.live.subscription import LiveSubscription
+from sowline_query_service.query.selection import Selection
+from sowline_query_service.replica.partition_replica import CHANGE_BYTES, Ring
+from sowline_query_service.subscriptions.catch_up import BookmarkExpired, CatchUp
 from tests.unit.query_service.sessions import Server, settled
 
 
@@ -144,5 +144,5 @@ async def test_offsets_that_are_gone(server: Server, code: int, expected: type[E
         raise KafkaException(KafkaError(code))
         yield []
 
-    with patch("query_service.subscriptions.catch_up.read_range", refused), pytest.raises(expected):
+    with patch("sowline_query_service.subscriptions.catch_up.read_range", refused), pytest.raises(expected):
         await CatchUp({}, subscription_status(server, -1)).check()

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from structlog.testing import capture_logs
 
-from query_service.subscriptions import end
-from query_service.subscriptions.end import EndTime
+from sowline_query_service.subscriptions import end
+from sowline_query_service.subscriptions.end import EndTime
 
 
 def test_kafka_is_asked_again_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:

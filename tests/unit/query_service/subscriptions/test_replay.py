@@ -24,9 +24,9 @@ def server() -> Iterator[Server]:
     server = Server(partitions=2, ring=3).loaded()
     with (
         server.patched(),
-        patch("query_service.subscriptions.bookmark_resolver.log_offsets_at", log_offsets_at(server)),
-        patch("query_service.subscriptions.bookmark_resolver.first_offsets", first_offsets),
-        patch("query_service.subscriptions.end.log_offsets_at", log_offsets_at(server)),
+        patch("sowline_query_service.subscriptions.bookmark_resolver.log_offsets_at", log_offsets_at(server)),
+        patch("sowline_query_service.subscriptions.bookmark_resolver.first_offsets", first_offsets),
+        patch("sowline_query_service.subscriptions.end.log_offsets_at", log_offsets_at(server)),
     ):
         for number in range(10):
             server.put({"id": number % 4, "n": number}, partition=number % 2)
@@ -404,7 +404,9 @@ async def test_what_does_not_go_on_has_no_proof(server: Server, fields: Json) ->
 
 async def test_an_end_that_can_not_be_found_ends_the_subscription(server: Server) -> None:
     """Its client is told so: it does not wait for ever."""
-    with patch("query_service.subscriptions.end.log_offsets_at", side_effect=ValueError("no such place")):
+    with patch(
+        "sowline_query_service.subscriptions.end.log_offsets_at", side_effect=ValueError("no such place")
+    ):
         client = server.connect()
         client.ask("subscribe", sub_id="s", bookmark="epoch", up_to="19700101T000002Z")
         messages = await read_until(client, lambda messages: any("reason" in m for m in messages))

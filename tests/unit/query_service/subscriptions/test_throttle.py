@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from fanout.live.throttle import Throttle
-from sowline.protocol.options import ReplayRate
+from sowline.subscriptions.live.throttle import Throttle
+from sowline.wire.options import ReplayRate
 
 
 class Clock:

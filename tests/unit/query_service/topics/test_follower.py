@@ -10,15 +10,15 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from structlog.testing import capture_logs
 
-from query_service.replica.plain_run import EventAtOffset, events_of
-from query_service.topics.follower import TopicFollower
-from query_service.topics.message_reader import ChangesPartition
+from sowline.changes.change import AGAIN, Change, Event, Progress
+from sowline.changes.changes_loader import LoadProgress
 from sowline.config.topic_definition import define_topic
 from sowline.errors import SowlineError
 from sowline.kafka.admin import compaction_lag_ms
 from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, Change, Event, Progress
-from sowline.protocol.changes_loader import LoadProgress
+from sowline_query_service.replica.plain_run import EventAtOffset, events_of
+from sowline_query_service.topics.follower import TopicFollower
+from sowline_query_service.topics.message_reader import ChangesPartition
 from tests.property.world import Written, written
 
 PARTITION = ("orders.changes", 0)
@@ -262,8 +262,10 @@ class Consumer:
 
 async def follow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[ChangesPartition] | BaseException:
     """Follow such a cluster; returns what was loaded first, or what the follower ended of."""
-    monkeypatch.setattr("query_service.topics.follower.Cluster", lambda kafka, stop: cluster)
-    monkeypatch.setattr("query_service.topics.follower.plain_consumer", lambda kafka, options: Consumer())
+    monkeypatch.setattr("sowline_query_service.topics.follower.Cluster", lambda kafka, stop: cluster)
+    monkeypatch.setattr(
+        "sowline_query_service.topics.follower.plain_consumer", lambda kafka, options: Consumer()
+    )
     monkeypatch.setattr("sowline.kafka.admin.AGAIN_SECONDS", 0.0)
     result: asyncio.Future[list[ChangesPartition] | BaseException] = (
         asyncio.get_running_loop().create_future()

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from query_service.topics.log_ends import SAMPLE_SECONDS, SAMPLED_MAX, TURN_SECONDS_MAX, LogTurns
+from sowline_query_service.topics.log_ends import SAMPLE_SECONDS, SAMPLED_MAX, TURN_SECONDS_MAX, LogTurns
 
 
 def test_few_logs_are_all_sampled_each_time() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from query_service.query.freshness import _chains_to
-from query_service.topics.reflected import reflected, reflects
-from query_service.topics.state import ServedTopics
 from sowline.config.topics import parse_topics
 from sowline.model.position import Position
+from sowline_query_service.query.freshness import _chains_to
+from sowline_query_service.topics.reflected import reflected, reflects
+from sowline_query_service.topics.state import ServedTopics
 
 TOPICS = parse_topics("""
 topics:

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from query_service.replica.partition_replica import Head
-from query_service.replica.plain_run import EventAtOffset
+from sowline.changes.change import Change, Progress
 from sowline.errors import SowlineError
 from sowline.model.position import Position
-from sowline.protocol.change import Change, Progress
+from sowline_query_service.replica.partition_replica import Head
+from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.unit.query_service.sessions import Server
 
 

@@ -8,23 +8,23 @@ from unittest.mock import patch
 
 import pytest
 
-from query_service.index.access_path import NO_ROWS
-from query_service.index.budget import Memory
-from query_service.index.column import Column
-from query_service.index.refusals import PATIENCE
-from query_service.index.rows import Rows
-from query_service.query.query import Query
-from query_service.query.selection import Selection
-from query_service.topics.state import ServedTopics, TopicState
-from query_service.topics.topic_indexes import AT_ONCE, CHUNK, Indexes
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
-from sowline.expressions.order import Order, parse_order
-from sowline.filter import compile_filter
+from sowline.language.expressions.order import Order, parse_order
+from sowline.language.filter import compile_filter
 from sowline.model.key import sow_key
 from sowline.model.path import parse_path
 from sowline.model.position import Position
 from sowline.serving.result import QueryLimits
+from sowline_query_service.index.access_path import NO_ROWS
+from sowline_query_service.index.budget import Memory
+from sowline_query_service.index.column import Column
+from sowline_query_service.index.refusals import PATIENCE
+from sowline_query_service.index.rows import Rows
+from sowline_query_service.query.query import Query
+from sowline_query_service.query.selection import Selection
+from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.topic_indexes import AT_ONCE, CHUNK, Indexes
 
 COLUMN = 12_000
 """Bytes of one memo index of few records, and not of two."""
@@ -176,7 +176,7 @@ async def test_one_index_is_made_once() -> None:
     """A query that needs it waits for the one that makes it."""
     topic = filled(3000)
     work: list[float] = []
-    with patch("query_service.topics.topic_indexes.Column", wraps=Column) as made:
+    with patch("sowline_query_service.topics.topic_indexes.Column", wraps=Column) as made:
         await asyncio.gather(*(topic.indexes.build(A, UNSORTED, work.append) for _ in range(3)))
     assert made.call_count == 1
 
@@ -234,7 +234,7 @@ async def test_many_strings_are_judged_in_steps() -> None:
 async def test_what_was_judged_may_be_forgotten_again() -> None:
     """A query still begins after its build, though columns remember less than it asks for."""
     topic, both = many_texts(25_000), compile_filter("/a LIKE '7$' AND /a LIKE '1'")
-    with patch("query_service.index.verdicts.BYTES_MAX", 30_000):
+    with patch("sowline_query_service.index.verdicts.BYTES_MAX", 30_000):
         await topic.indexes.build(both, UNSORTED, free)
         assert topic.indexes.at_hand(both, UNSORTED)
         assert topic.found(both.text) == topic.expected(both.text)

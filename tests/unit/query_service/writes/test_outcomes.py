@@ -5,12 +5,12 @@ from collections.abc import Collection
 import pytest
 from msgspec.structs import replace
 
-from query_service.replica.plain_run import EventAtOffset
-from query_service.writes.outcomes import Outcomes
+from sowline.changes.change import DELETE, DELETED, Change, Event, Progress
+from sowline.commands.command import PUBLISH, Origin
 from sowline.model.position import Position
-from sowline.protocol.change import DELETE, DELETED, Change, Event, Progress
-from sowline.protocol.command import PUBLISH, Origin
 from sowline.serving.writes.outcome import CommandOutcome, OutcomeReports
+from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_query_service.writes.outcomes import Outcomes
 
 
 @pytest.fixture

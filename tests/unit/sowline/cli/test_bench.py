@@ -9,14 +9,14 @@ import pytest
 
 from sowline.cli.bench import BenchArrivals, BenchRun, bench_run, delays
 from sowline.client.writing import topics_of
+from sowline.commands.command import PUBLISH
 from sowline.config.outgoing_body import outgoing_body
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
-from sowline.filter import compile_filter
-from sowline.protocol.client_message import Message
-from sowline.protocol.command import PUBLISH
+from sowline.language.filter import compile_filter
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.http.topics import described_definition
+from sowline.wire.client_message import Message
 from tests.typed_orders import typed_topic
 
 

@@ -8,10 +8,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from ingest.__main__ import main as pipeline
-from materializer.admin.commands import operate
 from sowline.cli import main
 from sowline.cli.help import HelpCommand
+from sowline_ingest.__main__ import main as pipeline
+from sowline_materializer.admin.commands import operate
 
 PASSED_ON = {"pipeline", "dump", "verify", "backup", "restore", "rebuild"}
 """Commands of `sowline` that another program carries out, which also prints their help."""

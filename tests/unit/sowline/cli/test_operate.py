@@ -8,10 +8,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from materializer.admin.commands import operate
 from sowline.cli import main
 from sowline.cli.operate import VALUED_OPTIONS
 from sowline.runtime.running_stack import RunningStack, announced, start_of
+from sowline_materializer.admin.commands import operate
 
 STACK = RunningStack(
     pid=os.getpid(),

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from sowline.cli import main
-from sowline.protocol.client_message import Message
+from sowline.wire.client_message import Message
 
 run = CliRunner().invoke
 

@@ -21,8 +21,8 @@ from sowline.client.local_view import AsyncLocalView, LocalView
 from sowline.client.record_view import Callbacks
 from sowline.config.credentials import Credentials
 from sowline.errors import SowlineError
-from sowline.protocol.client_message import read_frame
 from sowline.runtime.loop_thread import LoopThread
+from sowline.wire.client_message import read_frame
 
 Json = dict[str, Any]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sowline.client.position_tracker import PositionTracker
-from sowline.protocol.client_message import Message
+from sowline.wire.client_message import Message
 
 
 def live(bookmark: str | None, command: str = "publish") -> Message:

@@ -8,12 +8,12 @@ from confluent_kafka import KafkaError
 
 from sowline.client.publisher import Publisher
 from sowline.client.write_options import DeliveryReport
+from sowline.commands.command import read_command
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics, parse_topics
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
 from sowline.model.nesting import NESTING_MAX
-from sowline.protocol.command import read_command
 
 TOPICS = parse_topics("topics: [{name: eu/orders, key: /id, record_bytes_max: 2000}]")
 

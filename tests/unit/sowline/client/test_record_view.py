@@ -14,8 +14,8 @@ from sowline.client.record_view import Callbacks, RecordView, Saved, Waiting
 from sowline.client.records import RecordSet
 from sowline.client.stream import ShownGroup
 from sowline.errors import SowlineError
-from sowline.expressions.order import parse_order
-from sowline.protocol.client_message import Message
+from sowline.language.expressions.order import parse_order
+from sowline.wire.client_message import Message
 
 
 class Log:

@@ -12,7 +12,7 @@ from sowline.client.records import GONE, Effect, RecordSet
 from sowline.errors import SowlineError
 from sowline.model.difference import difference
 from sowline.model.merge import take_out
-from sowline.protocol.client_message import Message
+from sowline.wire.client_message import Message
 from tests.property.test_difference import bodies, exact
 
 BEGIN, END = Message("group_begin"), Message("group_end", bookmark="orders:0@9")

@@ -11,7 +11,7 @@ import pytest
 from sowline.client.ask import Ask
 from sowline.client.stream import WAITING_MAX, ShownGroup, Stream, stream_id
 from sowline.errors import SowlineError
-from sowline.protocol.client_message import Received, read_frame
+from sowline.wire.client_message import Received, read_frame
 
 OPEN = Ask("sow_and_subscribe", "orders", "/a = 1", "oof", top_n=5)
 

@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 import pytest
 
+from sowline.commands.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
 from sowline.config.outgoing_body import outgoing_body
 from sowline.config.topic_definition import define_topic
 from sowline.errors import SowlineError
-from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
 from tests.typed_orders import AVRO_SCHEMA, SCHEMAS, avro_message, avro_order, typed_topic
 
 ORDER = {"id": 1, "day": date(2026, 11, 26), "price": Decimal("9.50"), "qty": 2, "note": None}

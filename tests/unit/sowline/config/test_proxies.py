@@ -8,8 +8,6 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.nodes.connections import NodeLost
-from gateway.nodes.http import NodeHttp
 from sowline.cli.http import get
 from sowline.client.connection import ServiceConnection
 from sowline.client.http_api import HttpClient
@@ -17,6 +15,8 @@ from sowline.config.credentials import Credentials
 from sowline.config.proxies import is_loopback, proxy_of, via
 from sowline.errors import SowlineError
 from sowline.registry.client import Registry, RegistryAway
+from sowline_gateway.nodes.connections import NodeLost
+from sowline_gateway.nodes.http import NodeHttp
 
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 PROXY = "http://ann:secret@127.0.0.1:9"

@@ -5,9 +5,9 @@ from typing import cast
 import pytest
 from confluent_kafka import Message
 
+from sowline.commands.command import UNREADABLE_HEADERS, Headers, read_command
 from sowline.errors import SowlineError
 from sowline.kafka.messages import columns_of, event_of, headers_of
-from sowline.protocol.command import UNREADABLE_HEADERS, Headers, read_command
 
 
 class Read:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sowline.errors import SowlineError
 from sowline.model.body import read_object, why_not_json, write_body
 from sowline.model.nesting import NESTING_MAX
-from sowline.protocol.request import read_request
+from sowline.wire.request import read_request
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(),

@@ -21,15 +21,15 @@ from prometheus_client.metrics_core import Metric
 from starlette.applications import Starlette
 
 from deploy.ports import free_port
-from fanout.service import FanoutService
-from materializer.service import Materializer
-from materializer.worker.counts import Counts, WorkerStatistics
-from query_service.service import QueryService
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.runtime.health import HealthServer, health_routes
 from sowline.runtime.process import listener
+from sowline_fanout.service import FanoutService
+from sowline_materializer.service import Materializer
+from sowline_materializer.worker.counts import Counts, WorkerStatistics
+from sowline_query_service.service import QueryService
 
 HOST = "127.0.0.1"
 ROOT = Path(__file__).parents[4]

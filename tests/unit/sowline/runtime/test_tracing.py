@@ -16,22 +16,22 @@ from opentelemetry.sdk.trace.export import (
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from structlog.testing import capture_logs
 
-from fanout.engine.subscription import Subscription
-from materializer.batch_trace import BatchTrace
-from materializer.partition.partition import Partition
-from materializer.store.memory import MemoryStore
-from query_service.live.subscription import LiveSubscription
-from query_service.query.selection import Selection
-from sowline.filter import compile_filter
+from sowline.changes.change import Change
+from sowline.commands.command import LogRecord, command_headers
+from sowline.commands.traceparent import TRACEPARENT
+from sowline.language.filter import compile_filter
 from sowline.model.position import Position
-from sowline.protocol.change import Change
-from sowline.protocol.command import LogRecord, command_headers
-from sowline.protocol.options import Options
-from sowline.protocol.request import Request
-from sowline.protocol.traceparent import TRACEPARENT
 from sowline.runtime import tracing
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.writes.requests import fields_of
+from sowline.subscriptions.engine.subscription import Subscription
+from sowline.wire.options import Options
+from sowline.wire.request import Request
+from sowline_materializer.batch_trace import BatchTrace
+from sowline_materializer.partition.partition import Partition
+from sowline_materializer.store.memory import MemoryStore
+from sowline_query_service.live.subscription import LiveSubscription
+from sowline_query_service.query.selection import Selection
 from tests.unit.materializer.partition.test_partition import DEFINITION, opened, record
 from tests.unit.query_service.sessions import Server
 

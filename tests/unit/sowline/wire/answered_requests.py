@@ -19,28 +19,14 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from websockets.protocol import State
 
-from gateway.context import GatewayContext
-from gateway.nodes.announcements import Announcements
-from gateway.nodes.connections import ConnectionPool, NodeConnection
-from gateway.nodes.http import NodeAnswer, NodeHttp
-from gateway.nodes.node_set import NodeSet
-from gateway.nodes.routing import AnnouncedTopic, Announcement
-from gateway.server.commands import GatewayCommands
-from gateway.server.http_api import GatewayHttpApi
-from query_service.query.timeline_read import TimelineAnswer, TimelineReader, TimelineRequest
-from query_service.server.commands import ServiceCommands
-from query_service.server.http_api import HttpApi
-from query_service.server.server import session_of
-from query_service.subscriptions import bookmark_resolver, end
+from sowline.commands.command import Origin
 from sowline.config.credentials import Credentials
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
-from sowline.expressions.order import parse_order
+from sowline.language.expressions.order import parse_order
 from sowline.model.bookmark_range import parse_bookmark_range
 from sowline.model.select import parse_select
-from sowline.protocol.command import Origin
-from sowline.protocol.options import Options, parse_options
 from sowline.runtime.connections import Connections
 from sowline.serving import worker_thread
 from sowline.serving.access.authenticator import Authenticator, PresentedCredentials
@@ -54,6 +40,20 @@ from sowline.serving.sessions.open_sessions import OpenSessions
 from sowline.serving.sessions.session import Session
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.command_writer import CommandWriter
+from sowline.wire.options import Options, parse_options
+from sowline_gateway.context import GatewayContext
+from sowline_gateway.nodes.announcements import Announcements
+from sowline_gateway.nodes.connections import ConnectionPool, NodeConnection
+from sowline_gateway.nodes.http import NodeAnswer, NodeHttp
+from sowline_gateway.nodes.node_set import NodeSet
+from sowline_gateway.nodes.routing import AnnouncedTopic, Announcement
+from sowline_gateway.server.commands import GatewayCommands
+from sowline_gateway.server.http_api import GatewayHttpApi
+from sowline_query_service.query.timeline_read import TimelineAnswer, TimelineReader, TimelineRequest
+from sowline_query_service.server.commands import ServiceCommands
+from sowline_query_service.server.http_api import HttpApi
+from sowline_query_service.server.server import session_of
+from sowline_query_service.subscriptions import bookmark_resolver, end
 from tests.property.clock import ClockLoop, at_once
 from tests.unit.query_service import sessions
 from tests.unit.sowline.wire.recorded_requests import Asked, Json, recorded

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from sowline.changes.partials import NO_STATE
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
 from sowline.model.position import Position, before_the_log
-from sowline.protocol.partials import NO_STATE
+from sowline_views.core.outgoing import STATES_MAX, Outgoing, OutgoingPartials
+from sowline_views.core.states import StateChange
 from tests.property.view_world import defined
-from views.core.outgoing import STATES_MAX, Outgoing, OutgoingPartials
-from views.core.states import StateChange
 
 GROUPED: dict[str, Any] = {"grouping": ["/g"], "projection": ["COUNT(1) AS /n"]}
 HERE, THERE = (next(str(n) for n in range(99) if partition_of(str(n), 2) == p) for p in (0, 1))

@@ -6,12 +6,12 @@ import msgspec
 import orjson
 import pytest
 
+from sowline.changes.change import Change
+from sowline.changes.partials import NO_STATE, Partials, PartialState, read_partials
 from sowline.model.nesting import NESTING_MAX
 from sowline.model.position import Position
-from sowline.protocol.change import Change
-from sowline.protocol.partials import NO_STATE, Partials, PartialState, read_partials
+from sowline_views.core.states import StateChange, States, group_key, states_of
 from tests.property.view_world import SourceModel, defined
-from views.core.states import StateChange, States, group_key, states_of
 
 TOTALS: dict[str, Any] = {
     "grouping": ["/region"],

@@ -11,14 +11,14 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from query_service.context import ServiceContext
-from query_service.server.server import session_of
 from sowline.errors import SowlineError
 from sowline.serving.access import keys as keys_module
 from sowline.serving.access.authenticator import Authenticator, PresentedCredentials
 from sowline.serving.access.login_session import LoginSession, LoginSessions
 from sowline.serving.access.watched_file import WatchedFile
 from sowline.serving.authorization.identity import ANYBODY, Proof
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.server.server import session_of
 from tests.unit.query_service.sessions import Server
 
 FILE = """

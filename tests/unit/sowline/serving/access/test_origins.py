@@ -9,8 +9,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from query_service.context import ServiceContext
-from query_service.server.server import server_of
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
 from sowline.serving.access.host import read_host
@@ -18,6 +16,8 @@ from sowline.serving.access.origins import is_loopback, read_origins
 from sowline.serving.access.proxies import read_proxies
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.app import Server as HttpServer
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.server.server import server_of
 from tests.unit.query_service.sessions import Server
 
 DESK = "https://desk.example"

@@ -9,12 +9,10 @@ from zlib import compress
 import httpx2
 import pytest
 
-from query_service.context import ServiceContext
-from query_service.server.server import server_of
 from sowline.config.settings import Settings
 from sowline.config.shard import Shard
 from sowline.errors import SowlineError
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.select import parse_select
 from sowline.serving.access.authenticator import PresentedCredentials
 from sowline.serving.access.login_session import LoginSession
@@ -22,6 +20,8 @@ from sowline.serving.authorization.access_file import parse_access
 from sowline.serving.authorization.delegation import HEADER, acting, headers_of
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read, to_write
 from sowline.serving.authorization.identity import ANYBODY, Identity, Proof
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.server.server import server_of
 from tests.unit.query_service.sessions import Server
 
 GATEWAY = Identity("edge", ("edge",), Rights(is_gateway=True), Proof("token", "edge"))

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from sowline.errors import SowlineError
-from sowline.filter import ALL, Metadata, compile_filter
+from sowline.language.filter import ALL, Metadata, compile_filter
 from sowline.model.path import parse_path
 from sowline.serving.authorization.entitlements import (
     EVERYTHING,

@@ -8,7 +8,7 @@ import pytest
 from starlette.requests import Request
 
 from sowline.config.topics import parse_topics
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
 from sowline.serving.http.kafka_api import KafkaApi

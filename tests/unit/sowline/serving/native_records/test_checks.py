@@ -6,11 +6,11 @@ import pytest
 
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.select import parse_select
-from sowline.protocol.request import Request
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, to_read
 from sowline.serving.native_records.checks import check_native
+from sowline.wire.request import Request
 
 PROTO = 'syntax = "proto3"; message Order { int64 id = 1; }'
 REQUEST = Request(command="sow", topic="^.*", options="format=native")

@@ -7,12 +7,12 @@ import orjson
 import pytest
 
 from sowline.config.topic_definition import TopicDefinition, define_topic
-from sowline.protocol.client_message import Message, read_frame
-from sowline.protocol.native_frame import is_binary, join_native, split_native
-from sowline.protocol.server_message import message, sow_batch, sow_record
 from sowline.serving.native_records.messages import NativeMessages, in_message_type
 from sowline.serving.outbox.native_outbox import NativeOutbox
 from sowline.serving.outbox.outbox import Outbox
+from sowline.wire.client_message import Message, read_frame
+from sowline.wire.native_frame import is_binary, join_native, split_native
+from sowline.wire.server_message import message, sow_batch, sow_record
 
 FIELDS: list[dict[str, Any]] = [{"name": "id", "type": "long"}, {"name": "qty", "type": "int"}]
 

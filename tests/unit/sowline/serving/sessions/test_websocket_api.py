@@ -16,8 +16,6 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
-from query_service.context import ServiceContext
-from query_service.server.server import server_of
 from sowline.config.settings import Settings
 from sowline.runtime.connections import Connections
 from sowline.runtime.health import ServiceHealth
@@ -26,6 +24,8 @@ from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving import app
 from sowline.serving.sessions import websocket_api
 from sowline.serving.sessions.session import Session
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.server.server import server_of
 from tests.unit.query_service.sessions import Server
 
 HOST = "127.0.0.1"

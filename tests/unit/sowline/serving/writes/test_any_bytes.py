@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from sowline.config.topic_definition import define_topic
 from sowline.errors import SowlineError
-from sowline.filter import compile_filter
-from sowline.protocol.media_types import NATIVE
+from sowline.language.filter import compile_filter
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read, to_write
 from sowline.serving.http.requests import NDJSON
 from sowline.serving.writes.http_api import WRITES, _posted
+from sowline.wire.media_types import NATIVE
 from tests.typed_orders import typed_topic
 
 PARTS = {"parts": [{"type": "json"}, {"type": "fix"}, {"type": "binary"}]}

@@ -8,20 +8,20 @@ import orjson
 import pytest
 import yaml
 
-from query_service.index.key_lookup import sow_keys_of
-from query_service.query.record_reads import read_record
-from query_service.topics.state import ServedTopics
+from sowline.commands.command import read_command
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.key import partition_of
 from sowline.model.position import Position
-from sowline.protocol.command import read_command
-from sowline.protocol.request import read_request
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read, to_write
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.requests import posted_writes, writes_of
+from sowline.wire.request import read_request
+from sowline_query_service.index.key_lookup import sow_keys_of
+from sowline_query_service.query.record_reads import read_record
+from sowline_query_service.topics.state import ServedTopics
 from tests.property.keys import HOSTILE
 from tests.unit.generators import install
 from tests.unit.query_service.writing import checked, definitions

@@ -4,9 +4,9 @@ import pytest
 
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
-from sowline.protocol.request import read_request
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.writes.requests import Definitions, posted_writes, writes_of
+from sowline.wire.request import read_request
 
 
 @pytest.fixture

@@ -9,16 +9,16 @@ from typing import Any
 import orjson
 import pytest
 
+from sowline.commands.command import read_command
 from sowline.errors import SowlineError
-from sowline.filter import compile_filter
+from sowline.language.filter import compile_filter
 from sowline.model.select import parse_select
-from sowline.protocol.command import read_command
-from sowline.protocol.media_types import NATIVE
-from sowline.protocol.request import read_request
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read, to_write
 from sowline.serving.http.topics import described_definition
 from sowline.serving.writes.http_api import _posted
 from sowline.serving.writes.requests import Definitions, RequestedCommand, writes_of
+from sowline.wire.media_types import NATIVE
+from sowline.wire.request import read_request
 from tests.typed_orders import AVRO_SCHEMA, avro_message, avro_order, typed_topic
 
 GIVEN = {"id": 1, "day": "2026-11-26", "price": "9.5", "qty": 2}

@@ -1,0 +1,52 @@
+"""The part of the chart's values that follows from the services' settings."""
+
+import json
+from typing import Any
+
+from sowline.config.settings import Settings
+
+# What the chart sets itself, from values of its own.
+TAKEN = frozenset(
+    {
+        "access",
+        "kafka",
+        "kafka_options",
+        "config",
+        "data_dir",
+        "host",
+        "nodes",
+        "nodes_ca_file",
+        "nodes_cert_file",
+        "nodes_key_file",
+        "nodes_token_file",
+        "port",
+        "shard",
+        "snapshot_dir",
+        "standby",
+        "tls_cert",
+        "tls_key",
+        "tls_client_ca",
+        "tls_client_required",
+    }
+)
+
+
+def settings_schema() -> dict[str, Any]:
+    """Return the properties of the chart's `settings`: every setting of the services but those of `TAKEN`."""
+    properties = Settings.model_json_schema()["properties"]
+    return {
+        name: _without(schema, "title", "default") for name, schema in properties.items() if name not in TAKEN
+    }
+
+
+def _without(schema: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key not in keys}
+
+
+def chart_schema(text: str) -> str:
+    """Return the schema's text with the settings as they are now."""
+    schema = json.loads(text)
+    settings = schema["properties"]["settings"]
+    settings["additionalProperties"] = False
+    settings["properties"] = settings_schema()
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

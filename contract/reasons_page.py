@@ -1,0 +1,22 @@
+"""The page of reason codes, `docs/reasons.md`, made from their list."""
+
+from contract.reasons import REASONS, Reason
+
+_HEAD = """\
+# Reason codes
+
+Look up the `reason` of an error here. Every error of the [API](api.md), of the [client](client.md) and of the
+commands has one, and so has every [dead letter](kafka.md#dead-letters). `reason` is for programs and does not
+change. `message` is for people: it says what was expected, what came and what to do. Each section has an example.
+
+<!-- Made from contract/reasons.py by `python -m contract`. -->
+"""
+
+
+def reasons_page() -> str:
+    """Return the page."""
+    return "\n".join([_HEAD, *map(_section, sorted(REASONS))])
+
+
+def _section(reason: Reason) -> str:
+    return f"## `{reason.code}`\n\n{reason.meaning}\n\n> {reason.example}\n\n**What to do:** {reason.cure}\n"

@@ -1,0 +1,65 @@
+"""What all sessions of a gateway share."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, Self
+
+from sowline.config.kafka_options import KafkaConfig
+from sowline.serving.native_records.messages import NativeMessages
+from sowline.serving.query_slots import QuerySlots, SlotLimits
+from sowline.serving.result import QueryLimits
+from sowline.serving.view_memory import ViewLimits, ViewMemory
+from sowline.serving.writes.command_writer import CommandWriter
+from sowline.serving.writes.pending_commands import WriteService
+from sowline_gateway.nodes.http import NodeHttp
+from sowline_gateway.nodes.node_set import NodeSet
+from sowline_gateway.streams.catch_up_slot import GATEWAY_MAX
+from sowline_gateway.streams.shared_streams import SharedStreams
+from sowline_gateway.writes.destination import NodesDestination
+
+
+class ClientSubscription(Protocol):
+    """A subscription of a client of the gateway."""
+
+    @property
+    def live_topics(self) -> Sequence[str]:
+        """The topics in which it is live now."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayContext:
+    """The nodes, the HTTP client of the nodes, the limits of a query, what writes commands, and subscriptions."""
+
+    nodes: NodeSet
+    http: NodeHttp
+    limits: QueryLimits
+    writes: WriteService
+    streams: SharedStreams
+    native: NativeMessages
+    slots: QuerySlots
+    views: ViewMemory
+    catch_up_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(GATEWAY_MAX))
+    subscriptions: set[ClientSubscription] = field(default_factory=set)
+    """The subscriptions of all clients."""
+
+    @classmethod
+    def of(
+        cls,
+        nodes: NodeSet,
+        http: NodeHttp,
+        limits: QueryLimits,
+        kafka: KafkaConfig,
+        slots: SlotLimits = SlotLimits(),  # noqa: B008
+        views: ViewLimits = ViewLimits(),  # noqa: B008
+    ) -> Self:
+        """Return the context of a gateway that writes to this Kafka."""
+        destination = NodesDestination(nodes, http, limits)
+        writes = WriteService(destination, CommandWriter(kafka, nodes.topics.values()))
+        streams, native = SharedStreams(nodes), NativeMessages(nodes.topics)
+        return cls(nodes, http, limits, writes, streams, native, QuerySlots(slots), ViewMemory(views))
+
+    def live_subscriptions(self) -> Counter[str]:
+        """Return by topic how many subscriptions of clients are live."""
+        return Counter(name for one in self.subscriptions for name in one.live_topics)

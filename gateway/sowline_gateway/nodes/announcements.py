@@ -1,0 +1,105 @@
+"""Follows what the query services announce: asks each for its topics, some times a second."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import orjson
+import structlog
+
+from sowline.errors import SowlineError
+from sowline.model.bookmark import Positions
+from sowline.model.position import Position
+from sowline_gateway.nodes.connections import NodeLost
+from sowline_gateway.nodes.http import NodeHttp
+from sowline_gateway.nodes.routing import AnnouncedTopic, Announcement
+
+log = structlog.get_logger()
+
+ASK_SECONDS = 0.5
+ANSWER_SECONDS_MAX = 2.0
+"""A node that does not answer for so long is not asked until it announces itself again."""
+
+SILENCE_SECONDS_MAX = 10.0
+"""A node that does not answer for so long may be frozen: its connections are ended."""
+
+
+class Announcements:
+    """The newest announcement of each node that answers."""
+
+    def __init__(self, urls: Sequence[str], http: NodeHttp) -> None:
+        self.urls = urls
+        self._http = http
+        self._known: dict[str, Announcement] = {}
+        self._described: dict[str, Mapping[str, Any]] = {}
+        self._failed: dict[str, float] = {}
+        self._news = asyncio.Event()
+        self.on_silence: Callable[[str], None] = lambda url: None
+        """Called with the URL of a node that has not answered for `SILENCE_SECONDS_MAX`."""
+        self.lost = 0
+        """The number of times that a node could not be reached when it was asked."""
+
+    @property
+    def nodes(self) -> Collection[Announcement]:
+        """The nodes that answer."""
+        return self._known.values()
+
+    def described(self, url: str) -> Mapping[str, Any]:
+        """Return a node's whole description of its topics, by name."""
+        return self._described.get(url, {})
+
+    def note(self, url: str, positions: Mapping[str, Positions]) -> None:
+        """Note positions by topic that a node has shown since its announcement."""
+        if (known := self._known.get(url)) is not None:
+            known.note(positions)
+
+    def failed(self, url: str) -> None:
+        """Note that a node could not be reached: it is not asked until it announces itself again."""
+        self._known.pop(url, None)
+        self._failed[url] = time.monotonic()
+        self.lost += 1
+
+    async def next_news(self, seconds_max: float) -> None:
+        """Wait until a node announces itself, at most for this time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds_max):
+                await self._news.wait()
+
+    async def follow(self) -> None:
+        """Ask all nodes, again and again."""
+        await asyncio.gather(*(self._follow(url) for url in self.urls))
+
+    async def _follow(self, url: str) -> None:
+        reported, answered = "", time.monotonic()
+        while True:
+            asked = time.monotonic()
+            try:
+                answer = await self._http.announced(url, ANSWER_SECONDS_MAX)
+                self._take(url, orjson.loads(answer), asked)
+                reported, answered = "", asked
+            except (NodeLost, SowlineError, ValueError, LookupError, TypeError) as error:
+                self._known.pop(url, None)
+                if str(error) != reported:
+                    reported = str(error)
+                    log.warning("query service does not answer", url=url, why=reported or repr(error))
+                if asked - answered > SILENCE_SECONDS_MAX:
+                    self.on_silence(url)
+            await asyncio.sleep(ASK_SECONDS)
+
+    def _take(self, url: str, answer: Mapping[str, Any], asked: float) -> None:
+        if asked <= self._failed.get(url, 0.0):
+            return  # it was asked before it failed
+        topics = {topic["name"]: topic for topic in answer["topics"]}
+        self._described[url] = topics
+        self._known[url] = Announcement(
+            url, answer["shard"], {name: _announced(topic) for name, topic in topics.items()}
+        )
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+def _announced(topic: Mapping[str, Any]) -> AnnouncedTopic:
+    positions = {one["partition"]: Position.parse(one["position"]) for one in topic["lags"]}
+    return AnnouncedTopic(positions, topic["loading"], topic["lag_seconds"], topic["lag"])

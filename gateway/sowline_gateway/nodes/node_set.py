@@ -1,0 +1,144 @@
+"""What a gateway knows of the query services behind it: announcements, connections, and definitions of topics."""
+
+import random
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sowline.config.topic_definition import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.model.bookmark import Positions, PositionsByLog
+from sowline_gateway.nodes.announcements import Announcements
+from sowline_gateway.nodes.channel import NodeChannels
+from sowline_gateway.nodes.connections import ConnectionPool
+from sowline_gateway.nodes.routing import (
+    LAG_UNKNOWN,
+    Announcement,
+    Rank,
+    Route,
+    Share,
+    holder,
+    partitions_of,
+    routes,
+    some_routes,
+)
+
+RETRY_REASONS = frozenset({"not ready", "behind", "stale", "gateway required", "busy", "auth unavailable"})
+"""Errors of a node that another node may not have."""
+
+
+@dataclass(slots=True)
+class NodeSet:
+    """The nodes, and the topics that they hold together."""
+
+    topics: Mapping[str, TopicDefinition]
+    announcements: Announcements
+    connections: ConnectionPool
+    chance: random.Random = field(default_factory=random.Random)
+    channels: NodeChannels = field(init=False)
+    names: Mapping[str, str] = field(init=False)
+    """The name of the topic of each log."""
+
+    def __post_init__(self) -> None:
+        self.names = {topic.log: name for name, topic in self.topics.items()}
+        self.announcements.on_silence = self.connections.cut
+        self.channels = NodeChannels(self.connections)
+
+    def routes(
+        self,
+        topics: Collection[str],
+        floor: Mapping[str, Positions],
+        avoid: Collection[str] = (),
+        needed: Share | None = None,
+    ) -> list[Route]:
+        """Return a node for each partition of the topics, or for each that is `needed`; raise `shard unavailable`.
+
+        Of nodes with the same partitions, one that is known to have reached `floor` comes first, then the one that is
+        least behind.
+        """
+        nodes, rank = self.announcements.nodes, self._rank(topics, floor)
+        return routes(nodes, self._counts(topics), rank, avoid, needed)
+
+    def some_routes(
+        self,
+        topics: Collection[str],
+        floor: Mapping[str, Positions],
+        avoid: Collection[str] = (),
+        needed: Share | None = None,
+    ) -> list[Route]:
+        """Return a node for each of these partitions that has one, in the order of `routes`."""
+        nodes, rank = self.announcements.nodes, self._rank(topics, floor)
+        return some_routes(nodes, self._counts(topics), rank, avoid, needed)
+
+    def partitions(self, topics: Collection[str]) -> Share:
+        """Return all partitions of these topics, whether a node holds them or not."""
+        return partitions_of(self._counts(topics))
+
+    def _counts(self, topics: Collection[str]) -> dict[str, int]:
+        return {name: self.topics[name].partitions for name in topics}
+
+    def _rank(self, topics: Collection[str], floor: Mapping[str, Positions]) -> Rank:
+        def rank(node: Announcement) -> tuple[bool, int, float]:
+            return not node.has_reached(floor), node.rank(topics), self.chance.random()
+
+        return rank
+
+    def holder(self, topic: str, number: int, avoid: Collection[str] = ()) -> Announcement:
+        """Return a node that holds one partition, the one that is least behind; raise `shard unavailable`."""
+
+        def rank(node: Announcement) -> tuple[int, float]:
+            return node.rank([topic]), self.chance.random()
+
+        return holder(self.announcements.nodes, topic, number, rank, avoid)
+
+    def announced(self, partitions: Share) -> PositionsByLog:
+        """Return the newest positions that nodes announce of some partitions, of those that are announced."""
+        found: PositionsByLog = {}
+        for name, number in sorted(partitions):
+            held = [node.topics[name] for node in self.announcements.nodes if name in node.topics]
+            positions = [
+                one.positions[number] for one in held if number in one.positions and not one.is_loading
+            ]
+            if positions:
+                found.setdefault(self.topics[name].log, {})[number] = max(positions)
+        return found
+
+    def lag_seconds(self, urls: Collection[str], topics: Collection[str]) -> float | None:
+        """Return how far some nodes are behind the logs of these topics; None if that is not known."""
+        lags = [node.lag_seconds(topics) for node in self.announcements.nodes if node.url in urls]
+        found = max(lags, default=LAG_UNKNOWN)
+        return None if found == LAG_UNKNOWN else found
+
+    def described(self, topic: str) -> list[Mapping[str, Any]]:
+        """Return the descriptions of a topic by the nodes that answer for it; none while partitions are missing."""
+        try:
+            urls = [route.node.url for route in self.routes([topic], {})]
+        except SowlineError:
+            return []
+        return [self.announcements.described(url)[topic] for url in urls]
+
+    def by_topic(self, positions: Mapping[str, Positions]) -> dict[str, Positions]:
+        """Return positions by topic instead of by log; those of unknown logs are left out."""
+        return {self.names[log]: held for log, held in positions.items() if log in self.names}
+
+    def note_shown(self, url: str, positions: PositionsByLog) -> None:
+        """Note positions that a node has shown in a message: queries of clients that have seen them may ask it."""
+        self.announcements.note(url, self.by_topic(positions))
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self.channels.close()
+        await self.connections.close()
+
+    def lost(self, url: str) -> None:
+        """Note that a node could not be reached."""
+        self.announcements.failed(url)
+        self.connections.forget(url)
+
+    def missing(self) -> str | None:
+        """Return why some topics can't be read; None if all can."""
+        try:
+            self.routes(list(self.topics), {})
+        except SowlineError as error:
+            return error.message
+        return None

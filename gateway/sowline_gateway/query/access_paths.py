@@ -1,0 +1,68 @@
+"""Explains a query: the access path that each node takes."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark, lay_over, parse_bookmark
+from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.query_slots import QueryTurn, lent
+from sowline.wire.request import Request
+from sowline_gateway.nodes.failover import replaceable, with_failover
+from sowline_gateway.nodes.node_set import NodeSet
+from sowline_gateway.nodes.routing import Route
+from sowline_gateway.query.key_routing import partitions_of_keys
+from sowline_gateway.query.sharded_query import forwarded
+
+
+class Explained(NamedTuple):
+    """The access paths of a query, each with the shard of its node, and the bookmark of the instants."""
+
+    bookmark: str
+    access_paths: list[dict[str, Any]]
+
+
+async def explain(
+    nodes: NodeSet,
+    request: Request,
+    topics: Sequence[str],
+    rights: Rights,
+    floor: PositionsByLog,
+    turn: QueryTurn,
+) -> Explained:
+    """Return the access paths of the nodes that are asked, in a turn that others may have while it waits for nodes.
+
+    Raise `shard unavailable`, or the error of the request.
+    """
+    at_least = format_bookmark(floor) if floor else ""
+    asked = forwarded(request, "explain", at_least, ack_type="processed,completed") | _page(request)
+    needed = partitions_of_keys(nodes.topics, request, topics)
+
+    async def attempt(avoid: Collection[str]) -> list[Explained]:
+        wanted = nodes.routes(topics, {}, avoid, needed)
+        return await asyncio.gather(*(_explained(nodes, route, rights, asked) for route in wanted))
+
+    answers = await with_failover(nodes, attempt, partial(lent, turn))
+    positions: dict[str, Positions] = {}
+    for answer in answers:
+        positions = lay_over(positions, parse_bookmark(answer.bookmark))
+    return Explained(format_bookmark(positions), [path for answer in answers for path in answer.access_paths])
+
+
+def _page(request: Request) -> dict[str, int]:
+    named = {"top_n": request.top_n, "skip_n": request.skip_n}
+    return {name: number for name, number in named.items() if number is not None}
+
+
+async def _explained(nodes: NodeSet, route: Route, rights: Rights, asked: dict[str, Any]) -> Explained:
+    node, found = route.node, Explained("", [])
+    async with (
+        replaceable(nodes, node.url, route.share),
+        nodes.connections.lease(node.url, rights) as connection,
+    ):
+        async for message in connection.ask(asked, "completed"):
+            if message.command == "explain":
+                paths = [{"shard": node.shard, **path} for path in message.access_paths]
+                found = Explained(message.bookmark, paths)
+    return found

@@ -1,0 +1,48 @@
+"""Records of nodes: as they are in messages, and as they are found by their SOW keys."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from sowline.model.bookmark import Positions
+from sowline.serving.authorization.entitlements import EVERYTHING
+from sowline.serving.query_slots import QueryTurn
+from sowline.serving.result import QueryLimits
+from sowline.wire.request import Request, SowKeys
+from sowline_gateway.nodes.node_set import NodeSet
+from sowline_gateway.query.sharded_query import ShardedQuery
+
+
+class NodeRecord(msgspec.Struct):
+    """A record, or a group or its state, in a message of a node."""
+
+    sow_key: str
+    data: msgspec.Raw
+    relayed: msgspec.Raw = msgspec.Raw(b"")
+    updated_at: str = ""
+    timestamp: str = ""
+
+
+read_record = msgspec.json.Decoder(NodeRecord).decode
+
+
+async def records_of(
+    nodes: NodeSet,
+    topic: str,
+    keys: Sequence[str],
+    limits: QueryLimits,
+    floor: Mapping[str, Positions],
+    turn: QueryTurn | None = None,
+) -> dict[bytes, bytes]:
+    """Return the bodies of the records with these SOW keys, those that there are, with all rights.
+
+    While it waits for nodes, others may have the turn that was taken for it, if any. Raise `shard unavailable`.
+    """
+    request = Request(command="sow", topic=topic, sow_keys=SowKeys(keys))
+    query = ShardedQuery(nodes, request, [topic], EVERYTHING, limits, floor)
+    try:
+        await query.begin(turn)
+        found = [read_record(record) async for portion in query.records() for record in portion.records]
+    finally:
+        await query.close()
+    return {one.sow_key.encode(): bytes(one.data) for one in found}

@@ -1,0 +1,257 @@
+"""The commands of one client of a gateway."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import cast
+
+from sowline.errors import SowlineError
+from sowline.language.filter import ALL, compile_filter
+from sowline.model.bookmark import PositionsByLog, format_bookmark
+from sowline.serving.access.login_session import LoginSession
+from sowline.serving.authorization.entitlements import (
+    Rights,
+    check_fields,
+    chosen_topic,
+    chosen_topics,
+    together,
+)
+from sowline.serving.outbox.group import (
+    acknowledge,
+    acknowledge_completed,
+    acknowledge_processed,
+    send_group,
+    send_timeline,
+)
+from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.query_slots import QuerySlot
+from sowline.serving.sessions.open_subscriptions import ServedSubscription
+from sowline.serving.sessions.session import Waiting
+from sowline.serving.sessions.session_commands import SessionCommands
+from sowline.serving.writes.write_commands import WriteCommands
+from sowline.subscriptions.live.request_checks import check_complete, check_pace, check_replaced, is_of_view
+from sowline.wire.command_fields import require_of_client
+from sowline.wire.request import Request
+from sowline.wire.server_message import failure, message
+from sowline_gateway.context import GatewayContext
+from sowline_gateway.query.access_paths import explain
+from sowline_gateway.query.record_read import read_from_holder
+from sowline_gateway.query.seen import SeenPositions
+from sowline_gateway.query.sharded_query import ShardedQuery
+from sowline_gateway.query.timeline import timeline_of, timeline_path
+from sowline_gateway.server.native_reads import read_in_json
+from sowline_gateway.streams.catch_up_slot import CLIENT_MAX, CatchUpSlot
+from sowline_gateway.subscriptions.record_subscription import ForwardedSubscription
+from sowline_gateway.subscriptions.view_subscription import ViewOverNodes
+
+UNSHARED_MAX = 200
+"""Subscriptions of one client to pages and groups, or with an end or a rate: each has a connection to every node."""
+
+
+class GatewayCommands(SessionCommands):
+    """Queries and subscriptions over all nodes, and writes, for one client."""
+
+    def __init__(self, context: GatewayContext, outbox: Outbox, login: LoginSession) -> None:
+        super().__init__(outbox, login, context.native, context.slots)
+        self._context = context
+        self._nodes = context.nodes
+        self._seen = SeenPositions()
+        self._catch_up_slots = asyncio.Semaphore(CLIENT_MAX)
+        subscriptions = self._subscriptions
+        self._writes = writes = WriteCommands(context.writes, self._runner, self._seen.note)
+        self._handlers: dict[str, Callable[[Request], Waiting]] = {
+            "sow": self._sow,
+            "explain": self._explain,
+            "timeline": self._timeline,
+            "subscribe": self._subscribe,
+            "sow_and_subscribe": self._subscribe,
+            "delta_subscribe": self._subscribe,
+            "sow_and_delta_subscribe": self._subscribe,
+            "heartbeat": self.heartbeat,
+            "unsubscribe": subscriptions.unsubscribe,
+            "pause": subscriptions.pause,
+            "resume": subscriptions.resume,
+            "publish": writes.write,
+            "delta_publish": writes.write,
+            "delta": writes.write,
+            "sow_delete": writes.write,
+            "flush": writes.flush,
+        }
+
+    async def take_turn(self) -> None:
+        """Let other clients run."""
+        await asyncio.sleep(0)
+
+    def send_progress(self, seconds: float) -> None:
+        """Send the bookmarks of idle subscriptions; called at intervals of so many seconds."""
+        self._subscriptions.send_progress(seconds)
+
+    def begin(self, request: Request) -> Waiting:
+        """Start a command, other than a logon; raise if it is refused."""
+        # The gateway would pass `merges` on as its own, and the client get parts of an answer
+        # (test_a_client_is_no_gateway).
+        require_of_client(request)
+        handler = self._handlers.get(request.command)
+        if handler is None:
+            raise SowlineError(
+                "not supported",
+                f"expected {', '.join(self._handlers)} at a gateway, got {request.command}; use a query service that"
+                " holds all partitions",
+            )
+        return handler(request)
+
+    def close(self) -> None:
+        """End all subscriptions, queries and waits for outcomes of the client."""
+        super().close()
+        self._writes.close()
+
+    # queries
+
+    def _sow(self, request: Request) -> None:
+        topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
+        self._floor(request, topics)
+        outbox, asked = self._runner.outbox_for(request.parsed_options), self._in_json(request, topics)
+        self._running.check_limit()
+        slot = self._runner.new_slot()
+        run = partial(self._run_sow, asked, topics, self._runner.rights, outbox, slot)
+        self._running.start(request, run, slot)
+
+    def _in_json(self, request: Request, topics: Sequence[str]) -> Request:
+        """Return a read as nodes get it: the gateway itself writes records in the message types of their topics."""
+        return read_in_json(request, self._nodes.topics, topics, self._runner.rights)
+
+    def _floor(self, request: Request, topics: Sequence[str]) -> PositionsByLog:
+        """Return the positions that an answer must have reached; raise `invalid bookmark`."""
+        logs = [self._nodes.topics[name].log for name in topics]
+        seen = SeenPositions() if request.bookmark else self._seen
+        return seen.floor(logs, request.at_least)
+
+    async def _run_sow(
+        self, request: Request, topics: Sequence[str], rights: Rights, outbox: Outbox, slot: QuerySlot
+    ) -> None:
+        await slot.take()
+        try:
+            query = await self._begun(request, topics, rights, slot)
+        except SowlineError as error:
+            # A query service checks a request before it starts the query, and refuses it with this type.
+            outbox.put(failure(request.command_id, error), (request.id_of_query,))
+            return
+        try:
+            acknowledge_processed(outbox, request, bookmark=query.bookmark)
+            await send_group(outbox, request, query)
+            acknowledge(outbox, request, query.bookmark, query.result)
+        finally:
+            await query.close()
+
+    async def _begun(
+        self, request: Request, topics: Sequence[str], rights: Rights, slot: QuerySlot
+    ) -> ShardedQuery:
+        """Return a query that has begun, at positions that are not behind those that the client has seen."""
+        while True:
+            floor = self._floor(request, topics)
+            query = ShardedQuery(self._nodes, request, topics, rights, self._context.limits, floor)
+            try:
+                await query.begin(slot)
+            except BaseException:
+                await query.close()
+                raise
+            if request.bookmark:
+                return query
+            if not self._seen.is_ahead_of(query.positions):
+                self._seen.note(query.positions)
+                return query
+            # Another command of this client was answered meanwhile, at newer positions.
+            await query.close()
+
+    def _explain(self, request: Request) -> None:
+        topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
+        floor, request = self._floor(request, topics), self._in_json(request, topics)
+        self._running.check_limit()
+        slot = self._runner.new_slot()
+        self._running.start(request, partial(self._run_explain, request, topics, floor, slot), slot)
+
+    async def _run_explain(
+        self, request: Request, topics: list[str], floor: PositionsByLog, slot: QuerySlot
+    ) -> None:
+        await slot.take()
+        explained = await explain(self._nodes, request, topics, self._runner.rights, floor, slot)
+        acknowledge_processed(self._outbox, request)
+        fields = {"bookmark": explained.bookmark, "access_paths": explained.access_paths}
+        answer = message("explain", command_id=request.command_id, **fields)
+        self._outbox.put_behind(answer, (request.id_of_query,))
+        acknowledge_completed(self._outbox, request, explained.bookmark)
+
+    def _timeline(self, request: Request) -> None:
+        topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
+        floor = self._seen.floor([self._nodes.topics[topic].log], request.at_least)
+        self._running.check_limit()
+        slot = self._runner.new_slot()
+        self._running.start(request, partial(self._run_timeline, request, topic, floor, slot), slot)
+
+    async def _run_timeline(
+        self, request: Request, topic: str, floor: PositionsByLog, slot: QuerySlot
+    ) -> None:
+        await slot.take()
+        path, query = timeline_path(request, format_bookmark(floor) if floor else "")
+        rights = self._runner.rights
+        answer = await read_from_holder(
+            self._nodes, self._context.http, topic, request.key, path, query, rights, slot
+        )
+        if answer.is_refusal:
+            raise answer.error
+        timeline = timeline_of(answer.body)
+        acknowledge_processed(self._outbox, request, bookmark=timeline.bookmark)
+        await send_timeline(self._outbox, request, timeline)
+        acknowledge_completed(self._outbox, request, timeline.bookmark)
+
+    # subscriptions
+
+    def _subscribe(self, request: Request) -> None:
+        self._subscriptions.subscribe(request, partial(self._new_subscription, request))
+
+    def _new_subscription(self, request: Request, replaced: ServedSubscription | None) -> ServedSubscription:
+        options, bookmark_range = request.parsed_options, request.bookmark_range
+        check_complete(options)
+        topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
+        outbox, request = self._runner.outbox_for(options), self._in_json(request, topics)
+        if replaced is None and _is_unshared(request) and self._unshared_count() >= UNSHARED_MAX:
+            raise SowlineError(
+                "too many subscriptions",
+                f"expected at most {UNSHARED_MAX} subscriptions to pages and groups, or with an end or a rate, on one"
+                " connection to a gateway",
+            )
+        if is_of_view(request, options):
+            topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
+            check_replaced(replaced, ViewOverNodes, request, bookmark_range)
+            rights, view = self._runner.rights, cast("ViewOverNodes | None", replaced)
+            slot, holder = self._runner.new_slot(), self._runner.holder_for(request)
+            return ViewOverNodes(
+                self._context, outbox, request, topic, rights, self._seen, slot, holder, view
+            )
+        check_pace(request, options, is_view=False)
+        # The nodes do not check what they don't get: the gateway conflates, and orders the snapshot only.
+        readable = together(self._runner.rights.read, topics)
+        check_fields(readable, ALL, (*request.order.paths, *options.conflation_key))
+        check_replaced(replaced, ForwardedSubscription, request, bookmark_range)
+        if replaced is not None:
+            compile_filter(request.filter)  # if it is refused later, the replaced subscription has ended
+        return ForwardedSubscription(
+            self._context,
+            outbox,
+            request,
+            topics,
+            self._runner.rights,
+            self._seen,
+            self._runner.new_slot(),
+            CatchUpSlot(self._catch_up_slots, self._context.catch_up_slots),
+            cast("ForwardedSubscription | None", replaced),
+        )
+
+    def _unshared_count(self) -> int:
+        return sum(_is_unshared(status.request) for status in self._subscriptions.statuses())
+
+
+def _is_unshared(request: Request) -> bool:
+    """Whether a subscription has connections of its own as long as it lives."""
+    options = request.parsed_options
+    return is_of_view(request, options) or options.rate is not None or request.bookmark_range.end is not None

@@ -1,0 +1,148 @@
+"""The process of the gateway: follows the query services' announcements, and serves clients."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from sowline.config.credentials import Credentials
+from sowline.config.settings import Settings
+from sowline.config.topics import Topics
+from sowline.errors import SowlineError
+from sowline.serving.app import Server
+from sowline.serving.client_port import ClientPort, slot_limits, view_limits
+from sowline.serving.result import QueryLimits
+from sowline_gateway.context import GatewayContext
+from sowline_gateway.nodes.announcements import Announcements
+from sowline_gateway.nodes.connections import ConnectionPool
+from sowline_gateway.nodes.http import NodeHttp
+from sowline_gateway.nodes.node_set import NodeSet
+from sowline_gateway.server.commands import GatewayCommands
+from sowline_gateway.server.http_api import GatewayHttpApi
+
+USUAL_PORT = 8070
+
+
+class GatewayService:
+    """Answers clients from the query services of the setting `nodes` until it is stopped."""
+
+    def __init__(self, settings: Settings, topics: Topics) -> None:
+        credentials = _credentials(settings)
+        urls = _urls(settings.nodes)
+        self._http = NodeHttp(credentials)
+        self._announcements = Announcements(urls, self._http)
+        definitions = {topic.name: topic for topic in topics.topics}
+        self._nodes = NodeSet(definitions, self._announcements, ConnectionPool(credentials))
+        limits = QueryLimits(
+            settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max
+        )
+        context = GatewayContext.of(
+            self._nodes,
+            self._http,
+            limits,
+            settings.kafka_client,
+            slot_limits(settings),
+            view_limits(settings),
+        )
+        self._writer, self._streams = context.writes.writer, context.streams
+        self._slots, self._views = context.slots, context.views
+        self._client_port = ClientPort(settings, USUAL_PORT)
+        self._server = Server(
+            settings,
+            partial(GatewayCommands, context),
+            lambda rates, backlogs: GatewayHttpApi(settings, context, rates, backlogs).routes,
+            self,
+            connections=self._client_port.connections,
+            details=self._details,
+        )
+
+    async def run(self, stop: threading.Event) -> None:
+        """Serve until `stop` is set; then close every session. Raises `no port`."""
+        following = asyncio.create_task(self._announcements.follow())
+        try:
+            await self._client_port.serve(self._server, lambda: stop.is_set() or following.done())
+            if following.done():
+                following.result()
+        finally:
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
+            await self._writer.close()
+            await self._streams.close()
+            await self._nodes.close()
+            await self._http.close()
+
+    def not_started(self) -> str | None:
+        """Return which partitions no query service has announced yet; None if all are there."""
+        return self._nodes.missing()
+
+    def not_ready(self) -> str | None:
+        """Return None: a gateway that lacks a shard answers requests that need the others."""
+        return None
+
+    def not_alive(self) -> str | None:
+        """Return None: a restart does not help a gateway."""
+        return None
+
+    def _details(self) -> dict[str, Any]:
+        """Return what `/status` reports of the query services."""
+        known = {node.url: node for node in self._announcements.nodes}
+        return {
+            "nodes": [
+                {"url": url, "answers": url in known, "shard": known[url].shard if url in known else None}
+                for url in self._announcements.urls
+            ]
+        }
+
+    def metrics(self) -> Iterable[Metric]:
+        """Yield the metrics; docs/metrics.md describes each."""
+        answers = GaugeMetricFamily(
+            "sowline_gateway_nodes", "Query services of a gateway, by whether they answer", labels=["answers"]
+        )
+        known = len(self._announcements.nodes)
+        answers.add_metric(["yes"], known)
+        answers.add_metric(["no"], len(self._announcements.urls) - known)
+        yield answers
+        yield CounterMetricFamily(
+            "sowline_gateway_nodes_lost",
+            "Times that a query service failed while a gateway asked it",
+            value=self._announcements.lost,
+        )
+        yield GaugeMetricFamily(
+            "sowline_gateway_streams", "Streams that the gateway follows", value=len(self._streams)
+        )
+        yield CounterMetricFamily(
+            "sowline_subscriptions_fell_behind",
+            "Times that a subscription left live delivery because its client was too slow",
+            value=self._streams.fell_behind,
+        )
+        yield from self._client_port.metrics(self._server, self._slots, self._views)
+
+
+def _credentials(settings: Settings) -> Credentials:
+    """Return the credentials for query services; a token is read from its file for each connection."""
+    file = settings.nodes_token_file
+    token = None if file is None else lambda: file.read_text().strip()
+    return Credentials(token, settings.nodes_ca_file, settings.nodes_cert_file, settings.nodes_key_file)
+
+
+def _urls(text: str) -> list[str]:
+    """Return the URLs in the setting; raise `bad configuration`."""
+    urls = [url.strip().rstrip("/") for url in text.split(",") if url.strip()]
+    wrong = [url for url in urls if not url.startswith(("http://", "https://"))]
+    if not urls or wrong:
+        raise SowlineError(
+            "bad configuration",
+            "expected SOWLINE_NODES to have the URLs of query services, such as http://query-0:8080,"
+            f" got {(wrong or [text])[0]!r}",
+        )
+    return urls
+
+
+def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:
+    """Run the gateway until `stop` is set."""
+    asyncio.run(GatewayService(settings, topics).run(stop))

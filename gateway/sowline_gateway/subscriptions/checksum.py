@@ -1,0 +1,54 @@
+"""The checksum of what a client holds, over all nodes.
+
+Each node sends a checksum of its partitions' records, in order with its messages. The messages of each node wait from
+there on until all checksums have come. So the client holds exactly the records that all of them are about.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from sowline.errors import SowlineError
+from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, parse_bookmark
+from sowline_gateway.nodes.connections import NodeMessage
+
+
+@dataclass(slots=True)
+class NodeChecksums:
+    """A checksum that is complete once each of some nodes has sent its own."""
+
+    command_id: str
+    missing: int
+    records: int = 0
+    hash: int = 0
+    positions: PositionsByLog = field(default_factory=dict)
+    is_complete: asyncio.Event = field(default_factory=asyncio.Event)
+    is_sent: asyncio.Event = field(default_factory=asyncio.Event)
+    error: SowlineError | None = None
+
+    async def add(self, message: NodeMessage) -> None:
+        """Add the checksum of a node; return once the client was sent the whole one."""
+        assert isinstance(message.records, int)
+        self.records += message.records
+        self.hash ^= int(message.hash, 16)
+        self.positions = lay_over(self.positions, parse_bookmark(message.bookmark))
+        self.missing -= 1
+        if not self.missing:
+            self.is_complete.set()
+        await self.is_sent.wait()
+
+    def fail(self, error: SowlineError) -> None:
+        """Note that a node can't send its checksum."""
+        self.error = error
+        self.is_complete.set()
+        self.is_sent.set()
+
+    async def wait(self) -> None:
+        """Wait until all nodes have sent theirs; raise the error of one that can't."""
+        await self.is_complete.wait()
+        if self.error is not None:
+            raise self.error
+
+    @property
+    def bookmark(self) -> str:
+        """The bookmark at which the client holds the records."""
+        return format_bookmark(self.positions)

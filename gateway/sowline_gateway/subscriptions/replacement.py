@@ -1,0 +1,66 @@
+"""Replaces a subscription to records: what its client holds, and which of these records leave."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sowline.model.bookmark import PositionsByLog, format_bookmark
+from sowline.serving.outbox.outbox import Outbox
+from sowline.subscriptions.engine.subscription import OOF
+from sowline.wire.request import Request
+from sowline.wire.server_message import change_prefix, change_suffix
+from sowline_gateway.nodes.connections import NodeMessage
+from sowline_gateway.query.sharded_query import ShardedQuery
+
+
+class HeldView(NamedTuple):
+    """The records that the client of a subscription holds: those that match its request at some positions."""
+
+    request: Request
+    topics: Sequence[str]
+    positions: PositionsByLog
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the client holds all of them; without a snapshot it has only those that have changed since."""
+        return self.request.has_snapshot or self.request.bookmark_range.is_return
+
+    @property
+    def bookmark(self) -> str:
+        """The bookmark of the positions."""
+        return format_bookmark(self.positions)
+
+    def as_query(self) -> dict[str, Any]:
+        """Return the query that finds them."""
+        request = self.request
+        fields = {
+            "topic": request.topic,
+            "filter": request.filter,
+            "condition": request.condition,
+            "options": request.options,
+            "sow_keys": list(request.sow_keys),
+            "bookmark": self.bookmark,
+        }
+        return {"command": "sow", **{name: value for name, value in fields.items() if value}}
+
+
+async def send_leaving(outbox: Outbox, sub_id: str, query: ShardedQuery, before: str, now: str) -> None:
+    """Send which records the client should drop, with the bookmark `before` the step.
+
+    If no group follows, the last message ends the step, and has the bookmark `now`; else that is empty.
+    """
+    waiting: NodeMessage | None = None
+    async for received in query.leaving():
+        if waiting is not None:
+            await _put(outbox, sub_id, waiting, before, more=True)
+        waiting = received
+    if waiting is not None:
+        await _put(outbox, sub_id, waiting, now or before, more=not now)
+
+
+async def _put(outbox: Outbox, sub_id: str, received: NodeMessage, bookmark: str, *, more: bool) -> None:
+    await outbox.wait_turn()
+    sids = (sub_id,)
+    head = change_prefix(OOF, sids, received.reason, more=more)
+    sow_key = received.sow_key.encode() or None
+    body, intrinsics = bytes(received.data), bytes(received.intrinsics) or None
+    outbox.put_behind(head + change_suffix(received.topic, sow_key, bookmark, body, None, intrinsics), sids)

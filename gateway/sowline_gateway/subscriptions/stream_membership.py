@@ -1,0 +1,193 @@
+"""How a subscription to records joins a shared stream and leaves it, without a change missed or sent twice."""
+
+import asyncio
+from collections.abc import Sequence
+
+from sowline.errors import SowlineError
+from sowline.model.bookmark import PositionsByLog
+from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.cooperative import running
+from sowline.serving.flag import Flag
+from sowline.serving.outbox.outbox import Outbox
+from sowline.subscriptions.live.progress import ProgressTimer
+from sowline.wire.request import Request
+from sowline_gateway.query.seen import SeenPositions
+from sowline_gateway.streams.member import Member
+from sowline_gateway.streams.shared_streams import SharedStreams
+from sowline_gateway.streams.stream import SharedStream
+from sowline_gateway.subscriptions.outlets import ConflatingOutlet, PassingOutlet
+
+JOIN_AGAIN_SECONDS = 1.0
+"""The time between two attempts to follow a stream, for a subscription that is served without it meanwhile."""
+
+
+class StreamMembership:
+    """A subscription's relation to the stream of all that ask for the same: a member, about to be one, or neither."""
+
+    def __init__(
+        self,
+        streams: SharedStreams,
+        outbox: Outbox,
+        request: Request,
+        topics: Sequence[str],
+        rights: Rights,
+        outlet: PassingOutlet | ConflatingOutlet,
+        seen: SeenPositions,
+    ) -> None:
+        self._streams = streams
+        self._outbox = outbox
+        self._request = request
+        self._topics = topics
+        self._rights = rights
+        self._outlet = outlet
+        self._seen = seen
+        self._stream: SharedStream | None = None
+        self._member: Member | None = None
+        self._next: Member | None = None
+        """What it is about to become: messages from `_goal` on wait there."""
+        self._goal: PositionsByLog = {}
+        self._progress_timer = ProgressTimer()
+        self.settled = Flag()
+        """Whether it has become a member, or can't become one of the stream that it waits for."""
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the stream sends the client's messages, or is about to."""
+        return self._member is not None
+
+    @property
+    def sent(self) -> PositionsByLog:
+        """The positions up to which the client was sent everything."""
+        member = self._member
+        return self._outlet.sent if member is None or member.sink is not None else member.sent
+
+    @property
+    def stream(self) -> SharedStream | None:
+        """The stream that it is in, or waits for."""
+        return self._stream
+
+    # joining
+
+    async def hold_stream(self) -> None:
+        """Wait until there is a stream to join; raise why there is none."""
+        self._stream = await self._use()
+
+    async def join(self) -> SharedStream:
+        """Become a member, whose messages wait until `release`; raise why there is no stream."""
+        if self._stream is None or self._stream.is_over:
+            self.end()
+            self._stream = await self._use()
+        self._attach(self._stream)
+        return self._stream
+
+    async def _use(self) -> SharedStream:
+        return await self._streams.use(self._request, self._topics, self._rights, relays=self._outlet.relays)
+
+    def _attach(self, stream: SharedStream) -> None:
+        self._member = self._joined(stream)
+
+    def _joined(self, stream: SharedStream) -> Member:
+        sink = self._outlet if isinstance(self._outlet, ConflatingOutlet) else None
+        return stream.join(self._outbox, self._request.id_of_subscription, sink)
+
+    def release(self) -> None:
+        """Let the stream send to the client from now on, from the position that the outlet is at."""
+        member = self._member
+        assert member is not None, "it has joined"
+        member.release(self._outlet.received)
+        if member.is_in:
+            self._seen.follow(member.stream_positions)
+            member.on_leaving = self._note_leaving
+
+    def _note_leaving(self) -> None:
+        """Count the client's positions as they are now, not as the stream goes on."""
+        assert self._member is not None
+        self._seen.unfollow(self._member.stream_positions)
+
+    async def wait_for_stream(self) -> None:
+        """Wait until there is a stream; `join_if_level` may make the subscription a member from then on."""
+        while self._stream is None:
+            try:
+                self._stream = await self._use()
+            except SowlineError:
+                # Its own subscription goes on; a stream of the same nodes may begin later.
+                await asyncio.sleep(JOIN_AGAIN_SECONDS)
+
+    def join_if_level(self) -> bool:
+        """Become a member if nothing is missing in between; return whether it is one.
+
+        From the first attempt on, messages of the stream wait. So the client only needs what the members were sent
+        until then. Under load, it might never have all that they have at one instant.
+        """
+        stream = self._stream
+        if stream is None or self.is_member:
+            return self.is_member
+        if stream.is_over:
+            self.settled.set()
+            return False
+        if self._next is None or not self._next.is_in:
+            self.give_up_joining()
+            self._next = self._joined(stream)
+            self._goal = {log: dict(of) for log, of in stream.positions.items()}
+        received = self._outlet.received
+        for log, of in self._goal.items():
+            mine = received.get(log, {})
+            if any(number not in mine or mine[number] < position for number, position in of.items()):
+                return False
+        self._member, self._next = self._next, None
+        self.release()
+        self.settled.set()
+        return True
+
+    def give_up_joining(self) -> None:
+        """Let no messages of the stream wait: the client does not get what comes before them."""
+        if self._next is not None and self._stream is not None:
+            self._next.leave()
+            self._stream.drop(self._next)
+            self._next = None
+
+    def note(self, positions: PositionsByLog) -> None:
+        """Note that nodes have sent the client everything up to these positions."""
+        self._outlet.note(positions)
+
+    # leaving
+
+    async def left(self) -> None:
+        """Wait until it has to leave, and leave; raise the error with which the stream has ended."""
+        assert self._member is not None
+        try:
+            async with running([self._outlet.run()] if self._outlet.relays else []):
+                await self._member.left()
+            self._streams.fell_behind += self._member.is_too_slow
+        finally:
+            self.end()
+
+    def leave(self) -> None:
+        """Take no more messages, from now on."""
+        if self._member is not None:
+            self._member.leave()
+        self.give_up_joining()
+
+    def end(self) -> None:
+        """Leave the stream, or wait for it no longer; the outlet knows what the client was sent."""
+        member, stream = self._member, self._stream
+        if member is not None and stream is not None:
+            member.leave()
+            stream.drop(member)
+            if isinstance(self._outlet, PassingOutlet):
+                self._outlet.note(member.begun)
+        self.give_up_joining()
+        self._member = self._stream = None
+        self.settled.clear()
+        if stream is not None:
+            self._streams.end_use(stream)
+
+    def quiet_position(self) -> PositionsByLog | None:
+        """Return the bookmark of a member if its client should be sent that now: if it is idle."""
+        member = self._member
+        if member is None or not member.is_released:
+            return None
+        was_sent, member.was_sent = member.was_sent, False
+        # As in the query service, positions are made only for an idle member.
+        sent = {} if was_sent else self.sent
+        return sent if self._progress_timer.look(was_sent, sent) else None

@@ -1,0 +1,124 @@
+"""The topics of a gateway as the destination of writes: nodes have their records, and report the outcomes."""
+
+import asyncio
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from urllib.parse import quote
+
+from sowline.serving.authorization.entitlements import EVERYTHING
+from sowline.serving.result import QueryLimits
+from sowline.serving.writes.checked_command import CheckedCommand
+from sowline.serving.writes.requests import Definitions
+from sowline.serving.writes.write_entitlements import RecordCheck
+from sowline_gateway.nodes.http import NodeHttp
+from sowline_gateway.nodes.node_set import NodeSet
+from sowline_gateway.query.keyed_records import records_of
+from sowline_gateway.query.record_read import read_from_holder
+from sowline_gateway.writes.outcome_watch import KEPT_SECONDS, NodesWatch, TopicWatch
+
+
+class NodesDestination:
+    """The topics, at all nodes."""
+
+    def __init__(self, nodes: NodeSet, http: NodeHttp, limits: QueryLimits) -> None:
+        self._nodes = nodes
+        self._http = http
+        self._limits = limits
+        self._watches: dict[str, TopicWatch] = {}
+        self._beginning: dict[str, asyncio.Lock] = {}
+        self._numbers = itertools.count(1)
+        self._eras: dict[tuple[str, int], int] = {}
+
+    @property
+    def topics(self) -> Definitions:
+        """The definitions of the topics, by name."""
+        return self._nodes.topics
+
+    def require_ready(self, topics: Collection[str]) -> None:
+        """Do nothing: a command is written as soon as a node of its partition can be asked for the outcome."""
+
+    def records(self, topic: str) -> int:
+        """Return the number of a topic's records, as the nodes have announced it."""
+        return sum(part["records"] for part in self._nodes.described(topic))
+
+    def era(self, topic: str, partition: int) -> int:
+        """Return the newest era of a partition that a node has announced."""
+        announced = [
+            held.positions[partition].era
+            for node in self._nodes.announcements.nodes
+            if (held := node.topics.get(topic)) is not None and partition in held.positions
+        ]
+        # The node may have been lost since the command was written.
+        era = max([self._eras.get((topic, partition), 0), *announced])
+        self._eras[topic, partition] = era
+        return era
+
+    async def held(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
+        """Return the bodies of the records that a check names, those that there are."""
+        if check.key_text is None:
+            found = await records_of(self._nodes, topic, check.sow_keys, self._limits, {})
+            return list(found.values())
+        path = f"/v1/topics/{quote(topic)}/records/{quote(check.key_text, safe='')}"
+        answer = await read_from_holder(self._nodes, self._http, topic, check.key_text, path, "", EVERYTHING)
+        if answer.is_refusal:
+            if answer.error.reason == "no record":
+                return []
+            raise answer.error
+        return [answer.body]
+
+    def watch_now(self, writes: Sequence[CheckedCommand]) -> NodesWatch | None:
+        """Begin to watch for the outcomes of commands that are about to be written; None if nodes must be asked."""
+        needed = _needed(writes)
+        usable = {name: watch for name in needed if (watch := self._usable(name, needed[name])) is not None}
+        if len(usable) < len(needed):
+            return None
+        for watch in usable.values():
+            watch.use()
+        return NodesWatch(usable)
+
+    def _usable(self, name: str, needed: Collection[int]) -> TopicWatch | None:
+        watch = self._watches.get(name)
+        return watch if watch is not None and watch.takes_more and watch.covers(needed) else None
+
+    async def watch(self, writes: Sequence[CheckedCommand]) -> NodesWatch:
+        """Begin to watch for the outcomes of commands that are about to be written; raise `shard unavailable`."""
+        used: dict[str, TopicWatch] = {}
+        try:
+            for name, needed in _needed(writes).items():
+                watch = self._usable(name, needed) or await self._begun(name, needed)
+                watch.use()
+                used[name] = watch
+        except BaseException:
+            NodesWatch(used).end()
+            raise
+        for write in writes:
+            if write.key is not None:
+                self.era(write.topic.name, write.partition)
+        return NodesWatch(used)
+
+    async def _begun(self, name: str, needed: Collection[int]) -> TopicWatch:
+        """Return a new watch of a topic, or one that another request has begun meanwhile and that will do."""
+        async with self._beginning.setdefault(name, asyncio.Lock()):
+            if (usable := self._usable(name, needed)) is not None:
+                return usable
+            before = self._watches.get(name)
+            watch = TopicWatch(self._nodes, self.topics[name], f"outcomes-{next(self._numbers)}")
+            await watch.begin(needed)
+            self._watches[name] = watch
+            asyncio.get_running_loop().call_later(KEPT_SECONDS, watch.end_if_unused)
+            if before is not None:
+                before.end_if_unused()
+            return watch
+
+
+def _needed(writes: Sequence[CheckedCommand]) -> Mapping[str, Collection[int]]:
+    """Return by topic the partitions that may report about the commands."""
+    needed: dict[str, set[int]] = {}
+    for write in writes:
+        some = needed.setdefault(write.topic.name, set())
+        if write.key is None:
+            # It may go on to any partition.
+            some.update(range(write.topic.partitions))
+        else:
+            some.add(write.partition)
+    return needed

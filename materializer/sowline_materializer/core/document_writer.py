@@ -1,0 +1,81 @@
+"""Writes to the documents of a partition: each is a delta, applied to the document, and makes a change. Pure."""
+
+from sowline.changes.change import DELETED, Change
+from sowline.commands.command import DELTA, DELTA_PUBLISH
+from sowline.config.command_key import KeyedBody
+from sowline.language.emodb import Delta
+from sowline.model.body import read_object
+from sowline.model.merge import merge
+from sowline_materializer.core.batch_state import BatchState, Target
+from sowline_materializer.core.deduplication import Deduplication
+from sowline_materializer.core.documents import DELETION, Documents, literal, write_of
+from sowline_materializer.core.record import Record
+from sowline_materializer.core.writer import Removal, first_position
+
+
+class DocumentWriter:
+    """Writes documents. A deleted document is kept because of the metadata of its writes."""
+
+    def __init__(self, state: BatchState, deduplication: Deduplication) -> None:
+        self._state = state
+        self._deduplication = deduplication
+        self._documents = Documents(state.definition)
+
+    def write(self, target: Target, given: KeyedBody) -> None:
+        """Write a whole document, or the result of a delta publish."""
+        document = given.document
+        if target.command.command == DELTA_PUBLISH:
+            content = self._documents.content_text(target.current)
+            if content is not None:
+                document = read_object(merge(content, given.body))
+        self.fold(target, literal(document))
+
+    def remove(self, target: Target, removal: Removal) -> None:
+        """Delete the document."""
+        self.fold(target, DELETION, removal)
+
+    def fold(self, target: Target, delta: Delta, removal: Removal | None = None) -> None:
+        """Apply a write to the document and make a change, even if the content stays the same."""
+        state, command, current = self._state, target.command, target.current
+        write = write_of(delta, target.log_record, command, state.partition, state.time)
+        made = self._documents.written(target.key_text, current, write)
+        previous = None if current is None else current.body
+        is_live = made.body is not None
+        if made.body is not None:
+            if previous is None:
+                state.require_capacity()
+            state.check_size(made.size)
+        op, reason, last, outcome = removal or (command.command, DELETED, True, None)
+        change = Change(
+            sow_key=target.sow_key,
+            body=made.body,
+            previous=previous,
+            position=state.next_position(),
+            after=state.last_change,
+            op=op,
+            time=state.time,
+            last=last,
+            reason=reason if not is_live and previous is not None else None,
+            expires=state.limits.due(state.time, command.expiration) if is_live else None,
+            correlation=command.correlation,
+            numbers=self._deduplication.numbers_after(current, command),
+            origin=first_position(command),
+            outcome=outcome or made.outcome,
+            key_text=target.key_text,
+            writes=made.writes,
+            writes_before=current.writes if current is not None else None,
+            text=target.log_record.value if command.command == DELTA else None,
+        )
+        state.add_change(change)
+        record = Record(
+            body=made.body,
+            key_text=target.key_text,
+            position=change.position,
+            time=state.time,
+            expires=change.expires,
+            numbers=change.numbers,
+            correlation=command.correlation if is_live else None,
+            writes=made.writes,
+        )
+        state.records.put(target.sow_key, record)
+        state.live_records += is_live - (previous is not None)

@@ -1,0 +1,83 @@
+"""A step of the pure core: the result of a batch of log records, and the records that it reads and changes."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from sowline.changes.change import Change
+from sowline.commands.command import CopyOf, LogRecord
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.core.record import Record
+
+REPEAT: Final = "repeat"
+"""The outcome of a command that was seen before."""
+
+FOREIGN: Final = "foreign"
+"""The outcome of a forwarded copy whose original is in another log."""
+
+
+class Records(Protocol):
+    """The records of a partition as a step sees and changes them."""
+
+    def get(self, key: bytes) -> Record | None:
+        """Return the entry of the SOW key: a record, the tombstone of a deleted record, or None."""
+
+    def put(self, key: bytes, record: Record | None) -> None:
+        """Store the record under the SOW key; None removes the entry."""
+
+    def entries(self) -> Iterator[tuple[bytes, Record]]:
+        """Yield all entries, those of deleted records too, in the order of their SOW keys' bytes."""
+
+    def scan(self) -> Iterator[tuple[bytes, Record]]:
+        """Yield all live records in the order of their SOW keys' bytes."""
+
+
+class Accelerator(Protocol):
+    """Applies runs of plain log records at once, with the same result."""
+
+    def apply(self, records: Sequence[LogRecord], start: int, state: Any) -> int:
+        """Apply log records from `start` on, up to the first that it does not know; return its index.
+
+        `state` is the `BatchState`; its step gets the changes and outcomes.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A log record that another partition must apply: a misplaced one, or a delete for all."""
+
+    partition: int
+    record: LogRecord
+    origin: CopyOf
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A log record that could not be applied, with the reason's code and a sentence."""
+
+    record: LogRecord
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class Step:
+    """The result of a batch of log records, in log order; `outcomes` names those that made no change.
+
+    `unreported` holds checkpoints with the number of changes before them. Each follows a forwarded record without a
+    change, or new limits, which nothing else reports before the next change. `others` are the log records that are
+    not plain: all but those that the accelerator has applied. `commands` counts the changes by command, and `removed`
+    holds those that removed a record.
+    """
+
+    checkpoint: Checkpoint
+    changes: list[Change] = field(default_factory=list)
+    forwards: list[Forward] = field(default_factory=list)
+    dead: list[DeadLetter] = field(default_factory=list)
+    outcomes: dict[str, str] = field(default_factory=dict)
+    unreported: list[tuple[int, Checkpoint]] = field(default_factory=list)
+    publishers_pushed_out: int = 0
+    others: list[LogRecord] = field(default_factory=list)
+    commands: Counter[str] = field(default_factory=Counter)
+    removed: list[Change] = field(default_factory=list)

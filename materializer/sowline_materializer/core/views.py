@@ -1,0 +1,227 @@
+"""Merges the partial states of a view into the records of its groups. Pure.
+
+A group's record keeps its newest state from each source partition, with the position of the source up to which the
+state is true. A message counts only as far as it is newer than what is reflected of its source partition. So a
+repeated message changes nothing, nor does one from an owner that has lost the source partition.
+
+In a view with joins that position is one of the owner's own. What it is in positions of the source and of the joined
+topics (`taken`) moves with it, so that is never ahead of the states.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import orjson
+
+from sowline.changes.change import DELETED, Change
+from sowline.changes.partials import (
+    NO_STATE,
+    HeldState,
+    HeldStates,
+    Partials,
+    encode_held,
+    read_held,
+    read_partials,
+)
+from sowline.commands.command import PARTIALS, LogRecord
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.views import ComputedTopic
+from sowline.errors import SowlineError
+from sowline.language.groups.layout import ExportedGroup, Layout
+from sowline.model.bookmark import PositionsByLog, parse_bookmark
+from sowline.model.position import Position, before_the_log
+from sowline_materializer.core.batch_state import BatchState
+from sowline_materializer.core.record import Record
+from sowline_materializer.core.step import REPEAT
+
+NOWHERE: Final = before_the_log(-1)
+"""Before any position: nothing of a source partition is reflected yet."""
+
+
+OTHER_DEFINITION: Final = "other definition"
+"""The outcome of a message that was computed by another definition of the view."""
+
+
+class _Merged(NamedTuple):
+    """A group after a message: its key, the entry before, its states, and its body. Without states it is gone."""
+
+    sow_key: bytes
+    key_text: str
+    current: Record | None
+    states: HeldStates
+    body: bytes | None
+
+
+class ViewFold:
+    """Applies partial states to the records of one partition of a view."""
+
+    def __init__(self, definition: TopicDefinition, view: ComputedTopic, state: BatchState) -> None:
+        self._definition = definition
+        self._view = view
+        self._state = state
+        fields = view.projected
+        self._layout = (
+            Layout(view.grouping_paths, fields) if view.grouping_paths and fields is not None else None
+        )
+
+    def apply(self, record: LogRecord) -> None:
+        """Apply one message, if it is of the view's definition; raise `bad message` or `partials missing`."""
+        message = read_partials(record.value)
+        # It was computed by an earlier definition, or by a process that still has it. That is no fault of the
+        # message, and after a rebuild all such messages are applied again.
+        if message.definition != self._definition.digest:
+            self._state.set_outcome(OTHER_DEFINITION)
+            return
+        source, up_to, taken = message.partition, Position.parse(message.up_to), _read_taken(message)
+        reached = self._state.reflected.get(source, NOWHERE)
+        if up_to <= reached:
+            self._state.set_outcome(REPEAT)
+            return
+        if not message.is_snapshot and Position.parse(message.after) > reached:
+            raise SowlineError(
+                "partials missing",
+                f"expected partial states of {self._view.source} [{source}] from {reached} on, got those after"
+                f" {message.after}: run sowline rebuild {self._view.name}",
+            )
+        try:
+            merged = [*self._touched(record, message, reached), *self._left(record, message, up_to)]
+        # A state that can't be merged must not stop the partition (test_a_state_that_can_not_be_read_is_refused).
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise SowlineError("bad message", f"expected states of groups of the view: {error}") from error
+        # Until the last message of a snapshot the groups are of different positions of the source.
+        reflects = None
+        if message.ends:
+            self._state.reflect(source, up_to, taken, is_all=message.is_snapshot)
+            self._state.note_news()
+            reflects = source, up_to
+        for one in merged[:-1]:
+            self._write(one, is_last=False)
+        # Only the last change moves the position. If an owner dies within a message, the next one must apply the rest
+        # of it (test_a_message_that_was_cut_short_is_applied_to_its_end).
+        for one in merged[-1:]:
+            self._write(one, reflects)
+
+    def _touched(self, record: LogRecord, message: Partials, reached: Position) -> Iterator[_Merged]:
+        """Yield the groups that a message gives a newer state."""
+        source = message.partition
+        for one in message.states:
+            position = Position.parse(one.position)
+            if position <= reached:
+                continue
+            sow_key = self._definition.key_rule.sow_key(one.key)
+            current = self._state.records.get(sow_key)
+            states = read_held(None if current is None else current.states)
+            held = states.get(source)
+            # A snapshot has begun, and an owner that has lost the source partition still writes older states
+            # (test_a_late_owner_does_not_undo_a_snapshot).
+            if held is not None and Position.parse(held.position) >= position:
+                continue
+            if one.state != NO_STATE:
+                states[source] = HeldState(one.position, one.state)
+            elif held is None:
+                continue
+            else:
+                del states[source]
+            yield self._merged(record, sow_key, one.key, current, states)
+
+    def _left(self, record: LogRecord, message: Partials, up_to: Position) -> Iterator[_Merged]:
+        """Yield the groups that a complete snapshot does not have: the source partition has no records of them."""
+        if not (message.is_snapshot and message.ends):
+            return
+        source = message.partition
+        sent = {self._definition.key_rule.sow_key(one.key) for one in message.states}
+        for sow_key, _ in list(self._state.records.entries()):
+            if sow_key in sent:
+                continue
+            # A record is read by its key before it is written.
+            current = self._state.records.get(sow_key)
+            states = read_held(None if current is None else current.states)
+            held = states.get(source)
+            if current is not None and held is not None and Position.parse(held.position) < up_to:
+                del states[source]
+                yield self._merged(record, sow_key, current.key_text, current, states)
+
+    def _merged(
+        self, record: LogRecord, sow_key: bytes, key_text: str, current: Record | None, states: HeldStates
+    ) -> _Merged:
+        try:
+            body = self._body(states)
+        except SowlineError as error:
+            # Its states count on, so the group comes back once it is small enough.
+            self._state.add_dead_letter(
+                record, SowlineError(error.reason, f"group {key_text}: {error.message}")
+            )
+            body = None
+        return _Merged(sow_key, key_text, current, states, body)
+
+    def _body(self, states: HeldStates) -> bytes | None:
+        """Return the body of a record with these states; None without any, or if `having` does not match it."""
+        texts = [bytes(one.state) for one in states.values()]
+        if not texts:
+            return None
+        body = _only_record(texts) if self._layout is None else _merged_body(self._layout, texts)
+        condition = self._view.result_filter
+        if condition is not None and not condition.matches(orjson.loads(body)):
+            return None
+        return self._state.checked_size(body)
+
+    def _write(
+        self, one: _Merged, reflects: tuple[int, Position] | None = None, *, is_last: bool = True
+    ) -> None:
+        state, previous = self._state, None if one.current is None else one.current.body
+        change = Change(
+            sow_key=one.sow_key,
+            body=one.body,
+            previous=previous,
+            position=state.next_position(),
+            after=state.last_change,
+            op=PARTIALS,
+            time=state.time,
+            last=is_last,
+            reason=DELETED if one.body is None and previous is not None else None,
+            key_text=one.key_text if one.body is None else None,
+            states=encode_held(one.states) if one.states else None,
+            reflects=reflects,
+            taken=None if reflects is None else state.taken.get(reflects[0]),
+        )
+        state.add_change(change)
+        state.records.put(one.sow_key, _record_of(one.key_text, change))
+        state.live_records += bool(one.states) - (one.current is not None)
+
+
+def _read_taken(message: Partials) -> PositionsByLog:
+    """Return what the owner has taken of the source and the joined topics; raise `bad message`."""
+    try:
+        return parse_bookmark(message.taken) if message.taken else {}
+    except SowlineError as error:
+        raise SowlineError(
+            "bad message", f"expected positions that an owner has taken: {error.message}"
+        ) from None
+
+
+def _record_of(key_text: str, change: Change) -> Record | None:
+    if change.states is None:
+        return None
+    return Record(
+        body=change.body,
+        key_text=key_text,
+        position=change.position,
+        time=change.time,
+        states=change.states,
+    )
+
+
+def _merged_body(layout: Layout, texts: list[bytes]) -> bytes:
+    """Return the result of a group whose states these are."""
+    exported = [ExportedGroup.read(text) for text in texts]
+    group = layout.new_group(exported[0].key.encode(), b"")
+    for one in exported:
+        group.merge(one)
+    return layout.body(group)
+
+
+def _only_record(texts: list[bytes]) -> bytes:
+    """Return the record of a view without groups; raise ValueError if its state is no object."""
+    if not texts[0].startswith(b"{"):
+        raise ValueError(f"expected a record, got {texts[0][:60]!r}")
+    return texts[0]

@@ -1,0 +1,121 @@
+"""The extents of a partition's log and changes in Kafka, and their messages."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from confluent_kafka import Message
+
+from sowline.changes.change import ChangesId
+from sowline.codecs.resolutions import Resolutions
+from sowline.codecs.typed_bodies import TypedBodies
+from sowline.commands.command import DEFINE
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topic_definition import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import read_range
+from sowline.kafka.messages import headers_of
+from sowline.model.limits import Limits, read_define
+
+log = structlog.get_logger()
+
+UNTIL_THE_END = sys.maxsize
+"""An offset that no partition reaches."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaExtent:
+    """The present extent of a partition in Kafka."""
+
+    log_id: str
+    log_start: int
+    log_end: int
+    changes_start: int
+    changes_end: int
+    changes_id: str
+    """As a `ChangesId`; without the start if the topic has no SOW, whose changes are deleted by age."""
+
+
+def kafka_extent(cluster: Cluster, definition: TopicDefinition, partition: int) -> KafkaExtent:
+    """Ask Kafka for the offsets and topic ids of a partition's log and changes.
+
+    The end of the changes is read first. A previous owner may still write: none of its events up to that end may seem
+    to come from beyond the log's end.
+    """
+    one = [partition]
+    topic_id = cluster.topic_id(definition.changes)
+    changes_end = cluster.ends(definition.changes, one)[partition]
+    changes_start = cluster.starts(definition.changes, one)[partition]
+    return KafkaExtent(
+        log_id=cluster.topic_id(definition.log),
+        log_start=cluster.starts(definition.log, one)[partition],
+        log_end=cluster.ends(definition.log, one)[partition],
+        changes_start=changes_start,
+        changes_end=changes_end,
+        changes_id=changes_id(definition, topic_id, changes_start),
+    )
+
+
+def changes_id(definition: TopicDefinition, topic_id: str, start: int) -> str:
+    """Return which changes a partition has that begin at this offset."""
+    return str(ChangesId(topic_id, start if definition.has_sow else 0))
+
+
+class PartitionReader:
+    """Reads ranges of a partition's log and changes, and logs with its name and number."""
+
+    def __init__(self, kafka: KafkaConfig, definition: TopicDefinition, number: int) -> None:
+        self._kafka = kafka
+        self._definition = definition
+        self.number = number
+
+    def log(self, start: int, end: int) -> Iterator[list[Message]]:
+        """Yield the messages of the log between two offsets."""
+        return read_range(self._kafka, self._definition.log, self.number, start, end)
+
+    def changes(self, start: int, end: int) -> Iterator[list[Message]]:
+        """Yield the messages of the changes partition between two offsets."""
+        return read_range(self._kafka, self._definition.changes, self.number, start, end)
+
+    def bodies(self) -> TypedBodies | None:
+        """Return what reads the bodies of the log, by all entries that `<log>.schemas` has now; None for JSON."""
+        reader = self._definition.reader
+        if reader is None:
+            return None
+        resolutions = Resolutions()
+        self.read_schemas(resolutions)
+        return TypedBodies(reader.type, self._definition.framing, resolutions)
+
+    @property
+    def schema_log(self) -> str:
+        """The Kafka topic of the schemas."""
+        return self._definition.kafka.schema_log
+
+    def read_schemas(self, resolutions: Resolutions) -> None:
+        """Add the entries of the partition in `<log>.schemas`, up to its present end."""
+        for messages in read_range(self._kafka, self.schema_log, self.number, 0, UNTIL_THE_END):
+            for message in messages:
+                resolutions.add(message.key(), message.value())
+
+    def limits_at(self, start: int, end: int) -> Limits | None:
+        """Return the limits at an offset of the log: those before the next `define`; None if there is none."""
+        for messages in self.log(start, end):
+            for message in messages:
+                if ("sow.command", DEFINE.encode()) in (headers_of(message) or ()):
+                    with suppress(SowlineError):
+                        return read_define(message.value())[0]
+        return None
+
+    @property
+    def logger(self) -> Any:
+        """The logger of this partition."""
+        return log.bind(topic=self._definition.name, partition=self.number)
+
+
+def offsets_of(messages: Iterable[Message]) -> list[int]:
+    """Return the offsets of Kafka messages."""
+    return [message.offset() or 0 for message in messages]

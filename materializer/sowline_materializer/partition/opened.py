@@ -1,0 +1,39 @@
+"""A partition that recovery has opened."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sowline.model.position import Position
+from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.partition.state_reset import StateReset
+from sowline_materializer.store.interface import Store
+from sowline_materializer.store.rocksdb import RocksStore
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedPartition:
+    """An opened partition: its store, its checkpoint, and `floor`, the newest position already emitted.
+
+    With `state_reset` it is not open yet: first the ends of all its records must be written, and its store emptied.
+    If the checkpoint is behind the floor, the events after it are in the changes from the offset `untaken` on.
+    `tombstones` are the deleted records that the store remembers, as (log time in ms, SOW key), oldest first; None if
+    they are not known.
+    """
+
+    store: RocksStore
+    checkpoint: Checkpoint
+    floor: Position
+    state_reset: StateReset | None = None
+    untaken: int = 0
+    tombstones: Sequence[tuple[int, bytes]] | None = None
+
+
+@contextmanager
+def closed_on_failure(store: Store) -> Iterator[None]:
+    """Close a store if the block fails, so that a second try can open it."""
+    try:
+        yield
+    except BaseException:
+        store.close()
+        raise

@@ -1,0 +1,285 @@
+"""Recovery: opening a partition from one of three sources, which lead to the same state.
+
+1. The local store is complete: continue from its position. 2. It is gone or damaged: load the compacted changes
+partition. 3. That is empty too: apply the log itself, if it still has its first record.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sowline.changes.change import PROGRESS_KEY, Begin, ChangesId
+from sowline.changes.changes_loader import (
+    Phase,
+)
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topic_definition import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.model.limits import Limits
+from sowline.model.position import Position
+from sowline.native import note_panic
+from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint
+from sowline_materializer.core.errors import StoreDamaged
+from sowline_materializer.partition.changes_loader import ChangesLoader
+from sowline_materializer.partition.eras import Eras
+from sowline_materializer.partition.kafka_partition import KafkaExtent, PartitionReader
+from sowline_materializer.partition.opened import OpenedPartition, closed_on_failure
+from sowline_materializer.partition.state_reset import StateReset
+from sowline_materializer.partition.tail import read_tail
+from sowline_materializer.store.integrity import verified
+from sowline_materializer.store.rocksdb import RocksStore
+
+
+class Recovery:
+    """Opens one partition's store from the first source that has its state.
+
+    A `copy` is the local store if it is already open. `native` is the module of the native core. `ask` returns the
+    present extent of the partition in Kafka. `first_since` returns the offset of the log's first record at or after a
+    log time (ms). It is needed to recognize a log that was cut, and has grown again beyond the state's position.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaConfig,
+        definition: TopicDefinition,
+        partition: int,
+        path: Path,
+        extent: KafkaExtent,
+        accept_loss: bool = False,
+        starts_empty: bool = False,
+        copy: RocksStore | None = None,
+        ask: Callable[[], KafkaExtent] | None = None,
+        first_since: Callable[[int], int] | None = None,
+        native: ModuleType | None = None,
+    ) -> None:
+        self._native = native
+        self._definition = definition
+        self._partition = partition
+        self._path = path
+        self._extent = extent
+        self._accept_loss = accept_loss = accept_loss or starts_empty
+        self._starts_empty = starts_empty
+        self._copy = copy
+        self._ask = ask or (lambda: extent)
+        self._reader = reader = PartitionReader(kafka, definition, partition)
+        self._eras = Eras(definition, reader, accept_loss=accept_loss, first_since=first_since)
+        self._seen_at = time.monotonic()
+
+    def open(self) -> OpenedPartition:
+        """Return the opened partition.
+
+        Raise `definition changed` if the state was made under another definition, `changes incomplete` if the changes
+        have no position and there is no local state, and `log incomplete` if records that no source has are gone from
+        the log.
+        """
+        opened = self._from_store() or self._from_changes() or self._from_log()
+        with closed_on_failure(opened.store):
+            self._check_definition(opened.checkpoint)
+            # A partition in the middle of a reset has its era already. A second one would begin before the first has
+            # ended all records (test_what_was_begun_is_finished).
+            return opened if opened.state_reset is not None else self._eras.in_its_era(opened, self._extent)
+
+    def _check_definition(self, checkpoint: Checkpoint) -> None:
+        if checkpoint.definition != self._definition.digest:
+            raise SowlineError(
+                "definition changed",
+                f"the state of topic {self._definition.name} was made under another definition. Restore"
+                f" {self._definition.deciding} in topics.yaml, or stop the materializers and run sowline rebuild",
+            )
+
+    def reset_to(self, opened: OpenedPartition, offset: int) -> OpenedPartition:
+        """Return the partition at the beginning of an era with an empty base, from the log's `offset` on."""
+        self._log.warning("a new era begins", why="the topic is transient")
+        state_reset = StateReset.begun(opened.checkpoint, self._extent.log_id, offset)
+        return replace(opened, checkpoint=state_reset.checkpoint, state_reset=state_reset)
+
+    def after_reset(
+        self, opened: OpenedPartition, changes_end: int, written_by_others: frozenset[bytes] = frozenset()
+    ) -> OpenedPartition:
+        """Return the partition without its records. Kafka already has their deletions. The next era may follow.
+
+        `written_by_others` are the keys that another process wrote between these deletions. Closes the store of
+        `opened`.
+        """
+        assert opened.state_reset is not None, "a partition is emptied in an era of its own"
+        checkpoint = opened.state_reset.done(changes_end)
+        checkpoint = replace(checkpoint, stale_keys=checkpoint.stale_keys | written_by_others)
+        opened.store.close()
+        store = RocksStore(self._path, create=True)
+        with closed_on_failure(store):
+            self._finish(store, checkpoint)
+            return self._eras.in_its_era(
+                OpenedPartition(store, checkpoint, checkpoint.position), self._extent
+            )
+
+    # from the local store
+
+    def _from_store(self) -> OpenedPartition | None:
+        if self._copy is None and not RocksStore.exists(self._path):
+            return None
+        try:
+            store = self._copy or RocksStore(self._path, create=False)
+        except StoreDamaged as damage:
+            self._log.warning("local state is damaged", why=str(damage))
+            return None
+        try:
+            with closed_on_failure(store):
+                return self._checked(store)
+        except StoreDamaged as damage:
+            self._log.warning("local state is damaged", why=str(damage))
+            return None
+
+    def _checked(self, store: RocksStore) -> OpenedPartition | None:
+        checkpoint, found = verified(store, self._native)
+        replaced = self._is_replaced(checkpoint)
+        # Normally the tail begins where the last commit saw the changes end. A replaced topic is read from its start:
+        # nothing in it is known (test_a_changes_topic_that_was_replaced_is_filled_again).
+        start = max(self._extent.changes_start, 0 if replaced else checkpoint.changes_end)
+        messages = chain.from_iterable(self._reader.changes(start, self._extent.changes_end))
+        tail = read_tail(messages, checkpoint.position, self._extent.changes_id, start)
+        floor, stale_keys = tail.newest, tail.stale_keys
+        # More was emitted than this state holds: the previous owner died between emitting and committing. The log is
+        # applied up to there without writing, unless it does not lead there. Then the state is dropped
+        # (test_what_was_emitted_but_not_committed_is_not_emitted_again).
+        if floor > checkpoint.position and (
+            self._starts_empty or not self._eras.leads_on(checkpoint, tail, self._extent)
+        ):
+            self._log.warning("the log lacks records between the local state and the last emitted change")
+            store.close()
+            return None
+        if replaced:
+            self._log.warning("the changes topic was replaced")
+        if tail.has_gap:
+            self._log.warning("previous owner wrote to a changes topic that was replaced")
+        # The topic no longer holds the newest event of each record, and nothing shows which are missing. So each
+        # record is written again, and the deletion of each key that the topic has and this state does not.
+        if replaced or tail.has_gap or EVERYTHING in checkpoint.stale_keys:
+            stale_keys = frozenset(
+                {EVERYTHING, *(key for key in stale_keys | tail.live if store.get(key) is None)}
+            )
+        end, id = self._extent.changes_end, self._extent.changes_id
+        checkpoint = replace(
+            checkpoint, changes_end=end, changes_id=id, stale_keys=checkpoint.stale_keys | stale_keys
+        )
+        # Committed at once: if the owner dies during the refill, the next one must not take the half-filled topic for
+        # the one that this store knows (test_a_changes_topic_that_was_replaced_is_filled_again opens it twice).
+        if replaced:
+            store.commit({}, store.checksum(), replace(checkpoint, changes_end=0).encode())
+        return OpenedPartition(store, checkpoint, floor, untaken=start, tombstones=found.tombstones)
+
+    def _is_replaced(self, checkpoint: Checkpoint) -> bool:
+        """Return whether the changes topic is another one than that of the checkpoint, or has lost an end of it."""
+        # A topic that was deleted and made again usually has another id. Where ids are not known, an end before the
+        # known one shows it.
+        # Where the head of the topic was deleted, it begins behind the first offset, and the ids differ as well.
+        known, present = ChangesId.parse(checkpoint.changes_id), ChangesId.parse(self._extent.changes_id)
+        is_another = known.topic not in ("", present.topic) or known.start != present.start
+        return is_another or self._extent.changes_end < checkpoint.changes_end
+
+    # from the changes
+
+    def _from_changes(self) -> OpenedPartition | None:
+        if self._extent.changes_start >= self._extent.changes_end:
+            return None
+        store = RocksStore(self._path, create=True)
+        try:
+            with closed_on_failure(store):
+                return self._loaded(store)
+        except BaseException as error:
+            note_panic(error, f"{self._definition.changes} [{self._partition}]")
+        # Python, which is the specification, loads a store from the beginning.
+        self._native = None
+        return self._from_changes()
+
+    def _loaded(self, store: RocksStore) -> OpenedPartition:
+        loader = ChangesLoader(store, self._definition, self._extent.changes_id, self._native)
+        phase = self._load_up_to_end(loader, self._extent.changes_start)
+        if loader.progress is None and not self._definition.has_sow:
+            loader.stand_at_newest(self._extent.log_id)
+        elif phase is not Phase.COMPLETE:
+            raise SowlineError(
+                "changes incomplete",
+                f"{self._definition.changes} [{self._partition}] holds no position of its changes, or has lost the "
+                "first of them, and there is no local state. Delete that topic: the materializer makes it again from "
+                "the log",
+            )
+        checkpoint = replace(loader.checkpoint(self._extent.changes_end), changes_id=self._extent.changes_id)
+        loader.finish()
+        self._finish(store, checkpoint)
+        self._log.warning("state loaded from the changes topic")
+        state_reset = StateReset(checkpoint, checkpoint.position.nth + 1) if loader.is_resetting else None
+        tombstones = None if loader.has_tombstones else ()
+        return OpenedPartition(store, checkpoint, checkpoint.position, state_reset, tombstones=tombstones)
+
+    def _load_up_to_end(self, loader: "ChangesLoader", start: int) -> Phase:
+        """Load the changes from an offset on, until they are complete or there are no more."""
+        while True:
+            loader.load_progress.aim(self._extent.changes_end, self._seen_at)
+            for messages in self._reader.changes(start, self._extent.changes_end):
+                loader.load_messages(messages)
+            start = self._extent.changes_end
+            loader.load_progress.read_up_to(start)
+            phase = loader.load_progress.phase(time.monotonic())
+            if phase is Phase.COMPLETE:
+                return phase
+            if phase is Phase.LATE:
+                self._log.warning("loading takes long; continuing to the current end")
+            # Compaction went on during the load. A new target makes sure that no event was removed before its
+            # successor was read (test_a_load_that_takes_long_goes_on).
+            self._seen_at = time.monotonic()
+            self._extent = self._ask()
+            if self._extent.changes_end <= start:
+                loader.load_progress.at_end(start)
+                return loader.load_progress.phase(self._seen_at)
+
+    # from the log
+
+    def _from_log(self) -> OpenedPartition:
+        if self._extent.log_start > 0 and self._definition.has_sow and not self._accept_loss:
+            raise SowlineError(
+                "log incomplete",
+                f"{self._definition.log} [{self._partition}] begins at offset {self._extent.log_start}, and there is "
+                "neither local state nor a changes topic for the records before it. To continue without them, start "
+                "with --accept-loss",
+            )
+        start = Position(0, self._extent.log_start - 1)
+        limits = self._first_limits()
+        checkpoint = Checkpoint(
+            position=start,
+            last_change=start,
+            definition=self._definition.digest,
+            log_id=self._extent.log_id,
+            changes_end=self._extent.changes_end,
+            stale_keys=frozenset({PROGRESS_KEY}),
+            limits=limits,
+            begin=Begin(self._extent.log_start, 0, limits.schema),
+            changes_id=self._extent.changes_id,
+        )
+        store = RocksStore(self._path, create=True)
+        with closed_on_failure(store):
+            self._finish(store, checkpoint)
+        return OpenedPartition(store, checkpoint, start)
+
+    def _first_limits(self) -> Limits:
+        """Return the limits at the beginning of the log."""
+        limits = self._reader.limits_at(self._extent.log_start, self._extent.log_end)
+        if limits is not None:
+            return limits
+        # Owners under an earlier reader schema may have emitted changes, and all state may be lost before the
+        # `define` of a new one is on the log. Under the new one the same records would get other bodies
+        # (test_a_reader_schema_that_changes).
+        bodies = self._reader.bodies()
+        first = None if bodies is None else bodies.resolutions.first_reader
+        return self._definition.limits if first is None else replace(self._definition.limits, schema=first)
+
+    def _finish(self, store: RocksStore, checkpoint: Checkpoint) -> None:
+        store.commit({}, store.checksum(), checkpoint.encode())
+        store.mark_finished()
+
+    @property
+    def _log(self) -> Any:
+        return self._reader.logger

@@ -1,0 +1,62 @@
+"""The tail of a changes partition: the events that were written after a state was committed."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from confluent_kafka import Message
+
+from sowline.changes.change import PROGRESS_KEY, Change
+from sowline.changes.changes_loader import (
+    BROKEN_OFF,
+    Verdict,
+    is_of,
+    verdict,
+)
+from sowline.kafka.messages import event_of
+from sowline.model.position import Position
+
+
+class Tail(NamedTuple):
+    """The events that were written after a state's position.
+
+    `newest` is the newest position, `time` the log time in ms at it, `stale_keys` are the keys of events that came
+    too late, and `live` those of the records that exist afterwards. `has_gap` is whether an event in between was
+    never written, although compaction has removed nothing.
+    """
+
+    newest: Position
+    time: int
+    stale_keys: frozenset[bytes]
+    live: frozenset[bytes]
+    has_gap: bool
+
+
+def read_tail(messages: Iterable[Message], position: Position, topic_id: str, start: int) -> Tail:
+    """Read the changes from an offset to the end, for a state at a position.
+
+    An event that is not newer than all before it was written by a worker that had lost the partition without
+    noticing.
+    """
+    stale_keys: set[bytes] = set()
+    live: set[bytes] = set()
+    due, has_gap, time = start, False, 0
+    for message in messages:
+        event, offset = event_of(message), message.offset() or 0
+        # A gap counts only between neighboring offsets. Where compaction has removed an event, the next offset does
+        # not follow, and a missing position proves nothing (test_a_gap_that_compaction_has_not_made).
+        follows, due = offset == due, offset + 1 if offset == due else BROKEN_OFF
+        if follows and is_of(event, topic_id) and verdict(event, position) is Verdict.GAP:
+            has_gap = True
+        if isinstance(event, Change):
+            # Each change counts here, also one that came too late: after a refill by an older state, `[K@5, delete
+            # K@9, K@5 again]` leaves K live, and the owner must delete it once more
+            # (test_a_record_that_a_refill_brought_back).
+            (live.discard if event.body is None else live.add)(event.sow_key)
+        if event.position > position and is_of(event, topic_id):
+            position, time = event.position, max(time, event.partition_time)
+        else:
+            # Not newer than what came before: a stale owner wrote it. Compaction keeps the last event of each key,
+            # which is now the wrong one, so the key must be written again
+            # (test_stale_owner_events_in_the_tail_are_noted).
+            stale_keys.add(event.sow_key if isinstance(event, Change) else PROGRESS_KEY)
+    return Tail(position, time, frozenset(stale_keys), frozenset(live), has_gap)

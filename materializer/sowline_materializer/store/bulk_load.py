@@ -1,0 +1,119 @@
+"""The entries of a store while it is filled: kept in memory up to a size, and written in the order of their keys."""
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Final
+
+from sowline.model.limits import MIB
+from sowline_materializer.core.record import due_time
+from sowline_materializer.store.checksum import Checksum, entry_hash, expiry_entry, expiry_hash
+from sowline_materializer.store.interface import DiskStore, in_key_order
+
+PENDING_BYTES_MAX: Final = 64 * MIB
+"""How much a load keeps in memory. Then it becomes a file of the store, and many files would be merged again."""
+
+ENTRY_BYTES: Final = 200
+"""Approximate bytes in memory of an entry with its key, in addition to its data."""
+
+
+class BulkLoad:
+    """The entries of a new store. They are complete in the store after `finish`, and the commit that follows it."""
+
+    def __init__(self, store: DiskStore, pending_bytes_max: int = PENDING_BYTES_MAX) -> None:
+        self._store = store
+        self._pending_bytes_max = pending_bytes_max
+        self._now: dict[bytes, bytes | None] = {}
+        self._expiries: dict[bytes, bool] = {}
+        self._count, self._sum = store.checksum()
+        self._bytes = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the bytes under the SOW key."""
+        return self._now[key] if key in self._now else self._store.get(key)
+
+    def put(self, key: bytes, before: bytes | None, now: bytes | None) -> None:
+        """Replace the entry of a SOW key, which was read before, by a record's bytes, or delete it."""
+        self._now[key] = now
+        if before is not None:
+            self._note(key, before, -1)
+        if now is not None:
+            self._note(key, now, 1)
+            self._bytes += ENTRY_BYTES + len(now)
+        if self._bytes > self._pending_bytes_max:
+            self.finish()
+
+    def _note(self, key: bytes, data: bytes, sign: int) -> None:
+        self._count += sign
+        self._sum += sign * entry_hash(key, data)
+        expires = due_time(data)
+        if expires is not None:
+            due = expiry_entry(expires, key)
+            self._expiries[due] = sign > 0
+            self._count += sign
+            self._sum += sign * expiry_hash(due)
+
+    def finish(self) -> None:
+        """Write all pending entries to the store."""
+        if not self._now:
+            return
+        checksum = Checksum.of(self._count, self._sum)
+        self._store.load(*in_key_order(self._now, self._expiries), checksum)
+        self._now, self._expiries, self._bytes = {}, {}, 0
+
+
+LoadState = tuple[int, tuple[int, int, int] | None, int, int, tuple[tuple[int, int, int], int, bool]]
+"""What the native core needs to know of a load, and changes: era, position of the newest change, log time, number of
+live records, and the load's wholeness.
+"""
+
+
+class NativeBulkLoad:
+    """The same, kept by the native core, which also loads plain changes into it.
+
+    `key_field` is the name of the topic's key field. `BulkLoad` is the specification, together with
+    `sowline_materializer.partition.changes_loader` (tests/property/test_native_load.py).
+    """
+
+    def __init__(
+        self,
+        module: ModuleType,
+        key_field: str,
+        store: DiskStore,
+        pending_bytes_max: int = PENDING_BYTES_MAX,
+    ) -> None:
+        self._store = store
+        self._pending_bytes_max = pending_bytes_max
+        self._loader = module.Loader(key_field, store.get_many)
+
+    def load(
+        self,
+        columns: Sequence[list[Any]],
+        start: int,
+        state: LoadState,
+        ranks: dict[bytes, Any],
+        stale_keys: set[bytes],
+    ) -> tuple[int, LoadState]:
+        """Load messages from `start` on, up to the first that only Python can load; return its index and the state.
+
+        `columns` are Kafka keys, values, headers and offsets. Python loads the keys in `ranks` and `stale_keys`.
+        """
+        at: int
+        at, state = self._loader.load(*columns, start, state, ranks, stale_keys)
+        if self._loader.pending_bytes > self._pending_bytes_max:
+            self.finish()
+        return at, state
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the bytes under the SOW key."""
+        data: bytes | None = self._loader.get(key)
+        return data
+
+    def put(self, key: bytes, before: bytes | None, now: bytes | None) -> None:
+        """Replace the entry of a SOW key, which was read before, by a record's bytes, or delete it."""
+        self._loader.put(key, now)
+
+    def finish(self) -> None:
+        """Write all pending entries to the store."""
+        keys, data, checksum = self._loader.written(self._store.checksum())
+        if keys:
+            self._store.load(keys, data, Checksum(*checksum))

@@ -1,0 +1,100 @@
+"""The interface of a partition's store: records by SOW key, the expiry index and the checkpoint."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, Protocol
+
+from sowline_materializer.store.checksum import Checksum
+
+NO_EXPIRIES: Mapping[bytes, bool] = {}
+
+RECORD: Final = b"r"
+EXPIRY: Final = b"d"
+"""The kinds of entries in a portion: records, and entries of the index of due times."""
+
+PORTION_ENTRIES: Final = 1000
+"""The maximum number of entries in a portion."""
+
+Portion = list[tuple[bytes, bytes]]
+"""Entries of one kind: keys, each behind its kind, and data, which is empty for a due time."""
+
+
+class Store(Protocol):
+    """What a partition needs from its store.
+
+    Any read may raise `StoreDamaged` or `NoDescriptors`; any write may also raise `DiskFull`.
+    """
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the bytes under the key."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the bytes under each key, read together."""
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries in key order, as they were when the scan began."""
+
+    def expiries(self, start: bytes = b"") -> Iterator[bytes]:
+        """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
+
+    def portions(self) -> Iterator[Portion]:
+        """Yield all that the checksum covers, due times first, `PORTION_ENTRIES` at a time."""
+
+    def checkpoint(self) -> bytes | None:
+        """Return the checkpoint's bytes; None if nothing was ever committed."""
+
+    def checksum(self) -> Checksum:
+        """Return the checksum of the last commit."""
+
+    def commit(
+        self,
+        writes: Mapping[bytes, bytes | None],
+        checksum: Checksum,
+        checkpoint: bytes,
+        expiries: Mapping[bytes, bool] = NO_EXPIRIES,
+    ) -> None:
+        """Write entries (None removes one), due times (False removes one), checksum and checkpoint in one atomic
+        step.
+        """
+
+    def close(self) -> None:
+        """Close the files."""
+
+
+class DiskStore(Store, Protocol):
+    """A store on disk, which also takes entries that are sorted: keys in order, each behind its kind."""
+
+    def commit_sorted(
+        self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum, checkpoint: bytes
+    ) -> None:
+        """Write entries (None removes one), checksum and checkpoint in one atomic step, as `commit` does."""
+
+    def load(self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum) -> None:
+        """Write entries (None removes one) into a new store.
+
+        The store has no checkpoint yet: whatever a load writes is worth nothing without the commit that follows it.
+        """
+
+
+def in_key_order(
+    entries: Mapping[bytes, bytes | None], expiries: Mapping[bytes, bool] = NO_EXPIRIES
+) -> tuple[list[bytes], list[bytes | None]]:
+    """Return due times and entries as a `DiskStore` takes them: keys in order, each behind its kind, and data.
+
+    The data of an entry or due time that is removed is None.
+    """
+    # Keys are compared, not pairs of key and data, which takes Python three times as long.
+    due_times, keys = sorted(expiries), sorted(entries)
+    return (
+        [*(EXPIRY + due for due in due_times), *(RECORD + key for key in keys)],
+        [*(b"" if expiries[due] else None for due in due_times), *(entries[key] for key in keys)],
+    )
+
+
+def portions(store: Store) -> Iterator[Portion]:
+    """Yield the portions of a store that has no faster way than its scans."""
+    due_times = ((EXPIRY + due, b"") for due in store.expiries())
+    records = ((RECORD + key, data) for key, data in store.scan())
+    for entries in (due_times, records):
+        while portion := list(islice(entries, PORTION_ENTRIES)):
+            yield portion

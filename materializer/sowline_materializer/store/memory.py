@@ -1,0 +1,93 @@
+"""A store in memory, for tests of the core and as the reference for the one on disk."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from sowline_materializer.store.checksum import Checksum
+from sowline_materializer.store.interface import EXPIRY, NO_EXPIRIES, RECORD, Portion, portions
+
+
+class MemoryStore:
+    """A store in memory, for tests of the core and as the measure of the one on disk."""
+
+    def __init__(self) -> None:
+        self._entries: dict[bytes, bytes] = {}
+        self._expiries: set[bytes] = set()
+        self._checkpoint: bytes | None = None
+        self._checksum = Checksum()
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the bytes under the key."""
+        return self._entries.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the bytes under each key."""
+        return [self.get(key) for key in keys]
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries in key order, as they were when the scan began."""
+        return iter(sorted(self._entries.items()))
+
+    def expiries(self, start: bytes = b"") -> Iterator[bytes]:
+        """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
+        return iter(sorted(due for due in self._expiries if due >= start))
+
+    def portions(self) -> Iterator[Portion]:
+        """Yield all that the checksum covers, due times first."""
+        return portions(self)
+
+    def checkpoint(self) -> bytes | None:
+        """Return the checkpoint's bytes; None if nothing was ever committed."""
+        return self._checkpoint
+
+    def checksum(self) -> Checksum:
+        """Return the checksum of the last commit."""
+        return self._checksum
+
+    def commit(
+        self,
+        writes: Mapping[bytes, bytes | None],
+        checksum: Checksum,
+        checkpoint: bytes,
+        expiries: Mapping[bytes, bool] = NO_EXPIRIES,
+    ) -> None:
+        """Write entries (None removes one), due times (False removes one), checksum and checkpoint in one atomic
+        step.
+        """
+        self._write(writes.items(), expiries.items())
+        self._checksum, self._checkpoint = checksum, checkpoint
+
+    def load(self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum) -> None:
+        """Write entries. Each key is behind its kind; None removes it."""
+        entries, expiries = of_kinds(keys, data)
+        self._write(entries.items(), expiries.items())
+        self._checksum = checksum
+
+    def commit_sorted(
+        self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum, checkpoint: bytes
+    ) -> None:
+        """Write entries, checksum and checkpoint. Each key is behind its kind; None removes it."""
+        entries, expiries = of_kinds(keys, data)
+        self.commit(entries, checksum, checkpoint, expiries)
+
+    def _write(
+        self, entries: Iterable[tuple[bytes, bytes | None]], expiries: Iterable[tuple[bytes, bool]]
+    ) -> None:
+        for key, data in entries:
+            if data is None:
+                self._entries.pop(key, None)
+            else:
+                self._entries[key] = data
+        for due, is_there in expiries:
+            (self._expiries.add if is_there else self._expiries.discard)(due)
+
+    def close(self) -> None:
+        """Keep everything: there are no files."""
+
+
+def of_kinds(
+    keys: Sequence[bytes], data: Sequence[bytes | None]
+) -> tuple[dict[bytes, bytes | None], dict[bytes, bool]]:
+    """Return the records and the due times among entries whose keys are behind their kinds."""
+    given = list(zip(keys, data, strict=True))
+    entries = {key[1:]: one for key, one in given if key.startswith(RECORD)}
+    return entries, {key[1:]: one is not None for key, one in given if key.startswith(EXPIRY)}

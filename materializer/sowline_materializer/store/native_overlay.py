@@ -1,0 +1,126 @@
+"""The records of a partition for one batch after the other, kept by the native core, which applies plain commands.
+
+`Overlay` and `sowline_materializer.core` are the specification: whatever the native core does, they do byte for byte
+(tests/property/test_native.py). It stops at the first log record that it does not know, and Python applies that one.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from sowline.commands.command import DELTA_PUBLISH, PUBLISH, LogRecord
+from sowline.commands.key_rule import FieldKeys
+from sowline.config.topic_definition import TopicDefinition
+from sowline.model.position import Position, position_of
+from sowline_materializer.core.batch_state import BatchState
+from sowline_materializer.core.record import Record, decode_record, encode_record
+from sowline_materializer.core.step import REPEAT
+from sowline_materializer.store.checksum import Checksum
+from sowline_materializer.store.interface import Store
+from sowline_materializer.store.overlay import PendingWrites
+from sowline_materializer.store.write_behind import merged
+
+NO_LIMIT: Final = -1
+
+
+def plain_key_field(definition: TopicDefinition) -> str | None:
+    """Return the key field of a topic whose plain changes the native core can load; None of any other topic."""
+    rule = definition.key_rule
+    if not definition.has_sow or definition.documents or not isinstance(rule, FieldKeys):
+        return None
+    return rule.paths[0][0] if len(rule.paths) == len(rule.paths[0]) == 1 else None
+
+
+def is_plain(definition: TopicDefinition) -> bool:
+    """Return whether the native core applies a topic's plain commands: their bodies are merged as they come."""
+    merges_only = (
+        not definition.declared.delta
+        and definition.preprocess is None
+        and definition.enrich is None
+        and definition.reader is None
+    )
+    return merges_only and plain_key_field(definition) is not None
+
+
+class NativeOverlay:
+    """Reads records from `store`, keeps recent ones in memory, and collects the changes of a batch.
+
+    `cache_bytes_max` returns how much memory recent records may take. `module` is `sowline_native`. The topic must be
+    plain (`is_plain`).
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        definition: TopicDefinition,
+        partition: int,
+        store: Store,
+        cache_bytes_max: Callable[[], int],
+    ) -> None:
+        ((field,),) = definition.key_paths
+        self._core = module.Core(
+            partition,
+            definition.partitions,
+            definition.declared.domain_prefix,
+            field,
+            store.get_many,
+            Position,
+        )
+        self._records_type = module.LogRecords
+        self._partitions = definition.partitions
+        self._store = store
+        self._cache_bytes_max = cache_bytes_max
+
+    def begin(self) -> None:
+        """Forget a batch that was not committed."""
+        self._core.begin()
+
+    def apply(self, records: Sequence[LogRecord], start: int, state: BatchState) -> int:
+        """Apply log records from `start` on, up to the first that only Python can apply; return its index.
+
+        It knows `LogRecords` of the native core only. If the native core panics, nothing of the batch may be kept.
+        """
+        if not isinstance(records, self._records_type):
+            return start
+        limits, share = state.limits, state.limits.share(self._partitions)
+        numbers = (
+            limits.record_bytes_max,
+            limits.repeat_window,
+            state.numbers_since,
+            limits.expiration if isinstance(limits.expiration, int) else NO_LIMIT,
+            NO_LIMIT if share is None else share,
+        )
+        before = (state.position, state.last_change, state.log_time, state.live_records)
+        first_change, repeats = len(state.step.changes), list[int]()
+        at: int
+        at, after, deltas = self._core.apply(records, start, before, numbers, state.step.changes, repeats)
+        position, last_change, state.log_time, state.live_records = after
+        state.position, state.last_change = position_of(position), position_of(last_change)
+        state.step.outcomes.update((str(offset), REPEAT) for offset in repeats)
+        changes = len(state.step.changes) - first_change
+        state.step.commands += Counter({DELTA_PUBLISH: deltas, PUBLISH: changes - deltas})
+        state.report_before(first_change)
+        return at
+
+    def get(self, key: bytes) -> Record | None:
+        """Return the entry of the SOW key: a record, the tombstone of a deleted record, or None."""
+        data = self._core.get(key)
+        return None if data is None else decode_record(data)
+
+    def put(self, key: bytes, record: Record | None) -> None:
+        """Store the record under a SOW key that was read before; None removes it."""
+        self._core.put(key, None if record is None else encode_record(record))
+
+    def scan(self) -> Iterator[tuple[bytes, Record]]:
+        """Yield all live records in the order of their SOW keys' bytes."""
+        return ((key, record) for key, record in self.entries() if record.body is not None)
+
+    def entries(self) -> Iterator[tuple[bytes, Record]]:
+        """Yield all entries, those of deleted records too, in the order of their SOW keys' bytes."""
+        for key, data in merged(self._core.changed(), self._store.scan()):
+            yield key, decode_record(data)
+
+    def written(self, checksum: Checksum) -> PendingWrites:
+        """Return the writes to commit to a store with these counts; the batch ends."""
+        entries, expiries, counts = self._core.written(checksum, self._cache_bytes_max())
+        return PendingWrites(entries, expiries, Checksum(*counts), {}, 0)

@@ -1,0 +1,63 @@
+"""The deleted records that a partition remembers for their publishers' numbers, until it may forget them."""
+
+from array import array
+from collections.abc import Iterable
+from typing import Final
+
+from sowline_materializer.core.step import Records
+
+SPARE_MAX: Final = 4096
+"""Finished entries, which still take their 16 bytes until they are half of all."""
+
+NUMBER_MAX: Final = 2**64 - 1
+NUMBER_DIGITS_MAX: Final = 20
+
+
+class Tombstones:
+    """Deleted records as (log time in ms, SOW key), in the order of their deletion.
+
+    A SOW key that is a hash takes 16 bytes with its time; one from a publisher or a generator takes about 150 more.
+    """
+
+    def __init__(self, oldest_first: Iterable[tuple[int, bytes]]) -> None:
+        self._times, self._keys = array("q"), array("Q")
+        self._done = 0
+        self._removed = 0
+        self._texts: dict[int, bytes] = {}
+        """Keys that are no 64-bit numbers in decimal, by how many entries came before."""
+        for time, key in oldest_first:
+            self.add(time, key)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._times) - self._done
+
+    def add(self, time: int, key: bytes) -> None:
+        """Add a record that was deleted just now."""
+        number = _number(key)
+        if number is None:
+            self._texts[self._removed + len(self._times)] = key
+        self._times.append(time)
+        self._keys.append(number or 0)
+
+    def forget(self, view: Records, since: int) -> None:
+        """Remove the records whose numbers are from before `since`: nothing depends on them any more."""
+        while self and self._times[self._done] < since:
+            text = self._texts.pop(self._removed + self._done, None)
+            key = b"%d" % self._keys[self._done] if text is None else text
+            self._done += 1
+            record = view.get(key)
+            if record is not None and record.is_forgettable and record.time < since:
+                view.put(key, None)
+        if self._done > max(SPARE_MAX, len(self)):
+            del self._times[: self._done], self._keys[: self._done]
+            self._removed += self._done
+            self._done = 0
+
+
+def _number(key: bytes) -> int | None:
+    """Return the number that a SOW key spells; None if it is not a decimal number of 64 bits in its only spelling."""
+    if not key.isdigit() or len(key) > NUMBER_DIGITS_MAX or (key[:1] == b"0" and key != b"0"):
+        return None
+    number = int(key)
+    return number if number <= NUMBER_MAX else None

@@ -1,0 +1,114 @@
+"""Watches the topics of a worker's partitions: where they end, and whether they are still the same ones.
+
+The offsets of its own events show a batch what others wrote before it. Without batches, compaction could keep the
+events of a stalled owner, and nobody would notice a deleted topic until the next event. A log that has lost its end,
+or is another one, is noticed here at the latest.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import structlog
+from confluent_kafka import KafkaException
+
+from sowline.changes.change import ChangesId
+from sowline.kafka.admin import Cluster
+from sowline.kafka.cluster_answer import ClusterAnswer
+from sowline_materializer.partition.partition import PartitionId
+
+log = structlog.get_logger()
+
+LOOK_SECONDS: Final = 3.0
+"""Seconds between two looks, each of which asks for the ids of all topics. A log that was replaced is to be noticed
+within five seconds."""
+
+ENDS_MAX: Final = 200
+"""Partitions whose ends a look asks for. Of more partitions, each look has some, in turn."""
+
+TURN_SECONDS_MAX: Final = 30.0
+"""Within this time a look has each partition: much less than compaction leaves alone. If a log has lost its end, the
+consumer notices that at once, too."""
+
+
+class KnownEnd(NamedTuple):
+    """The end offset of a partition and which topic it is of, as its owner knows them.
+
+    `id` is a topic id; if the head of the partition counts, it is a `ChangesId`.
+    """
+
+    id: str
+    end: int
+    has_head: bool = True
+
+    def is_in(self, topic_id: str, start: int | None, end: int | None) -> bool:
+        """Return whether it can be an end of the topic with this id, which begins and ends at these offsets.
+
+        None stands for an offset that was not asked for.
+        """
+        mine = ChangesId.parse(self.id)
+        is_same = mine.topic == topic_id and (not self.has_head or start in (None, mine.start))
+        return (not self.id or is_same) and (end is None or end >= self.end)
+
+
+class MonitorAnswer(NamedTuple):
+    """What a look has found: ends of some partitions, those that were replaced or cut, and topics that are gone."""
+
+    ends: Mapping[PartitionId, int]
+    replaced: frozenset[PartitionId]
+    gone: frozenset[str]
+
+
+class TopicMonitor:
+    """Checks partitions without waiting for Kafka: the answer comes some calls later.
+
+    To ask where thousands of idle partitions end, every few seconds, would take several percent of a core.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._asked: ClusterAnswer | None = None
+        self._known: dict[PartitionId, KnownEnd] = {}
+        self._waiting: list[PartitionId] = []
+        self._next = 0.0
+
+    def look(self, known: Callable[[], Mapping[PartitionId, KnownEnd]], now: float) -> MonitorAnswer | None:
+        """Return what a look has found that is over; most calls return None.
+
+        `known` is called when a look begins; `now` is in seconds of a monotonic clock.
+        """
+        if self._asked is None:
+            if now >= self._next:
+                self._next = now + LOOK_SECONDS
+                self._known = dict(known())
+                self._asked = self._ask(self._turn()) if self._known else None
+            return None
+        if not self._asked.is_answered:
+            return None
+        asked, self._asked = self._asked, None
+        try:
+            return self._found(asked)
+        except KafkaException as error:
+            log.warning("Kafka reported an error", why=str(error))
+            return None
+
+    def _turn(self) -> list[PartitionId]:
+        """Return the partitions whose ends are asked for next."""
+        waiting = [one for one in self._waiting if one in self._known] or list(self._known)
+        count = max(ENDS_MAX, math.ceil(len(self._known) * LOOK_SECONDS / TURN_SECONDS_MAX))
+        self._waiting = waiting[count:]
+        return waiting[:count]
+
+    def _ask(self, turn: Sequence[PartitionId]) -> ClusterAnswer:
+        heads = [one for one in turn if self._known[one].has_head]
+        return self._cluster.ask(turn, starts=heads, topics={topic for topic, _ in self._known})
+
+    def _found(self, asked: ClusterAnswer) -> MonitorAnswer:
+        gone = asked.gone()
+        ids, starts, ends = asked.topic_ids(gone), asked.starts(gone), asked.ends(gone)
+        replaced = frozenset(
+            one
+            for one, known in self._known.items()
+            if one[0] in ids and not known.is_in(ids[one[0]], starts.get(one), ends.get(one))
+        )
+        return MonitorAnswer(ends, replaced, gone)

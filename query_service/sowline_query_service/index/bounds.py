@@ -1,0 +1,64 @@
+"""Comparing a column's numbers with any constant: first to a double that divides them the same way."""
+
+import operator
+from collections.abc import Callable
+from math import inf, isnan, nextafter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sowline.language.filter.numbers import Number, parse_number
+from sowline.model.path import Scalar
+
+INVERSE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+Bound = tuple[str, float]
+"""An operator and a double. Of finite numbers, `= inf` holds of none and `!= inf` of all."""
+
+_COMPARISONS: dict[str, Callable[[Any, float], NDArray[np.bool_]]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+NONE_HOLDS: Bound = ("=", inf)
+_ALL_HOLD: Bound = ("!=", inf)
+_BELOW = {"<": "<=", ">=": ">"}
+
+
+def bound(name: str, constant: Scalar) -> Bound | None:
+    """How to ask `number name constant` of finite doubles; `None` if that is NULL.
+
+    A string that spells no number is above all numbers. An integer that no double holds lies between two:
+    the lower one stands for it.
+    """
+    if constant is None:
+        return None
+    number = _number(constant)
+    if isnan(number):
+        return _ALL_HOLD if name == "!=" else NONE_HOLDS
+    double = float(number)
+    if double == number:
+        return name, double
+    if name in ("=", "!="):
+        return _ALL_HOLD if name == "!=" else NONE_HOLDS
+    lower = double if double < number else nextafter(double, -inf)
+    return _BELOW.get(name, name), lower
+
+
+def _number(constant: bool | int | float | str) -> Number:
+    if not isinstance(constant, str):
+        return constant
+    number = parse_number(constant)
+    return inf if number is None else number
+
+
+def related_to(numbers: NDArray[np.float64], relation: Bound) -> NDArray[np.bool_]:
+    """Which numbers are in the relation; a NaN, which is no number, never is."""
+    name, double = relation
+    if name == "!=":
+        return (numbers < double) | (numbers > double)
+    return _COMPARISONS[name](numbers, double)

@@ -1,0 +1,401 @@
+"""Live views: the common part of pages and groups. Each view is kept once, for any number of subscribers.
+
+A subscriber that is too slow for every change later gets the difference between its view and the current one. A
+subscriber that comes back with a bookmark holds the view as it was there. The service undoes the changes since then
+to compute that view, and sends the difference.
+"""
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+
+import structlog
+
+from sowline.changes.change import Change
+from sowline.errors import SowlineError
+from sowline.model.bookmark import Positions
+from sowline.model.position import Position
+from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.refusal import unforeseen
+from sowline.serving.view_memory import HELD_BYTES, ViewBytes, ViewHolder, ViewMemory
+from sowline.subscriptions.engine.delivery import Deltas, Form, payload_of
+from sowline.subscriptions.engine.page import Window
+from sowline.subscriptions.engine.shown import (
+    GUESSED,
+    Due,
+    ShownRecord,
+    as_held,
+    as_sent,
+    difference,
+    identifying_fields,
+    is_redundant,
+    keys_shown,
+)
+from sowline.subscriptions.engine.subscription import ChangeView, Delivery
+from sowline.subscriptions.live.change_message import put_step
+from sowline.subscriptions.live.conflation import Conflated
+from sowline_query_service.query.query import Query
+from sowline_query_service.query.selection import Selection
+from sowline_query_service.topics.state import TopicState
+
+log = structlog.get_logger()
+
+
+class Viewer:
+    """One subscriber of a view. While it is not live, `held` is its client's view, at `positions`."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        sub_id: str,
+        topic: TopicState,
+        selection: Selection,
+        memory: ViewMemory,
+        holder: ViewHolder,
+        *,
+        delta: bool,
+    ) -> None:
+        options = selection.options
+        self._memory = memory
+        self.holder = holder
+        self.failed: SowlineError | None = None
+        """Why it ends, with its view or while the view goes on for others."""
+        self.outbox = outbox
+        self.sub_id = sub_id
+        self.oof = options.oof
+        self.no_redundant = options.no_redundant
+        self.merges = selection.merges
+        self._entitled = selection.entitled.get(topic.definition.name)
+        self._is_of_conflated = topic.definition.is_conflated
+        self.form = Form.live(options, topic.definition, delta=delta)
+        self.keys = keys_shown(topic.definition, options)
+        self.window = Window(selection.skip_n, selection.top_n or 0)
+        self._held: dict[bytes, ShownRecord] = {}
+        self.positions: Positions = {}
+        self.behind = asyncio.Event()
+        self.live = asyncio.Event()
+        """Whether it gets each change of the view at once."""
+        self._is_over = asyncio.Event()
+        """Whether it is not behind any more: live again, or failed."""
+        self.level_at = time.monotonic()
+        """When it was last live, if it is not live now; of the monotonic clock."""
+        self.was_sent = False
+        """Whether it was sent a message since this was last set to False."""
+        self.conflated = Conflated.of(
+            self,
+            topic.definition,
+            identifying_fields(topic.definition, options),
+            options,
+            lambda: topic.positions,
+            of_each=True,
+        )
+
+    @property
+    def held(self) -> dict[bytes, ShownRecord]:
+        """The view of its client while it is not live."""
+        return self._held
+
+    @held.setter
+    def held(self, held: dict[bytes, ShownRecord]) -> None:
+        # Ten thousand subscriptions of a connection that reads nothing share one view, but each holds its own copy
+        # (test_what_slow_clients_hold_counts).
+        self._memory.count(self.holder, (len(held) - len(self._held)) * HELD_BYTES)
+        self._held = held
+
+    def hold(self, held: dict[bytes, ShownRecord], positions: Positions) -> None:
+        """Be behind at these positions, with this view at the client; fail if there is no memory for it."""
+        self._is_over.clear()
+        self.held, self.positions = held, positions
+        self.behind.set()
+        if held and (refusal := self._memory.excess(self.holder)) is not None:
+            self.fail(refusal)
+
+    def be_live(self) -> None:
+        """Get each change of the view from now on."""
+        self.held = {}
+        self.behind.clear()
+        self.live.set()
+        self._is_over.set()
+
+    def fail(self, error: SowlineError) -> None:
+        """End it at once, and forget what its client holds."""
+        self.failed = error
+        self.held = {}
+        self.behind.set()
+        self._is_over.set()
+
+    async def until_live(self) -> None:
+        """Wait until it is live again; raise its error as soon as it fails."""
+        await self._is_over.wait()
+        if self.failed is not None:
+            raise self.failed
+
+    def take_from(self, replaced: "Viewer") -> None:
+        """Take over the client's view from the viewer that this one replaces."""
+        held, replaced.held = replaced.held, {}
+        self.held, self.positions = held, replaced.positions
+
+    def forget_form(self) -> None:
+        """Note that the client holds bodies in another form than that of the new messages."""
+        # The replaced subscription selected /a, this one selects /a and /b. Records that did not change would be left
+        # out of the difference, and the client would never get their /b. With this mark they are sent whole.
+        self.held = {key: shown._replace(position=GUESSED) for key, shown in self.held.items()}
+
+    def as_sent(self, delivery: Delivery) -> Delivery:
+        """Return the message as this user may see it."""
+        return as_sent(delivery, self._entitled, is_conflated=self._is_of_conflated)
+
+    @property
+    def is_too_slow(self) -> bool:
+        """Whether the client is too slow for live messages; conflated ones may wait longer."""
+        return self.outbox.full and (self.conflated is None or self.conflated.is_large)
+
+
+class LiveView(ABC):
+    """The common part of pages and groups. A view is filled from a query, then follows the changes after it."""
+
+    def __init__(self, topic: TopicState, selection: Selection, memory: ViewMemory) -> None:
+        self.topic = topic
+        self.bytes = ViewBytes(memory)
+        self.users = 0
+        """The number of subscriptions that use it or wait for it."""
+        self.filling: asyncio.Task[None] | None = None
+        self.failed: SowlineError | None = None
+        self.coming_back = asyncio.Lock()
+        """Held by a subscription that undoes changes. One at a time, because that takes memory and time."""
+        self._filter = selection.filter
+        self._pending: list[tuple[int, ChangeView]] | None = []
+        self._viewers: dict[Viewer, None] = {}
+        self._behind: dict[Viewer, None] = {}
+        """The viewers that are not live any more, or not yet, and hold a view of their own."""
+
+    def __len__(self) -> int:
+        return len(self._viewers)
+
+    def __contains__(self, viewer: Viewer) -> bool:
+        """Whether a viewer is live."""
+        return viewer in self._viewers
+
+    async def fill(self, query: Query) -> None:
+        """Add the records that matched at the query's instant, then the changes since; set `failed` on an error."""
+        try:
+            self.bytes.note(0)
+            await self._load(query)
+            for partition, seen in self._pending or ():
+                self._take(partition, seen)
+            self.bytes.note(self.measure())
+        except SowlineError as error:
+            self._fail(error)
+        except Exception as error:
+            log.exception("filling a view failed", topic=self.topic.definition.name)
+            self._fail(unforeseen("the view could not be filled", error))
+        # Nothing is awaited between the last pending change and this line. A change that came in between would stay
+        # in the list and never be applied.
+        self._pending = None
+
+    def _recount(self) -> None:
+        """Count the memory of the view after changes; end what has become too large."""
+        try:
+            has_grown = self.bytes.note(self.measure())
+        except SowlineError as error:
+            self._fail(error)
+            return
+        # Others may have room for it: then it ends only for those who have not.
+        for viewer in [*self._viewers, *self._behind] if has_grown else ():
+            if (refusal := self.bytes.refusal(viewer.holder)) is not None:
+                self._end(viewer, refusal)
+
+    def add(self, viewer: Viewer) -> None:
+        """Make a viewer live; its client must hold exactly the current view."""
+        self._behind.pop(viewer, None)
+        self._viewers[viewer] = None
+        viewer.be_live()
+
+    def remove(self, viewer: Viewer) -> None:
+        """Send a viewer nothing more."""
+        self._viewers.pop(viewer, None)
+        self._behind.pop(viewer, None)
+        viewer.live.clear()
+        viewer.level_at = time.monotonic()
+
+    def apply(self, partition: int, seen: ChangeView) -> int:
+        """Apply a change, send its messages to the viewers, and return their number."""
+        if self._pending is not None:
+            # The view is being filled from a query of an earlier instant. `query at 5, change K@6, fill with K@5`:
+            # applied now, K@6 would be replaced by the older K@5. It waits until the fill is complete.
+            self._pending.append((partition, seen))
+            return 0
+        if self.failed is not None:
+            return 0
+        try:
+            due = self._take(partition, seen)
+        except SowlineError as error:
+            self._fail(error)
+            return 0
+        live: list[tuple[Viewer, Due]] = []
+        for viewer, meant in self._without_redundant(due, seen.change):
+            messages = [(key, viewer.as_sent(delivery)) for key, delivery in meant]
+            viewer.was_sent = viewer.was_sent or bool(messages)
+            if viewer.conflated is None:
+                live.append((viewer, messages))
+            else:
+                each = [(key, delivery, Deltas(viewer.keys)) for key, delivery in messages]
+                viewer.conflated.take(partition, seen.after, seen.change.time, each)
+        return self._send_now(live, partition, seen)
+
+    def _without_redundant(self, due: list[tuple[Viewer, Due]], change: Change) -> list[tuple[Viewer, Due]]:
+        """Return the messages without those that viewers with `no_redundant` did not ask for."""
+        if not change.is_redundant:
+            return due
+        return [
+            (viewer, [m for m in messages if not is_redundant(m[1], of_changed=m[0] == change.sow_key)])
+            if viewer.no_redundant
+            else (viewer, messages)
+            for viewer, messages in due
+        ]
+
+    def _send_now(self, due: list[tuple[Viewer, Due]], partition: int, seen: ChangeView) -> int:
+        """Send the messages of a change, and return their number."""
+        if due:
+            before, now = (self._bookmark(partition, at) for at in (seen.after, seen.change.position))
+            for viewer, messages in due:
+                self._send(viewer, messages, before, now, seen.change.time)
+        return sum(len(messages) for _, messages in due)
+
+    def _bookmark(self, partition: int, position: Position) -> str:
+        """Return the bookmark of the whole topic, with one partition at this position."""
+        # A page depends on all partitions, and a change may affect it without a message. In partition 1 a record
+        # behind the window is deleted; then a change in partition 0 draws in the record after it. With the old
+        # position of partition 1, the view at the bookmark would have the deleted record, which the client never
+        # received (test_a_client_that_comes_back_is_sent_the_difference).
+        return self.topic.bookmark(self.topic.positions | {partition: position})
+
+    def settle(self) -> int:
+        """After a batch of changes, let viewers of slow clients fall behind.
+
+        For other viewers send the conflated messages that are too large to keep; return their number.
+        """
+        if self._pending is None and self.failed is None:
+            self._recount()
+        for viewer in [viewer for viewer in self._viewers if viewer.is_too_slow]:
+            self.fall_behind(viewer)
+        return sum(viewer.conflated.relieve() for viewer in self._viewers if viewer.conflated is not None)
+
+    def fall_behind(self, viewer: Viewer) -> None:
+        """End live delivery to a viewer; it holds the current view."""
+        self._stop(viewer)
+        self._behind[viewer] = None
+        # The client has, or will get, every message up to here. Its next messages are the difference from this view,
+        # so it skips the steps between, however many there are (test_a_slow_client_is_sent_the_difference).
+        viewer.hold(self.shown_to(viewer), self.topic.positions)
+
+    def _stop(self, viewer: Viewer) -> None:
+        """End live delivery to a viewer, after what was held back."""
+        if viewer.conflated is not None:
+            # The difference from the current view, which the client is sent later, will not contain these changes.
+            viewer.conflated.flush()
+        self.remove(viewer)
+
+    def catch_up(self, viewer: Viewer) -> None:
+        """Send a viewer the difference from its view, and make it live, in one instant."""
+        # Nothing is awaited in here. A change between the difference and `add` would reach the client in neither
+        # (test_a_slow_client_is_sent_the_difference).
+        before, now = map(self.topic.bookmark, (viewer.positions, self.topic.positions))
+        due = self.difference(viewer)
+        if viewer.conflated is not None:
+            due = [(key, as_held(delivery)) for key, delivery in due]
+        self._send(viewer, due, before, now, None)
+        self.add(viewer)
+
+    def hold(self, viewer: Viewer, positions: Positions, changes: list[tuple[int, Change]]) -> None:
+        """Let a viewer hold the view as it was before these changes, which are all changes since `positions`.
+
+        Raise `too many groups` if there were more groups at that time than the limit.
+        """
+        # The first change of a record has the body that it had at `positions`; later ones have bodies in between.
+        undone: dict[bytes, Change] = {}
+        for _, change in changes:
+            undone.setdefault(change.sow_key, change)
+        self._behind[viewer] = None
+        viewer.hold(self._shown_before(viewer, undone), positions)
+
+    def _fail(self, error: SowlineError) -> None:
+        """End the view, and all its viewers at once: nobody needs its content any more."""
+        # A client that is paused would keep it for as long as it likes, and leave no room for others
+        # (test_a_view_that_has_failed_takes_no_memory). The frames of the traceback have what was being loaded.
+        self.failed = error.with_traceback(None)
+        for viewer in [*self._viewers, *self._behind]:
+            self._end(viewer, error)
+        self._drop()
+        self.bytes.clear()
+
+    def _end(self, viewer: Viewer, error: SowlineError) -> None:
+        """End one viewer, after what was held back for it."""
+        if viewer in self._viewers:
+            self._stop(viewer)
+        self._behind.pop(viewer, None)
+        viewer.fail(error)
+
+    def difference(self, viewer: Viewer) -> Due:
+        """Return the messages that turn a viewer's view into the current one; `oof` only if requested."""
+
+        def left(key: bytes, body: bytes) -> Delivery:
+            return viewer.as_sent(self._left(key, body))
+
+        now = self.shown_to(viewer)
+        return difference(viewer.held, now, left, oof=viewer.oof, no_redundant=viewer.no_redundant)
+
+    def _send(self, viewer: Viewer, due: Due, before: str, now: str, time: int | None) -> None:
+        """Put the messages of one step into the outbox."""
+        messages = [
+            payload_of(key, delivery, viewer.form, Deltas(viewer.keys), time) for key, delivery in due
+        ]
+        payloads = [message for message in messages if message is not None]
+        if viewer.merges:
+            payloads = [
+                payload._replace(relayed=self._relayed(key, delivery))
+                for payload, (key, delivery) in zip(payloads, due, strict=True)
+            ]
+        put_step(viewer, self.topic.definition.name, payloads, before, now)
+
+    def _relayed(self, key: bytes, delivery: Delivery) -> bytes:
+        """Return what a gateway needs to know of a record in a message."""
+        return ShownRecord(b"", 0, known=delivery.known).relayed()
+
+    @property
+    def can_go_back(self) -> bool:
+        """Whether undoing changes restores the view before them."""
+        return True
+
+    @abstractmethod
+    def measure(self) -> int:
+        """Return the estimated memory of the view, in bytes."""
+
+    @abstractmethod
+    def _drop(self) -> None:
+        """Drop all that is in the view."""
+
+    @property
+    @abstractmethod
+    def matches(self) -> int:
+        """The number of records that match."""
+
+    @abstractmethod
+    async def _load(self, query: Query) -> None:
+        """Add what the query finds."""
+
+    @abstractmethod
+    def _take(self, partition: int, seen: ChangeView) -> list[tuple[Viewer, Due]]:
+        """Apply a change; return the messages of each viewer."""
+
+    @abstractmethod
+    def shown_to(self, viewer: Viewer) -> dict[bytes, ShownRecord]:
+        """Return the current view, by SOW key and in order."""
+
+    @abstractmethod
+    def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, ShownRecord]:
+        """Return the view as it was before these changes: the first of each record."""
+
+    @abstractmethod
+    def _left(self, key: bytes, body: bytes) -> Delivery:
+        """Return the `oof` for a record or group that a viewer held with this body and that left its view."""

@@ -1,0 +1,142 @@
+"""Reads that demand a fresh state: `at_least` a bookmark, or within `max_staleness` of the log's end.
+
+A read waits here before it takes its instant. Open this module to find out how long, and when it is refused.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from sowline.errors import SowlineError
+from sowline.model.bookmark import Positions, parse_bookmark
+from sowline.serving.query_slots import QueryTurn, lent
+from sowline.wire.request import Request
+from sowline_query_service.replica.log_end import Lag
+from sowline_query_service.topics.reflected import reflects
+from sowline_query_service.topics.state import ServedTopics, TopicState
+
+AT_LEAST_SECONDS_MAX = 10.0
+"""How long a read waits for the bookmark that it demands."""
+
+FRESH_SECONDS_MAX = 1.0
+"""How long a read waits for a state that is fresh enough."""
+
+
+async def wait_until_fresh(state: ServedTopics, topics: Sequence[TopicState], request: Request) -> None:
+    """Wait until the replica is as fresh as a read demands.
+
+    Raise `behind` if it does not reach `at_least` within 10 seconds, `stale` if its lag is not within `max_staleness`
+    within a second, and `invalid bookmark` if `at_least` is no bookmark of positions in these topics.
+    """
+    if request.at_least:
+        await _wait_for_bookmark(state, topics, request.at_least)
+    if request.max_staleness:
+        await _wait_for_lag(state, topics, request.staleness_seconds_max)
+
+
+async def take_when_fresh(
+    turn: QueryTurn, state: ServedTopics, topics: Sequence[TopicState], request: Request
+) -> None:
+    """Take the turn of a read that has waited until the replica was fresh; raise as `wait_until_fresh` does.
+
+    If the turn comes late, the replica may be as fresh no longer.
+    """
+    if not await turn.take() or _has_lag_within(topics, request):
+        return
+    # A replica that has stalled is found here, without the turn. Behind that, the wait is for one sample: without the
+    # turn it would be too old again whenever others wait, too.
+    async with lent(turn):
+        await wait_until_fresh(state, topics, request)
+    await wait_until_fresh(state, topics, request)
+
+
+def _has_lag_within(topics: Sequence[TopicState], request: Request) -> bool:
+    if not request.max_staleness:
+        return True
+    seconds = lag_seconds(topics)
+    return seconds is not None and seconds <= request.staleness_seconds_max
+
+
+async def _wait_for_bookmark(state: ServedTopics, topics: Sequence[TopicState], text: str) -> None:
+    deadline = time.monotonic() + AT_LEAST_SECONDS_MAX
+    for log, positions in parse_bookmark(text).items():
+        readers = [chain for topic in topics for chain in _chains_to(state, topic, log)]
+        if not readers:
+            logs = ", ".join(topic.definition.log for topic in topics)
+            raise SowlineError(
+                "invalid bookmark",
+                f"expected at_least of {logs}, or of what it is computed from, got a bookmark of {log}",
+            )
+        for chain in readers:
+            if beyond := [n for n in positions if n >= chain[0].definition.partitions]:
+                raise SowlineError("invalid bookmark", f"{log} has no partition {beyond[0]}")
+            await _wait_for_chain(state, chain, positions, deadline, text)
+
+
+def _chains_to(state: ServedTopics, topic: TopicState, log: str) -> Iterator[list[TopicState]]:
+    """Yield each chain of the topic with this log, a view that reads it, and so on up to `topic`.
+
+    There are several if a view reads the topic more than once: as its source, and through joins.
+    """
+    if topic.definition.log == log:
+        yield [topic]
+        return
+    view = topic.definition.view
+    for name in () if view is None else view.read_topics:
+        for chain in _chains_to(state, state.topics[name], log):
+            yield [*chain, topic]
+
+
+async def _wait_for_chain(
+    state: ServedTopics, chain: Sequence[TopicState], positions: Positions, deadline: float, text: str
+) -> None:
+    """Wait until the first topic has reached the positions, and each view of it reflects them."""
+    first, *views = chain
+    topic, read = first, first.definition
+    has_reached = await state.wait_until_reached(first, first.held_of(positions), deadline - time.monotonic())
+    wanted = positions
+    for view in views:
+        if not has_reached:
+            break
+        topic = view
+        assert view.definition.view is not None, "it reads a topic"
+        source = state.topics[view.definition.view.source].definition
+        has = partial(reflects, view, read, source, wanted)
+        has_reached = await state.wait_until(has, deadline - time.monotonic())
+        # What this view is at now contains the positions. A view of it must reflect that.
+        wanted, read = view.positions, view.definition
+    if not has_reached:
+        raise SowlineError(
+            "behind",
+            f"this replica is at {topic.bookmark(topic.positions)}, before {text}, which the read demands; retry"
+            " later",
+        )
+
+
+async def _wait_for_lag(state: ServedTopics, topics: Sequence[TopicState], seconds_max: float) -> None:
+    deadline = time.monotonic() + FRESH_SECONDS_MAX
+    while (seconds := lag_seconds(topics)) is None or seconds > seconds_max:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            found = "is not known how old" if seconds is None else f"is {seconds:.3f} s"
+            raise SowlineError(
+                "stale",
+                f"expected a state of at most {seconds_max:g} s behind the log, but it {found}"
+                f"{'' if seconds is None else ' behind'}{_transactions(topics)}; retry later, or allow more",
+            )
+        await state.next_news(topics, remaining)
+
+
+def _transactions(topics: Sequence[TopicState]) -> str:
+    """Return which open transactions hold topics, as a part of a sentence."""
+    held = [
+        f"{topic.definition.log} [{number}] is {one}"
+        for topic in topics
+        for number, one in topic.transactions().items()
+    ]
+    return f" (an open transaction: {'; '.join(held[:3])})" if held else ""
+
+
+def lag_seconds(topics: Sequence[TopicState]) -> float | None:
+    """Return how far topics are behind their logs, the one furthest behind; None if that is not known of one."""
+    return Lag.of([lag for topic in topics for lag in topic.lags().values()]).seconds

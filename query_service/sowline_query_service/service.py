@@ -1,0 +1,293 @@
+"""The process of the query service: the follower thread, and the event loop with the replicas and the server."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any
+
+import structlog
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from sowline.config.settings import WORKERS, Settings
+from sowline.config.topics import Topics
+from sowline.errors import SowlineError
+from sowline.kafka.admin import await_topics
+from sowline.kafka.health import KafkaHealth
+from sowline.language.emodb import use_native
+from sowline.native import Core
+from sowline.runtime.native import native_core, panic_metric
+from sowline.serving.client_port import ClientPort, slot_limits, view_limits
+from sowline.serving.query_slots import QuerySlots
+from sowline.serving.result import QueryLimits
+from sowline.serving.view_memory import ViewMemory
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.live.dispatcher import Dispatcher
+from sowline_query_service.server.server import server_of
+from sowline_query_service.snapshots.snapshots import Snapshots
+from sowline_query_service.topics.follower import Batches, TopicFollower
+from sowline_query_service.topics.log_ends import LogEnds
+from sowline_query_service.topics.message_reader import ChangesPartition
+from sowline_query_service.topics.state import ServedTopics
+
+log = structlog.get_logger()
+
+USUAL_PORT = 8080
+
+
+class QueryService:
+    """Holds the State of the World of a set of topics and serves it until it is stopped."""
+
+    def __init__(self, settings: Settings, topics: Topics) -> None:
+        native = native_core(settings.core)
+        self.core: Core = "python" if native is None else "native"
+        self._settings = settings
+        self._topics = topics
+        use_native(native)
+        self._state = ServedTopics(
+            topics,
+            settings.ring_changes_max,
+            settings.index_bytes_max,
+            settings.ring_bytes_max,
+            settings.history_bytes_max,
+            settings.timeline_bytes_max,
+            native,
+            settings.shard,
+        )
+        for topic in self._state.topics.values():
+            topic.metadata = topic.metadata._replace(instance=socket.gethostname(), group=settings.group)
+        self._dispatcher = Dispatcher()
+        limits = QueryLimits(
+            settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max
+        )
+        self._slots = QuerySlots(slot_limits(settings))
+        self._views = ViewMemory(view_limits(settings))
+        context = ServiceContext(
+            self._state, self._dispatcher, settings.kafka_client, limits, self._slots, self._views
+        )
+        self._destination = context.destination
+        self._writer = context.writes.writer
+        self._snapshots = Snapshots.open(settings, self._state)
+        self._follower = TopicFollower(
+            settings.kafka_client,
+            topics.topics,
+            self._take,
+            self._state.loaded,
+            self._state.failed,
+            settings.group + WORKERS,
+            native,
+            self._snapshots.restore,
+            self._state.discard_snapshot,
+            settings.shard,
+        )
+        self._log_ends = LogEnds(
+            settings.kafka_client,
+            topics.topics,
+            self._state.reached,
+            self._state.unapplied,
+            self._state.take_log_ends,
+            self._state.take_hole,
+            settings.shard,
+        )
+        self._state.sample_soon = self._log_ends.sample_soon
+        self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
+        self._client_port = ClientPort(settings, USUAL_PORT)
+        self._server = server_of(
+            settings, context, self, self._kafka_health.lost, self._client_port.connections, self._details
+        )
+        self._state.listen(self._dispatcher.on_changes)
+
+    async def run(self, stop: threading.Event) -> None:
+        """Serve until `stop` is set or the state breaks; then close every session. Raises `no port`."""
+        self._kafka_health.start()
+        async with self._following(stop) as following:
+            await self._client_port.serve(
+                self._server, lambda: stop.is_set() or bool(self._state.broken) or _has_failed(following)
+            )
+            if _has_failed(following):
+                following.result()
+        if self._state.broken:
+            raise SowlineError("replica broken", self._state.broken)
+
+    @contextlib.asynccontextmanager
+    async def _following(self, stop: threading.Event) -> AsyncIterator["asyncio.Task[bool]"]:
+        """Follow the changes during the block; yield the task that starts this once Kafka answers.
+
+        The task may raise `bad topic`.
+        """
+        follower = self._follower
+        self._state.unread_changes = follower.behind.lags
+        beginning = asyncio.create_task(self._begin(follower, stop))
+        try:
+            yield beginning
+        finally:
+            stop.set()
+            await asyncio.wait([beginning])
+            await self._writer.close()
+            if not _has_failed(beginning) and beginning.result():
+                await asyncio.to_thread(follower.stop)
+                await asyncio.to_thread(self._log_ends.stop)
+            await asyncio.to_thread(self._snapshots.stop)
+
+    async def _begin(self, follower: TopicFollower, stop: threading.Event) -> bool:
+        is_there = await asyncio.to_thread(await_topics, self._settings.kafka_client, self._topics, stop)
+        if is_there:
+            follower.start()
+            self._log_ends.start()
+            self._snapshots.start(follower.topic_id)
+        return is_there
+
+    def _take(self, batches: Batches) -> list[ChangesPartition]:
+        again = self._state.take(batches)
+        self._destination.take(batches)
+        return again
+
+    def not_started(self) -> str | None:
+        """Return which topics are still being loaded; None if all are loaded."""
+        loading = self._state.loading
+        if not loading:
+            return None
+        return self._kafka_health.lost() or self._follower.waiting() or f"loading {', '.join(loading)}"
+
+    def not_ready(self) -> str | None:
+        """Return why no client should use this service; None if it is ready."""
+        return self._state.broken
+
+    def not_alive(self) -> str | None:
+        """Return why only a restart can help; None if the service works."""
+        return self._state.broken
+
+    def _details(self) -> dict[str, Any]:
+        """Return what `/status` reports of the core that loads plain changes."""
+        return {"core": self.core}
+
+    def metrics(self) -> Iterable[Metric]:
+        """Yield the metrics; docs/metrics.md describes each."""
+        records = GaugeMetricFamily("sowline_records", "Records in the State of the World", labels=["topic"])
+        for name, topic in self._state.topics.items():
+            records.add_metric([name], topic.size)
+        yield records
+        yield self._core_metric()
+        yield panic_metric()
+        yield from self._kafka_health.metrics()
+        yield GaugeMetricFamily(
+            "sowline_index_bytes", "Estimated memory of all indexes", value=self._state.memory.nbytes
+        )
+        yield from self._snapshots.metrics()
+        yield from self._history_metrics()
+        yield from self._timeline_metrics()
+        yield from self._client_port.metrics(self._server, self._slots, self._views)
+        yield GaugeMetricFamily(
+            "sowline_subscriptions_live", "Live subscriptions", value=self._dispatcher.live
+        )
+        yield CounterMetricFamily(
+            "sowline_replica_changes", "Changes applied to the replica", value=self._state.changes_applied
+        )
+        yield CounterMetricFamily(
+            "sowline_messages_sent",
+            "Live messages put into clients' outboxes",
+            value=self._dispatcher.messages_sent,
+        )
+        yield CounterMetricFamily(
+            "sowline_subscriptions_fell_behind",
+            "Times that a subscription left live delivery because its client was too slow",
+            value=self._dispatcher.fell_behind,
+        )
+        yield from self._lag_metrics()
+
+    def _core_metric(self) -> Metric:
+        topics = self._state.topics.values()
+        native = sum(topic.plain_partitions for topic in topics) if self._follower.is_native else 0
+        cores = GaugeMetricFamily(
+            "sowline_core_partitions", "Partitions whose plain changes a core loads", labels=["core"]
+        )
+        cores.add_metric(["native"], native)
+        cores.add_metric(["python"], sum(len(topic.partitions) for topic in topics) - native)
+        return cores
+
+    def _lag_metrics(self) -> Iterator[Metric]:
+        behind = GaugeMetricFamily(
+            "sowline_replica_behind_changes", "Changes that the replica has not yet applied", labels=["topic"]
+        )
+        lag_records = GaugeMetricFamily(
+            "sowline_lag_records",
+            "Records of the log that queries do not see yet",
+            labels=["topic", "partition"],
+        )
+        lag_seconds = GaugeMetricFamily(
+            "sowline_lag_seconds",
+            "Time since the service was last known to have applied the log up to its end",
+            labels=["topic", "partition"],
+        )
+        for name, topic in self._state.topics.items():
+            if (changes := self._state.changes_behind(topic)) is not None:
+                behind.add_metric([name], changes)
+            for number, lag in topic.lags().items():
+                if lag.records is not None:
+                    lag_records.add_metric([name, str(number)], lag.records)
+                if lag.seconds is not None:
+                    lag_seconds.add_metric([name, str(number)], lag.seconds)
+        yield lag_records
+        yield lag_seconds
+        yield behind
+        yield self._state.delays.family(
+            "sowline_append_to_delivery_seconds",
+            "From a change's append to the log until it was put into clients' outboxes",
+        )
+
+    def _history_metrics(self) -> Iterator[Metric]:
+        states = GaugeMetricFamily(
+            "sowline_history_states",
+            "Past versions of records that a topic's history keeps",
+            labels=["topic"],
+        )
+        oldest = GaugeMetricFamily(
+            "sowline_history_oldest_seconds",
+            "Earliest time at which a topic can be queried, in seconds since 1970",
+            labels=["topic"],
+        )
+        for name, topic in self._state.topics.items():
+            if topic.histories:
+                states.add_metric([name], sum(history.states for history in topic.histories))
+                oldest.add_metric([name], max(history.floor for history in topic.histories) / 1000)
+        yield states
+        yield oldest
+        histories = self._state.histories
+        yield GaugeMetricFamily(
+            "sowline_history_bytes", "Estimated memory of all histories", value=histories.nbytes
+        )
+        yield CounterMetricFamily(
+            "sowline_history_dropped",
+            "Past versions of records dropped early for lack of memory",
+            value=histories.dropped,
+        )
+
+    def _timeline_metrics(self) -> Iterator[Metric]:
+        writes = GaugeMetricFamily(
+            "sowline_timeline_writes", "Writes to documents that timelines keep", labels=["topic"]
+        )
+        for name, topic in self._state.topics.items():
+            if topic.definition.documents:
+                writes.add_metric([name], sum(timeline.writes for timeline in topic.timelines))
+        yield writes
+        timelines = self._state.timelines
+        yield GaugeMetricFamily(
+            "sowline_timeline_bytes", "Estimated memory of all timelines", value=timelines.nbytes
+        )
+        yield CounterMetricFamily(
+            "sowline_timeline_dropped",
+            "Writes to documents dropped early for lack of memory",
+            value=timelines.dropped,
+        )
+
+
+def _has_failed(task: "asyncio.Task[bool]") -> bool:
+    return task.done() and task.exception() is not None
+
+
+def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:
+    """Run the query service until `stop` is set."""
+    service = QueryService(settings, topics)
+    log.info("loads changes", core=service.core)
+    asyncio.run(service.run(stop))

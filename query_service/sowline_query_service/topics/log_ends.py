@@ -1,0 +1,237 @@
+"""Samples where the logs end, in a thread of its own, so that a query service knows how far it is behind.
+
+`sowline_query_service.replica.log_end` makes the lag of the samples.
+"""
+
+import asyncio
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import structlog
+from confluent_kafka import KafkaException
+
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.shard import WHOLE, Shard
+from sowline.config.topic_definition import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import holds_records, written_at
+from sowline.kafka.cluster_answer import ClusterAnswer
+from sowline.kafka.retriable import is_away
+from sowline_query_service.replica.log_end import OpenTransaction, Reached
+
+log = structlog.get_logger()
+
+SAMPLE_SECONDS = 0.5
+"""Between two samples. With few partitions it is also what a reported lag may be too long by."""
+
+SAMPLED_MAX = 100
+"""Partitions of a sample beside those that were asked for. Of more partitions, each sample has some, in turn."""
+
+TURN_SECONDS_MAX = 15.0
+"""Within this time each partition is sampled, however many there are."""
+
+ANSWER_SECONDS_MAX = 10.0
+READ_SECONDS_MAX = 1.0
+POLL_SECONDS = 0.01
+
+HOLE_OFFSETS_MAX = 1000
+"""The log's last offsets are read, to find out whether they hold records, only if they are so few."""
+
+LogPartition = tuple[str, int]
+
+
+class LogEndSample(NamedTuple):
+    """Where the logs ended at a time, or later; `at` is in seconds of the monotonic clock.
+
+    `reached` is what the replicas had at that time, and `transactions` those that are open in a log.
+    """
+
+    at: float
+    ends: Mapping[LogPartition, int]
+    topic_ids: Mapping[str, str]
+    reached: Mapping[LogPartition, Reached]
+    transactions: Mapping[LogPartition, OpenTransaction] = MappingProxyType({})
+
+
+class LogTurns:
+    """Chooses the logs of each sample: those that were asked for, then those whose last sample is the oldest.
+
+    To ask for the ends of thousands of idle partitions twice a second would take a third of a core. Pure.
+    """
+
+    def __init__(self, partitions: Mapping[str, int]) -> None:
+        self._partitions = partitions
+        self._turn = deque(partitions)
+        whole_turn = sum(partitions.values()) * SAMPLE_SECONDS / TURN_SECONDS_MAX
+        self._sampled_max = max(SAMPLED_MAX, math.ceil(whole_turn))
+
+    def next(self, asked: Iterable[str]) -> list[str]:
+        """Return the logs of the next sample; `asked` are those that readers wait for."""
+        chosen, count = dict.fromkeys(asked), 0
+        for log in [log for log in self._turn if log not in chosen]:
+            count += self._partitions[log]
+            if count > self._sampled_max and count > self._partitions[log]:
+                break
+            chosen[log] = None
+        self._turn = deque([*(log for log in self._turn if log not in chosen), *chosen])
+        return list(chosen)
+
+
+class LogEnds:
+    """Samples the ends of the logs twice a second: of all, or of many in turn, and at once of those asked for.
+
+    `reached` returns what the replicas have applied, and `unapplied` the offsets between that and the sampled ends,
+    both of some logs. `take` is called with each sample, and `take_hole` with each range of offsets without records,
+    both in the event loop.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaConfig,
+        topics: Sequence[TopicDefinition],
+        reached: Callable[[Iterable[str]], Mapping[LogPartition, Reached]],
+        unapplied: Callable[[Iterable[str]], Mapping[LogPartition, range]],
+        take: Callable[[LogEndSample], None],
+        take_hole: Callable[[LogPartition, range], None],
+        shard: Shard = WHOLE,
+    ) -> None:
+        self._kafka = kafka
+        self._partitions = {topic.log: list(shard.partitions(topic)) for topic in topics}
+        self._turns = LogTurns({log_name: len(numbers) for log_name, numbers in self._partitions.items()})
+        self._asked: deque[str] = deque()
+        self._reached = reached
+        self._unapplied = unapplied
+        self._take = take
+        self._take_hole = take_hole
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="log ends", daemon=True)
+        self._refused = ""
+        self._before: dict[LogPartition, range] = {}
+        self._with_records: dict[LogPartition, int] = {}
+        """By partition: the first offset that is not applied, where it is known that records follow."""
+        self._committed: dict[LogPartition, int] = {}
+        """The ends of what is committed, in the last sample of each log."""
+        self._newest: dict[LogPartition, int] = {}
+        """The ends of all records, in the last sample of each log."""
+        self._open: dict[LogPartition, OpenTransaction] = {}
+
+    def start(self) -> None:
+        """Begin to sample; call it in the event loop that is to get the samples."""
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, and wait for the thread."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(ANSWER_SECONDS_MAX)
+
+    def sample_soon(self, logs: Iterable[str]) -> None:
+        """Take a sample of these logs now."""
+        self._asked.extend(logs)
+        self._wake.set()
+
+    def _run(self) -> None:
+        cluster, due = Cluster(self._kafka, self._stop), 0.0
+        while not self._stop.is_set():
+            self._wake.clear()
+            logs = self._taken()
+            if time.monotonic() >= due:
+                due = time.monotonic() + SAMPLE_SECONDS
+                logs = self._turns.next(logs)
+            try:
+                self._sample(cluster, logs)
+                self._look_into_transactions()
+                self._look_for_holes(logs)
+                self._refused = ""
+            except (KafkaException, SowlineError) as error:
+                self._note_refusal(error)
+            self._wake.wait(max(0.0, due - time.monotonic()))
+
+    def _taken(self) -> list[str]:
+        """Return the logs that were asked for since the last sample."""
+        asked: dict[str, None] = {}
+        while self._asked:
+            asked[self._asked.popleft()] = None
+        return list(asked)
+
+    def _note_refusal(self, error: Exception) -> None:
+        """Log once why Kafka does not report the ends. Queries are still answered; the lag is then not known."""
+        if isinstance(error, KafkaException) and is_away(error):
+            return
+        if str(error) != self._refused:
+            self._refused = str(error)
+            log.warning("the lag behind the log is not known", why=str(error))
+
+    def _sample(self, cluster: Cluster, logs: Sequence[str]) -> None:
+        # The positions and the time come before the request: the ends in its answer are at least as new. The other
+        # order could call a record applied that was appended after the positions were read.
+        reached, at = self._reached(logs), time.monotonic()
+        partitions = ((log_name, number) for log_name in logs for number in self._partitions[log_name])
+        answer = cluster.ask(partitions, uncommitted=True)
+        if self._is_answered(answer):
+            committed, newest = answer.ends(), answer.newest_ends()
+            self._note_transactions(committed, newest)
+            sample = LogEndSample(at, newest, answer.topic_ids(), reached, dict(self._open))
+            self._call(self._take, sample)
+
+    def _note_transactions(self, committed: dict[LogPartition, int], newest: dict[LogPartition, int]) -> None:
+        """Note where what is committed ends before records that were there at the last sample already."""
+        # The two ends of one sample come from two requests. Records may be written in between, so one sample proves
+        # nothing.
+        for partition, offset in committed.items():
+            before = self._open.pop(partition, None)
+            if offset < self._newest.get(partition, 0):
+                is_known = before is not None and before.offset == offset
+                self._open[partition] = before if before and is_known else OpenTransaction(offset)
+        self._committed.update(committed)
+        self._newest.update(newest)
+
+    def _look_into_transactions(self) -> None:
+        """Read when an open transaction began, one at a time."""
+        for partition, one in self._open.items():
+            if one.written is None:
+                written = written_at(self._kafka, *partition, one.offset, READ_SECONDS_MAX)
+                self._open[partition] = one._replace(written=written)
+                return
+
+    def _is_answered(self, answer: ClusterAnswer) -> bool:
+        deadline = time.monotonic() + ANSWER_SECONDS_MAX
+        while not answer.is_answered and time.monotonic() < deadline and not self._stop.is_set():
+            time.sleep(POLL_SECONDS)
+        return answer.is_answered
+
+    def _look_for_holes(self, logs: Sequence[str]) -> None:
+        """Read the last offsets of a log that seems to be behind and has not moved since its last sample."""
+        before, unapplied = self._before, self._unapplied(logs)
+        self._before = {**before, **unapplied}
+        for partition, offsets in unapplied.items():
+            has_stopped = partition in before and before[partition].start == offsets.start
+            # Nothing behind an open transaction can be read, whatever is there.
+            offsets = range(offsets.start, min(offsets.stop, self._committed.get(partition, offsets.stop)))
+            is_known = self._with_records.get(partition) == offsets.start
+            if not has_stopped or is_known or not 0 < len(offsets) <= HOLE_OFFSETS_MAX:
+                continue
+            has_records = holds_records(self._kafka, *partition, offsets, READ_SECONDS_MAX)
+            if has_records:
+                self._with_records[partition] = offsets.start
+            elif has_records is False:
+                self._call(self._take_hole, partition, offsets)
+            # One at a time: when a materializer of many partitions stops, samples must not wait for all of them.
+            return
+
+    def _call(self, function: Callable[..., None], *arguments: object) -> None:
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:  # the loop has ended: nothing is served any more
+            self._stop.set()

@@ -1,0 +1,450 @@
+"""The State of the World that a query service holds: the replicas of its topics, and their listeners."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from sowline.changes.change import Change
+from sowline.config.shard import WHOLE, Shard
+from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import Topics
+from sowline.errors import SowlineError
+from sowline.language.filter.metadata import Metadata
+from sowline.model.bookmark import Positions, format_bookmark
+from sowline.model.key import partition_of
+from sowline.model.position import Position
+from sowline.runtime.metrics import Latencies
+from sowline_query_service.index.budget import Memory
+from sowline_query_service.index.rows import Block, NoRows, Rows
+from sowline_query_service.replica.history import Former, Histories, PartitionHistory, joined, time_text
+from sowline_query_service.replica.log_end import Lag, LogEnd, OpenTransaction, Reached
+from sowline_query_service.replica.partition_replica import RING_BYTES_MAX, GapFound, Head, PartitionReplica
+from sowline_query_service.replica.plain_run import events_of
+from sowline_query_service.replica.timeline import Timeline, Timelines
+from sowline_query_service.topics.follower import Batches
+from sowline_query_service.topics.log_ends import LogEndSample, LogPartition
+from sowline_query_service.topics.message_reader import ChangesPartition, is_plain
+from sowline_query_service.topics.topic_indexes import Indexes
+
+log = structlog.get_logger()
+
+OnChanges = Callable[["TopicState", int, Position, list[Change]], None]
+"""Called with a topic, a partition's number, its position before the changes, and the changes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Past:
+    """The records to restore in the current state, to get the state of a topic at a past time."""
+
+    positions: Positions
+    """The position of each partition."""
+    records: int
+    """The number of records."""
+    former: Former
+    partitions: NDArray[np.uint16]
+    """The partition of each former state."""
+
+
+class TopicState:
+    """One topic: its records in rows, and the replicas of its partitions, which update the rows."""
+
+    def __init__(
+        self,
+        definition: TopicDefinition,
+        ring_changes_max: int,
+        ring_bytes_max: int,
+        memory: Memory,
+        histories: Histories,
+        timelines: Timelines,
+        native: ModuleType | None = None,
+        shard: Shard = WHOLE,
+    ) -> None:
+        self.definition = definition
+        self.rows = Rows() if definition.has_sow else NoRows()
+        self.indexes = Indexes(definition, self.rows, memory, native)
+        self.metadata = Metadata(topic=definition.name)
+        self.partitions = {
+            number: PartitionReplica(
+                number,
+                self.rows,
+                ring_changes_max,
+                ring_bytes_max,
+                self._history(histories),
+                self._timeline(timelines),
+            )
+            for number in shard.partitions(definition)
+        }
+        """The partitions that this service holds, by number, in ascending order."""
+        self.log_ends = {number: LogEnd() for number in self.partitions}
+
+    def _history(self, histories: Histories) -> PartitionHistory | None:
+        if self.definition.declared.history is None:
+            return None
+        history = PartitionHistory(self.definition.declared.history, self.rows)
+        histories.add(history)
+        return history
+
+    def _timeline(self, timelines: Timelines) -> Timeline | None:
+        if not self.definition.documents:
+            return None
+        timeline = Timeline(self.definition.declared.history_ttl)
+        timelines.add(timeline)
+        return timeline
+
+    @property
+    def plain_partitions(self) -> int:
+        """The number of partitions whose plain changes the native core may load."""
+        plain = self.partitions.values() if is_plain(self.definition) else ()
+        return sum(not partition.native_has_failed for partition in plain)
+
+    @property
+    def changes_applied(self) -> int:
+        """The number of changes applied since its partitions began to follow."""
+        return sum(partition.changes_applied for partition in self.partitions.values())
+
+    @property
+    def loading(self) -> bool:
+        """Whether a partition is still being loaded."""
+        return any(partition.loading for partition in self.partitions.values())
+
+    @property
+    def positions(self) -> Positions:
+        """The position of each partition."""
+        return {number: partition.held for number, partition in self.partitions.items()}
+
+    @property
+    def changed_time(self) -> int:
+        """The log time of the newest change, in ms since 1970; 0 if there was none."""
+        return max((partition.changed_time for partition in self.partitions.values()), default=0)
+
+    @property
+    def histories(self) -> list[PartitionHistory]:
+        """The histories of its partitions; none if the topic has no history."""
+        return [one.history for one in self.partitions.values() if one.history is not None]
+
+    @property
+    def timelines(self) -> list[Timeline]:
+        """The timelines of its partitions; none if the topic has no documents."""
+        return [one.timeline for one in self.partitions.values() if one.timeline is not None]
+
+    def lags(self) -> dict[int, Lag]:
+        """Return how far each partition is behind the end of its log; not known while it is loaded."""
+        now = time.monotonic()
+        return {
+            number: Lag() if partition.loading else self.log_ends[number].lag(partition.reached, now)
+            for number, partition in self.partitions.items()
+        }
+
+    def transactions(self) -> dict[int, OpenTransaction]:
+        """Return the open transactions that partitions wait for, by partition."""
+        found = {
+            number: self.log_ends[number].transaction(partition.reached)
+            for number, partition in self.partitions.items()
+        }
+        return {number: one for number, one in found.items() if one is not None}
+
+    @property
+    def lag(self) -> Lag:
+        """How far the topic is behind its log: the sum of the partitions' records, and their longest time."""
+        return Lag.of(self.lags().values())
+
+    def past(self, at: int) -> Past:
+        """Return the state at a time, in ms since 1970, rounded down to the topic's granularity.
+
+        The topic must have a history. Raise `history expired` if the time is before it.
+        """
+        name = self.definition.name
+        assert self.definition.declared.history is not None, f"{name} has no history"
+        histories = {n: one.history for n, one in self.partitions.items() if one.history is not None}
+        floor = max((history.floor for history in histories.values()), default=0)
+        if at < floor:
+            raise SowlineError(
+                "history expired",
+                f"expected a time not before {time_text(floor)}, got {time_text(at)}: {name} no longer keeps its"
+                " older history",
+            )
+        found = {number: history.since(at) for number, history in histories.items()}
+        former = [(number, since.former) for number, since in found.items() if since is not None]
+        return Past(
+            {n: self.partitions[n].held if since is None else since.after for n, since in found.items()},
+            len(self.rows) - sum(since.gained for since in found.values() if since is not None),
+            joined([states for _, states in former]),
+            np.repeat(
+                np.array([n for n, _ in former], np.uint16),
+                np.array([len(states) for _, states in former], np.int64),
+            ),
+        )
+
+    def require(self, key: str) -> None:
+        """Raise `gateway required` if this service does not hold the partition of a record with this key text."""
+        number = partition_of(key, self.definition.partitions)
+        if number not in self.partitions:
+            raise SowlineError(
+                "gateway required",
+                f"expected the key of a record of this query service's partitions, got one of partition {number} of"
+                f" {self.definition.name}; ask a gateway",
+            )
+
+    def held_of(self, positions: Positions) -> Positions:
+        """Return those of the positions whose partitions this service holds: a bookmark names those of all shards."""
+        return {number: position for number, position in positions.items() if number in self.partitions}
+
+    def bookmark(self, positions: Positions) -> str:
+        """Return the positions as a bookmark of this topic's log."""
+        return format_bookmark({self.definition.log: positions})
+
+    @property
+    def size(self) -> int:
+        """The number of records."""
+        return len(self.rows)
+
+
+class ServedTopics:
+    """All topics of a query service. Everything here happens in the event loop."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        ring_changes_max: int,
+        index_bytes_max: int = 1 << 30,
+        ring_bytes_max: int = RING_BYTES_MAX,
+        history_bytes_max: int = 1 << 30,
+        timeline_bytes_max: int = 1 << 30,
+        native: ModuleType | None = None,
+        shard: Shard = WHOLE,
+    ) -> None:
+        """Hold topics without records. `native` is the module of the native core, if memo indexes are to use it."""
+        self.memory = Memory(index_bytes_max)
+        self.histories = Histories(history_bytes_max)
+        self.timelines = Timelines(timeline_bytes_max)
+        self.topics = {
+            definition.name: TopicState(
+                definition,
+                ring_changes_max,
+                ring_bytes_max,
+                self.memory,
+                self.histories,
+                self.timelines,
+                native,
+                shard,
+            )
+            for definition in topics.topics
+        }
+        self._making: set[asyncio.Task[None]] = set()
+        self._by_changes = {topic.definition.changes: topic for topic in self.topics.values()}
+        self._by_log = {topic.definition.log: topic for topic in self.topics.values()}
+        self._moved = asyncio.Event()
+        self._sampled = asyncio.Event()
+        self.unread_changes: Mapping[ChangesPartition, int] = {}
+        """By partition, the events in Kafka that are not applied here yet; the follower keeps it up to date."""
+        self.sample_soon: Callable[[Iterable[str]], None] = lambda logs: None
+        """Requests a sample of the ends of some logs before it is due."""
+        self.delays = Latencies()
+        """Delays from the log append of a batch's oldest change until the listener was called."""
+        self.broken: str | None = None
+        self.snapshots_discarded: Counter[str] = Counter()
+        """The number of snapshots that could not be used, by reason."""
+        self._on_changes: OnChanges = lambda topic, partition, before, changes: None
+
+    def listen(self, on_changes: OnChanges) -> None:
+        """Set the listener, which is called with every batch of changes at the instant it is applied."""
+        self._on_changes = on_changes
+
+    def changes_behind(self, topic: TopicState) -> int | None:
+        """Return how many events of the changes topic are not applied here yet; None while that is unknown."""
+        name = topic.definition.changes
+        known = [
+            self.unread_changes[name, number]
+            for number in topic.partitions
+            if (name, number) in self.unread_changes
+        ]
+        return sum(known) if len(known) == len(topic.partitions) else None
+
+    def reached(self, logs: Iterable[str]) -> dict[LogPartition, Reached]:
+        """Return what each partition of some logs has reached that is loaded. Any thread may call this."""
+        return {
+            (log_name, partition.number): partition.reached
+            for log_name in logs
+            for partition in self._by_log[log_name].partitions.values()
+            if not partition.loading
+        }
+
+    def unapplied(self, logs: Iterable[str]) -> dict[LogPartition, range]:
+        """Return the offsets of some logs between what is applied and the newest sampled ends; as `reached` does."""
+        return {
+            (log_name, number): self._by_log[log_name].log_ends[number].unapplied(reached)
+            for (log_name, number), reached in self.reached(logs).items()
+        }
+
+    def take_log_ends(self, sample: LogEndSample) -> None:
+        """Take where the logs end: what the lag is measured from."""
+        for (log_name, number), reached in sample.reached.items():
+            log_end = self._by_log[log_name].log_ends[number]
+            log_end.note(
+                sample.at,
+                sample.ends[log_name, number],
+                sample.topic_ids[log_name],
+                reached,
+                sample.transactions.get((log_name, number)),
+            )
+        self._sampled.set()
+        self._sampled = asyncio.Event()
+
+    async def next_news(self, topics: Iterable[TopicState], seconds_max: float) -> None:
+        """Request a sample of the ends of these logs; wait for a sample or for changes, at most for this time."""
+        self.sample_soon(topic.definition.log for topic in topics)
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._sampled, self._moved)]
+        try:
+            await asyncio.wait(waits, timeout=seconds_max, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    def take_hole(self, partition: LogPartition, offsets: range) -> None:
+        """Note offsets of a log that hold no record: they are no lag."""
+        log_name, number = partition
+        self._by_log[log_name].log_ends[number].note_hole(offsets.start, offsets.stop)
+
+    @property
+    def changes_applied(self) -> int:
+        """The number of changes applied since the topics were loaded."""
+        return sum(topic.changes_applied for topic in self.topics.values())
+
+    @property
+    def loading(self) -> list[str]:
+        """The names of the topics that are not loaded yet."""
+        return [name for name, topic in self.topics.items() if topic.loading]
+
+    def take(self, batches: Batches) -> list[ChangesPartition]:
+        """Apply the batches of the follower. Each is one instant, and the listener is called within it.
+
+        Return the partitions that have to be loaded again, from the start of their topic: changes are missing after
+        the snapshot that they began with.
+        """
+        if self.broken:
+            return []
+        again: list[ChangesPartition] = []
+        for (changes_topic, number), portions in batches.items():
+            topic = self._by_changes[changes_topic]
+            partition = topic.partitions[number]
+            if partition.loading and not partition.is_restored:
+                partition.load(portions)
+                continue
+            before = partition.held
+            try:
+                changes = partition.apply(events_of(portions))
+            except GapFound as gap:
+                if partition.loading:
+                    # Nobody has seen a record of it yet (test_a_gap_behind_a_snapshot_discards_it).
+                    self.discard_snapshot((changes_topic, number), "gap", str(gap))
+                    again.append((changes_topic, number))
+                    continue
+                # A change is missing, and the records may be wrong from now on. Apply nothing more, and report it:
+                # only a restart loads the partition again.
+                self.broken = f"{changes_topic} [{number}]: {gap}"
+                log.error("gap in the changes", topic=changes_topic, partition=number, why=str(gap))
+                return again
+            topic.indexes.keep_up()
+            # No await between `apply` and the listener. A subscription that became live in between would be at the
+            # new position without these changes (test_what_happens_meanwhile_comes_too).
+            if changes and not partition.loading:
+                self._on_changes(topic, number, before, changes)
+                self.delays.note(time.time() - changes[0].time / 1000)
+        self._keep_histories_within()
+        self._keep_timelines_within()
+        self._moved.set()
+        self._moved = asyncio.Event()
+        return again
+
+    def restore_block(self, partition: ChangesPartition, block: Block) -> None:
+        """Add records of a snapshot to a partition that has none yet."""
+        topic, number = partition
+        self._by_changes[topic].rows.restore(block, number)
+
+    def restored(self, partition: ChangesPartition, head: Head, index: list[tuple[Position, int]]) -> None:
+        """Note that all records of a snapshot were added: the partition follows from it."""
+        topic = self._by_changes[partition[0]]
+        topic.rows.free_replaced()
+        topic.partitions[partition[1]].restore(head, index)
+
+    def discard_snapshot(self, partition: ChangesPartition, reason: str, why: str) -> None:
+        """Remove what a partition has of its snapshot, so that it can be loaded; log why, and count the reason."""
+        topic, number = self._by_changes[partition[0]], partition[1]
+        log.warning("snapshot discarded", topic=topic.definition.name, partition=number, why=why)
+        self.snapshots_discarded[reason] += 1
+        topic.partitions[number].begin_again()
+
+    def _keep_histories_within(self) -> None:
+        had_memory = not self.histories.dropped
+        if self.histories.keep_within() and had_memory:
+            log.warning(
+                "history is dropped early: history_bytes_max is too small",
+                bytes=self.histories.nbytes,
+            )
+
+    def _keep_timelines_within(self) -> None:
+        had_memory = not self.timelines.dropped
+        if self.timelines.keep_within() and had_memory:
+            log.warning(
+                "timelines are dropped early: timeline_bytes_max is too small",
+                bytes=self.timelines.nbytes,
+            )
+
+    def loaded(self, partitions: list[ChangesPartition]) -> None:
+        """Note that the load of partitions is complete."""
+        # `take` has applied nothing more since: their last events are missing.
+        if self.broken:
+            return
+        for changes_topic, number in partitions:
+            topic = self._by_changes[changes_topic]
+            topic.partitions[number].loaded()
+            self.sample_soon([topic.definition.log])
+            if not topic.loading and topic.indexes.are_declared:
+                task = asyncio.get_running_loop().create_task(topic.indexes.make_declared())
+                self._making.add(task)
+                task.add_done_callback(self._made)
+
+    def _made(self, task: asyncio.Task[None]) -> None:
+        self._making.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("declared indexes could not be made", why=repr(error))
+
+    def failed(self, error: BaseException) -> None:
+        """Note that the follower has ended; only a restart can help."""
+        self.broken = f"following the changes ended: {error!r}"
+
+    async def wait_moved(self) -> None:
+        """Wait until something is applied."""
+        await self._moved.wait()
+
+    async def wait_until_reached(self, topic: TopicState, wanted: Positions, seconds: float) -> bool:
+        """Wait until every partition has reached the wanted positions; return whether they have in time."""
+        return await self.wait_until(
+            lambda: all(topic.partitions[p].held >= position for p, position in wanted.items()), seconds
+        )
+
+    async def wait_until(self, holds: Callable[[], bool], seconds: float) -> bool:
+        """Wait until `holds` is true, checked after each applied batch; return whether it is in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not holds():
+                    await self._moved.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+def require_loaded(topics: Iterable[TopicState]) -> None:
+    """Raise `not ready` while one of the topics is being loaded."""
+    for topic in topics:
+        if topic.loading:
+            raise SowlineError(
+                "not ready", f"topic {topic.definition.name} is still being loaded; retry shortly"
+            )

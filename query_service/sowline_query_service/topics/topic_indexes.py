@@ -1,0 +1,408 @@
+"""The indexes of one topic, and the choice of an access path for a query.
+
+A memo index is made when a query first needs it, or at the start if the topic's definition names it. Hash indexes are
+made at the start. Changed rows are noted and indexed some thousands at a time, at the latest when a query needs them.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from sowline.config.topic_definition import TopicDefinition
+from sowline.language.expressions.order import Order
+from sowline.language.filter import ALL, Filter
+from sowline.language.filter.tree import Node, conjunction
+from sowline.model.path import Path, parse_path
+from sowline.serving.cooperative import Spend, in_steps, uncounted
+from sowline_query_service.index.access_path import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN, AccessPath
+from sowline_query_service.index.budget import Memory
+from sowline_query_service.index.column import Column
+from sowline_query_service.index.dictionary import Dictionary
+from sowline_query_service.index.filling import NATIVE_CHUNK, Fill, filler_of
+from sowline_query_service.index.hash_index import HashIndex
+from sowline_query_service.index.key_lookup import sow_keys_of
+from sowline_query_service.index.ranks import Ranks, Sorting, ranks
+from sowline_query_service.index.read import Values, reader_of
+from sowline_query_service.index.refusals import Refusals
+from sowline_query_service.index.rows import RowNumbers, Rows
+from sowline_query_service.index.vector import evaluate, needed_paths, prepare, split
+
+CHUNK = 1000
+"""Bodies to read before other tasks run."""
+
+AT_ONCE = 5000
+"""Changed rows up to which a query indexes them in one step."""
+
+TEXTS_AT_ONCE = 10_000
+DICTIONARY_BYTES_AT_ONCE = 1 << 20
+"""Limits of a dictionary. Above them, its strings are compared with a filter in steps, before the query."""
+
+RANKED_SHARE = 100
+"""If a query sorts less than one in this many rows, reading their bodies is faster than ranking all rows."""
+
+PREPARED_MAX = 1000
+
+SELECTIVE = 10
+"""A hash index that finds more than one in this many records is not used: memo indexes are faster then."""
+
+_DONE = object()
+
+
+class Indexes:
+    """All indexes over the rows of one topic; used from the event loop only."""
+
+    def __init__(
+        self, definition: TopicDefinition, rows: Rows, memory: Memory, native: ModuleType | None = None
+    ) -> None:
+        """Make no index yet. `native` is the module of the native core."""
+        self._native = native
+        self._definition = definition
+        self._rows = rows
+        self._memory = memory
+        self._columns: dict[Path, Column] = {}
+        self._hashes: list[HashIndex] = []
+        self._making: list[Column | HashIndex] = []
+        self._lock = asyncio.Lock()
+        self._refusals = Refusals()
+        self._unweighed = 0
+        """Rows indexed since the memory of the indexes was last compared with its limit."""
+        self._uses: Counter[str] = Counter()
+        """By the fields of an index, the number of queries that searched or sorted with it."""
+        self._prepared: set[Filter] = set()
+        """The filters of queries that are about to start, with strings already compared."""
+        self._keys_of = lru_cache(maxsize=4)(lambda filter: sow_keys_of(filter.tree, definition))
+        memory.add(self)
+
+    # making
+
+    @property
+    def are_declared(self) -> bool:
+        """Whether the topic's definition names indexes."""
+        return bool(self._definition.declared.indexes or self._definition.declared.hash_indexes)
+
+    async def make_declared(self) -> None:
+        """Make the indexes that the topic's definition names."""
+        paths = [parse_path(text) for text in self._definition.declared.indexes]
+        hashes = [
+            HashIndex([parse_path(text) for text in fields])
+            for fields in self._definition.declared.hash_indexes
+        ]
+        await self._make(frozenset(paths), hashes, uncounted)
+
+    def at_hand(self, filter: Filter, order: Order) -> bool:
+        """Return whether a query can start at once; make missing indexes if the topic is small."""
+        wanted = self._wanted(filter, order)
+        missing = self._missing(wanted)
+        if missing and self._rows.end > CHUNK:
+            return False
+        if missing and not self._lock.locked():
+            self._make_at_once(wanted)
+        if self._missing(wanted) or len(self._rows.changed or ()) > AT_ONCE:
+            return False
+        return filter in self._prepared or next(self._prepare(filter), _DONE) is _DONE
+
+    async def build(self, filter: Filter, order: Order, work: Spend) -> None:
+        """Make the indexes that a query needs, in steps; other tasks run in between."""
+        await self._make(self._wanted(filter, order), [], work)
+        await in_steps(self._prepare(filter), work)
+        self._note_prepared(filter)
+        await in_steps(self._catch_up(), work)
+
+    def _wanted(self, filter: Filter, order: Order) -> frozenset[Path]:
+        """Return the paths whose memo indexes a query would use; none if keys or a hash index find few records."""
+        if self._keys_of(filter) is not None or self._found(filter) is not None:
+            return frozenset()
+        return needed_paths(_split(filter)[0]) | order.paths
+
+    def _missing(self, wanted: frozenset[Path]) -> list[Path]:
+        """Return the paths whose memo indexes must be made first, in the order of their names."""
+        missing = (p for p in wanted if p not in self._columns and not self._refusals.applies(p, wanted))
+        return sorted(missing, key=str)
+
+    def _prepare(self, filter: Filter) -> Iterator[None]:
+        """Compare the strings of long dictionaries with the filter, some milliseconds of work in each step."""
+        terms = self._usable(filter)
+        columns = {path: self._columns[path] for path in needed_paths(terms)}
+        if any(_is_long(column.dictionary) for column in columns.values()):
+            yield from prepare(terms, columns)
+
+    def _note_prepared(self, filter: Filter) -> None:
+        # Results may be dropped from the cache, and changes may bring new strings. A query that prepared again each
+        # time might never start, so it waits only once.
+        if len(self._prepared) >= PREPARED_MAX:
+            self._prepared.clear()
+        self._prepared.add(filter)
+
+    def _catch_up(self) -> Iterator[None]:
+        while len(self._rows.changed or ()) > AT_ONCE:
+            self._refresh(CHUNK)
+            yield
+
+    async def _make(self, wanted: frozenset[Path], hashes: list[HashIndex], work: Spend) -> None:
+        async with self._lock:
+            columns = [Column(path) for path in self._missing(wanted)]
+            if not columns and not hashes:
+                return
+            self._begin(columns, hashes, wanted)
+            try:
+                await in_steps(self._fill_all(columns, hashes), work)
+                self._done(columns, hashes)
+            finally:
+                self._making = []
+
+    def _make_at_once(self, wanted: frozenset[Path]) -> None:
+        columns = [Column(path) for path in self._missing(wanted)]
+        self._begin(columns, [], wanted)
+        for _ in self._fill_all(columns, []):
+            pass
+        self._done(columns, [])
+        self._making = []
+
+    def _begin(self, columns: list[Column], hashes: list[HashIndex], wanted: frozenset[Path]) -> None:
+        self._making = [*columns, *hashes]
+        self._refusals.wait(wanted)
+        self._use(wanted)
+        if self._rows.changed is None:
+            self._rows.changed = set()
+
+    def _fill_all(self, columns: list[Column], hashes: list[HashIndex]) -> Iterator[None]:
+        """Add the rows to new indexes in steps. `_refresh` keeps rows that were added before up to date meanwhile."""
+        for column in columns:
+            column.reserve(self._rows.end)
+        step = CHUNK if self._native is None or hashes else NATIVE_CHUNK
+        start = 0
+        while start < self._rows.end:
+            stop = min(start + step, self._rows.end)
+            self._put(slice(start, stop), range(start, stop), self._rows.bodies, start, columns, hashes)
+            start = stop
+            yield
+
+    def _done(self, columns: list[Column], hashes: list[HashIndex]) -> None:
+        self._columns |= {column.path: column for column in columns}
+        self._hashes += hashes
+        for column in columns:
+            self._refusals.made(column.path)
+        self._use(column.path for column in columns)
+        self._memory.make_room()
+
+    # keeping up to date
+
+    def keep_up(self) -> None:
+        """If more than `AT_ONCE` changed rows wait, index some, so that at most that many are left for a query."""
+        changed = len(self._rows.changed or ())
+        if changed > AT_ONCE:
+            self._refresh(max(2 * CHUNK, changed - AT_ONCE))
+
+    def _refresh(self, limit: int | None = None) -> None:
+        changed = self._rows.changed
+        if not changed:
+            return
+        numbers = list(changed) if limit is None else [changed.pop() for _ in range(min(limit, len(changed)))]
+        if limit is None:
+            changed.clear()
+        columns = [*self._columns.values(), *(made for made in self._making if isinstance(made, Column))]
+        hashes = [*self._hashes, *(made for made in self._making if isinstance(made, HashIndex))]
+        bodies = [self._rows.bodies[number] for number in numbers]
+        for start in range(0, len(numbers), CHUNK):
+            some = numbers[start : start + CHUNK]
+            self._put(np.array(some), some, bodies, start, columns, hashes)
+        self._unweighed += len(numbers)
+        if self._unweighed >= CHUNK:
+            self._unweighed = 0
+            self._memory.make_room()
+
+    def _put(
+        self,
+        where: slice | RowNumbers,
+        numbers: Sequence[int],
+        bodies: list[bytes | None],
+        start: int,
+        columns: list[Column],
+        hashes: list[HashIndex],
+    ) -> None:
+        """Put rows, `where` and `numbers`, into indexes: as many bodies from `start` on."""
+        stop = start + len(numbers)
+        if self._native is not None and columns:
+            fill = _filler(tuple(column.path for column in columns), self._native)
+            fill(columns, where, bodies, start, stop)
+            columns = []
+        paths = tuple(dict.fromkeys([c.path for c in columns] + [p for h in hashes for p in h.paths]))
+        if not paths:
+            return
+        bodies = bodies[start:stop]
+        values = dict(zip(paths, _reader(paths)(bodies), strict=True))
+        for column in columns:
+            column.put_rows(where, values[column.path])
+        for index in hashes:
+            entries = zip(numbers, bodies, *(values[path] for path in index.paths), strict=True)
+            for number, body, *fields in entries:
+                if body is None:
+                    index.clear(number)
+                else:
+                    index.put(number, fields)
+
+    # memory
+
+    def _use(self, paths: Iterable[Path]) -> None:
+        self._memory.use(self, [path for path in paths if path in self._columns])
+
+    @property
+    def nbytes(self) -> int:
+        """The estimated memory of all indexes, in bytes."""
+        columns = sum(column.nbytes for column in self._columns.values())
+        return columns + sum(index.nbytes for index in self._hashes)
+
+    def statistics(self) -> list[dict[str, Any]]:
+        """Return the kind, the fields, the estimated memory, and the number of uses of each index."""
+        hashes = ((HASH_INDEX, ",".join(map(str, index.paths)), index.nbytes) for index in self._hashes)
+        memos = ((MEMO_INDEX, str(path), column.nbytes) for path, column in self._columns.items())
+        return [
+            {"kind": kind, "fields": fields, "bytes": nbytes, "uses": self._uses[fields]}
+            for kind, fields, nbytes in (*hashes, *memos)
+        ]
+
+    @property
+    def paths(self) -> frozenset[Path]:
+        """The paths that have a memo index."""
+        return frozenset(self._columns)
+
+    def bytes_of(self, path: Path) -> int:
+        """Return the estimated memory of one memo index, in bytes."""
+        return self._columns[path].nbytes
+
+    def drop(self, path: Path, *, was_alone: bool = False) -> None:
+        """Drop a memo index; a query that needs it makes it again if there is enough memory."""
+        del self._columns[path]
+        self._refusals.dropped(path)
+        if was_alone:
+            self._refusals.too_large(path)
+
+    # access paths
+
+    def access_path(self, filter: Filter, sow_keys: tuple[bytes, ...]) -> AccessPath:
+        """Return the access path to the records that match at this instant."""
+        if sow_keys:
+            return AccessPath(KEYS, checks=[(self._rows.found(sow_keys), filter)], keys=sow_keys)
+        if filter == ALL:
+            return AccessPath(SCAN, decided=self._rows.all())
+        keys = self._keys_of(filter)
+        if keys is not None:
+            index = ",".join(self._definition.key_sent)
+            return AccessPath(KEY, checks=[(self._rows.found(keys), filter)], index=index, keys=tuple(keys))
+        self._use(needed_paths(_split(filter)[0]))
+        self._refresh()
+        access_path = self._hash_path(filter)
+        if access_path is None:
+            access_path = self._memo_path(filter) or AccessPath(SCAN, checks=[(self._rows.all(), filter)])
+            access_path.note = self._note(filter)
+        self._prepared.discard(filter)
+        self._refusals.answered(needed_paths(_split(filter)[0]))
+        return access_path
+
+    def blank_paths(self, filter: Filter, order: Order) -> frozenset[Path]:
+        """Return the paths of a filter and an order whose memo indexes have never held a value."""
+        paths = needed_paths(_split(filter)[0]) | order.paths
+        return frozenset(path for path in paths if path in self._columns and self._columns[path].is_blank)
+
+    def _note(self, filter: Filter) -> str:
+        """Return a note if the memory limit prevented a better access path; otherwise an empty text."""
+        lacking = needed_paths(_split(filter)[0]) - self._columns.keys()
+        names = ", ".join(sorted(str(path) for path in lacking if path in self._refusals))
+        return f"index_bytes_max leaves no room for {names}" if names else ""
+
+    def _hash_path(self, filter: Filter) -> AccessPath | None:
+        found = self._found(filter)
+        if found is None:
+            return None
+        rows, index = found
+        fields = ",".join(map(str, index.paths))
+        self._uses[fields] += 1
+        return AccessPath(HASH_INDEX, checks=[(np.array(sorted(rows), np.int64), filter)], index=fields)
+
+    def _found(self, filter: Filter) -> tuple[list[int], HashIndex] | None:
+        """Return the rows that the best hash index finds, and that index; None if no index finds few enough."""
+        found = [(rows, index) for index in self._hashes if (rows := index.lookup(filter.tree)) is not None]
+        if not found:
+            return None
+        rows, index = min(found, key=lambda pair: len(pair[0]))
+        return None if len(rows) * SELECTIVE > len(self._rows) > CHUNK else (rows, index)
+
+    def _usable(self, filter: Filter) -> list[Node]:
+        """Return the conjuncts whose memo indexes exist."""
+        return [term for term in _split(filter)[0] if needed_paths([term]) <= self._columns.keys()]
+
+    def _memo_path(self, filter: Filter) -> AccessPath | None:
+        """Return an access path through memo indexes; None if none of them applies.
+
+        The filter's other conjuncts are checked for rows that the columns accept, and the whole filter for rows that
+        the columns can't decide.
+        """
+        terms, others = _split(filter)
+        usable = self._usable(filter)
+        if not usable:
+            return None
+        rest = _filter_of(tuple(term for term in terms if term not in usable) + others)
+        paths = needed_paths(usable)
+        self._uses.update(map(str, paths))
+        found = evaluate(usable, {path: self._columns[path] for path in paths}, self._rows.end)
+        certain = np.flatnonzero(found.certain)
+        access_path = AccessPath(
+            MEMO_INDEX,
+            index=",".join(sorted(map(str, paths))),
+            indexed=tuple(usable),
+        )
+        if rest is None:
+            access_path.decided = certain
+        else:
+            access_path.checks.append((certain, rest))
+        if found.undecided is not None and (undecided := np.flatnonzero(found.undecided)).size:
+            access_path.checks.append((undecided, filter))
+        return access_path
+
+    def sorting(self, order: Order, count: int) -> Sorting | None:
+        """Return a way to sort `count` rows by ranks; None if columns can't provide it, or it is faster without."""
+        self._refusals.answered(order.paths)
+        if count * RANKED_SHARE < self._rows.end or not order.paths <= self._columns.keys():
+            return None
+        self._use(order.paths)
+        self._uses.update(map(str, order.paths))
+        self._refresh()
+        found: list[Ranks] = []
+        for term in order.terms:
+            column = self._columns.get(term.path)
+            of_all = None if column is None else ranks(column, self._rows.end, text=term.text)
+            if of_all is None:
+                return None
+            found.append(of_all)
+        return Sorting(tuple(found), tuple(term.descending for term in order.terms))
+
+
+@lru_cache(maxsize=1024)
+def _split(filter: Filter) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """Return the conjuncts that columns can decide, and the rest as one conjunct, if there is any."""
+    terms, rest = split(filter.tree)
+    return tuple(terms), () if rest is None else (rest,)
+
+
+@lru_cache(maxsize=1024)
+def _filter_of(terms: tuple[Node, ...]) -> Filter | None:
+    return Filter(conjunction(terms)) if terms else None
+
+
+@lru_cache(maxsize=64)
+def _filler(paths: tuple[Path, ...], native: ModuleType) -> Fill:
+    return filler_of(paths, native)
+
+
+@lru_cache(maxsize=64)
+def _reader(paths: tuple[Path, ...]) -> Callable[[Sequence[bytes | None]], Values]:
+    return reader_of(paths)
+
+
+def _is_long(dictionary: Dictionary) -> bool:
+    return len(dictionary) > TEXTS_AT_ONCE or dictionary.nbytes > DICTIONARY_BYTES_AT_ONCE

@@ -1,0 +1,94 @@
+"""The topics of a query service as the destination of writes: its replica reports their outcomes."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+
+from sowline.commands.command import Origin
+from sowline.config.topic_definition import TopicDefinition, by_changes
+from sowline.serving.writes.checked_command import CheckedCommand
+from sowline.serving.writes.outcome import OutcomeReports
+from sowline.serving.writes.write_entitlements import RecordCheck
+from sowline_query_service.topics.follower import Batches
+from sowline_query_service.topics.state import ServedTopics, require_loaded
+from sowline_query_service.writes.outcomes import Outcomes
+
+
+class ReplicaDestination:
+    """The topics and their replicas. For use in the event loop."""
+
+    def __init__(self, state: ServedTopics) -> None:
+        self._state = state
+        self.topics = {name: topic.definition for name, topic in state.topics.items()}
+        self._by_changes = by_changes(self.topics.values())
+        self.outcomes = Outcomes()
+        self._moved = asyncio.Event()
+
+    def take(self, batches: Batches) -> None:
+        """Take the events that the replicas have applied."""
+        for (changes, partition), portions in batches.items():
+            self.outcomes.take(self._by_changes[changes].log, partition, portions)
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    def require_ready(self, topics: Collection[str]) -> None:
+        """Raise `not ready` while one of these topics is being loaded."""
+        require_loaded(self._state.topics[name] for name in topics)
+
+    def records(self, topic: str) -> int:
+        """Return the number of a topic's records."""
+        return self._state.topics[topic].size
+
+    def era(self, topic: str, partition: int) -> int:
+        """Return the current era of a partition."""
+        return self._state.topics[topic].partitions[partition].held.era
+
+    async def held(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
+        """Return the bodies of the records that a check names, those that there are."""
+        rows, rule = self._state.topics[topic].rows, self.topics[topic].key_rule
+        named = check.key_text
+        keys = map(str.encode, check.sow_keys) if named is None else [rule.sow_key(named)]
+        return [body for key in keys if (body := rows.body(key)) is not None]
+
+    def watch_now(self, writes: Sequence[CheckedCommand]) -> "ReplicaWatch":
+        """Begin to watch for the outcomes of commands that are about to be written."""
+        return self.watch_topics({write.topic.name for write in writes})
+
+    async def watch(self, writes: Sequence[CheckedCommand]) -> "ReplicaWatch":
+        """Begin to watch for the outcomes of commands that are about to be written."""
+        return self.watch_now(writes)
+
+    def watch_topics(self, topics: Collection[str]) -> "ReplicaWatch":
+        """Begin to watch for the outcomes of commands to these topics."""
+        return ReplicaWatch(self, self.outcomes, [self.topics[name].log for name in topics])
+
+    async def reports(
+        self, topic: TopicDefinition, origin: Origin, wanted: Collection[int]
+    ) -> OutcomeReports:
+        """Wait until these partitions have reported about a command; a watch must keep the reports."""
+        while True:
+            found = self.outcomes.reports(topic.log, origin, wanted)
+            if not found.lacking(wanted):
+                return found
+            await self._moved.wait()
+
+
+class ReplicaWatch:
+    """Keeps the reports about commands that are written after it began. Call `end`."""
+
+    def __init__(self, destination: ReplicaDestination, outcomes: Outcomes, logs: Sequence[str]) -> None:
+        self._destination = destination
+        self._outcomes = outcomes
+        # Before the commands are written: their outcomes may be applied here before Kafka's acknowledgements arrive.
+        self._tokens = [(log, outcomes.begin(log)) for log in logs]
+
+    async def reports(
+        self, topic: TopicDefinition, origin: Origin, wanted: Collection[int]
+    ) -> OutcomeReports:
+        """Wait until these partitions have reported about a command."""
+        return await self._destination.reports(topic, origin, wanted)
+
+    def end(self) -> None:
+        """Stop waiting."""
+        for log, token in self._tokens:
+            self._outcomes.end(log, token)
+        self._tokens = []

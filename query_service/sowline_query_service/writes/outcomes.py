@@ -1,0 +1,149 @@
+"""Finds the reports about commands of the APIs in the events of their topic. Pure.
+
+The partition of a command reports the outcome in a change, or in the progress event that covers the command. The
+changes of other partitions name the command as their origin if it was forwarded to them; if they make none, their
+progress events name the partition of origin.
+"""
+
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from sowline.changes.change import Change, Progress
+from sowline.commands.command import Origin
+from sowline.errors import SowlineError
+from sowline.model.position import Position
+from sowline.serving.writes.outcome import APPLIED, ForwardReport, OutcomeReports, OwnReport
+from sowline_query_service.replica.plain_run import Portion, events_of
+
+
+@dataclass(slots=True)
+class _Command:
+    """The reports about one command. `number` counts the commands of a log that have reports."""
+
+    number: int
+    own: OwnReport | None = None
+    deleted: dict[int, int] = field(default_factory=dict)
+    """By partition that it was forwarded to, the number of deleted records so far."""
+    done: dict[int, ForwardReport] = field(default_factory=dict)
+
+
+class _Log:
+    """The reports in the events of one log, since the start of the oldest command that a client waits for."""
+
+    def __init__(self) -> None:
+        self._begun: OrderedDict[int, int] = OrderedDict()
+        """By token, oldest first, the least number that the command of a waiting client can have."""
+        self._tokens = 0
+        self._numbers = 0
+        self._commands: OrderedDict[Origin, _Command] = OrderedDict()
+        self._reached: dict[tuple[int, int], tuple[int, Position]] = {}
+        """By partition and partition of origin: the highest offset of a forwarded command that is processed, and the
+        position in the partition at which it was."""
+
+    def begin(self) -> int:
+        """Let a client wait for a command whose outcome is not reported yet."""
+        self._tokens += 1
+        self._begun[self._tokens] = self._numbers
+        return self._tokens
+
+    def end(self, token: int) -> bool:
+        """Drop the reports that only this client needed; return whether another one still waits."""
+        del self._begun[token]
+        oldest = next(iter(self._begun.values()), self._numbers)
+        while self._commands and next(iter(self._commands.values())).number < oldest:
+            self._commands.popitem(last=False)
+        return bool(self._begun)
+
+    def _command(self, origin: Origin) -> _Command:
+        command = self._commands.get(origin)
+        if command is None:
+            command = self._commands[origin] = _Command(self._numbers)
+            self._numbers += 1
+        return command
+
+    def note_change(self, partition: int, change: Change) -> None:
+        """Note the outcome of the command that made a change."""
+        if change.origin is not None:
+            command = self._command(change.origin)
+            deleted = command.deleted.get(partition, 0) + (change.body is None)
+            command.deleted[partition] = deleted
+            if change.last:
+                emitted = change.outcome or APPLIED
+                command.done[partition] = ForwardReport(change.position, emitted, deleted)
+        elif change.last:
+            command = self._command(Origin(partition, change.position.offset))
+            command.own = OwnReport(change.outcome or APPLIED, change.position)
+
+    def note_progress(self, partition: int, progress: Progress) -> None:
+        """Note the outcomes in a progress event: of the partition's own commands without a change, and of forwarded
+        ones.
+        """
+        for offset, outcome in progress.outcomes.items():
+            command = self._command(Origin(partition, int(offset)))
+            if command.own is None:
+                command.own = OwnReport(outcome, Position(progress.position.era, int(offset)))
+        for origin, reached in progress.origins.items():
+            known = self._reached.get((partition, origin))
+            if known is None or reached > known[0]:
+                self._reached[partition, origin] = reached, progress.position
+
+    def reports(self, origin: Origin, partitions: Collection[int]) -> OutcomeReports:
+        """Return what these partitions have reported about a command."""
+        found = OutcomeReports(origin)
+        command = self._commands.get(origin)
+        if command is not None and origin.partition in partitions:
+            found.own = command.own
+        for number in partitions:
+            if (done := self._forwarded(number, origin, command)) is not None:
+                found.forwarded[number] = done
+        return found
+
+    def _forwarded(self, partition: int, origin: Origin, command: _Command | None) -> ForwardReport | None:
+        """Return what a partition reports of a command that was forwarded to it; None if it has not processed it."""
+        if command is not None and partition in command.done:
+            return command.done[partition]
+        reached, position = self._reached.get((partition, origin.partition), (-1, None))
+        return ForwardReport(position) if position is not None and reached >= origin.offset else None
+
+
+class Outcomes:
+    """Keeps the reports about commands, but only while a client waits."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, _Log] = {}
+
+    @property
+    def logs(self) -> Collection[str]:
+        """The logs of which reports are kept."""
+        return self._logs.keys()
+
+    def begin(self, log: str) -> int:
+        """Start to keep the reports about a log's commands, for commands that are about to be written.
+
+        Return a token for `end`.
+        """
+        return self._logs.setdefault(log, _Log()).begin()
+
+    def end(self, log: str, token: int) -> None:
+        """Stop waiting for the commands for which it was begun."""
+        if not self._logs[log].end(token):
+            del self._logs[log]
+
+    def take(self, log: str, partition: int, portions: Sequence[Portion]) -> None:
+        """Add the events that were applied for a partition."""
+        kept = self._logs.get(log)
+        if kept is None:
+            return
+        for _, event in events_of(portions):
+            if isinstance(event, Change):
+                kept.note_change(partition, event)
+            else:
+                kept.note_progress(partition, event)
+
+    def reports(self, log: str, origin: Origin, partitions: Collection[int]) -> OutcomeReports:
+        """Return what these partitions have reported about a command since `begin`; raise `behind` after `end`."""
+        kept = self._logs.get(log)
+        if kept is None:
+            raise SowlineError("behind", "the outcome is not known: nobody watches for it any more")
+        return kept.reports(origin, partitions)

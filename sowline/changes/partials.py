@@ -1,0 +1,120 @@
+"""Partial states: what the `views` service writes to the log of a view, and the owner of its partition merges.
+
+A **source partition** is a partition of the topic that the view reads. Its owner keeps the groups of the records in
+that partition. When a group changes, it writes the group's state to the log of the view, in the partition of the
+group's key. The record of the group is made from the newest states of all source partitions.
+
+A message covers a range of the source partition's changes: those after `after`, up to `up_to`. It has the state of
+each group that these changes touched, each group once. A snapshot has the states of all groups as of `up_to`, in as
+many messages as it needs; the last one `ends` it.
+
+In a view with joins the owner orders what it takes of several topics by itself. Then its messages also name the
+positions of these topics that it has taken: its own of the source, and those of all partitions of each joined topic.
+
+Any owner may write, a stalled one too, and any message may be written again: the reader
+(`sowline_materializer.core.views`) compares positions of the source, never offsets.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from sowline.errors import SowlineError
+from sowline.model.position import Position
+
+NO_STATE: Final = msgspec.Raw(b"null")
+"""The state of a group without records."""
+
+
+class PartialState(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The state of a group in one source partition.
+
+    - `position`: the change of the source partition up to which it is true.
+    - `key`: the key text of the group.
+    - `state`: what `sowline.language.groups` exports, or the whole record in a view without groups; `NO_STATE` if the
+      group has no records there.
+    """
+
+    position: str
+    key: str
+    state: msgspec.Raw
+
+
+class Partials(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A message in the log of a view.
+
+    - `definition`: the digest of the definition that it was computed by.
+    - `taken`: in a view with joins, a bookmark of what the owner has taken of the source and the joined topics: what
+      has moved since `after`, or all of it in a snapshot. Only a message that `ends` has it.
+    """
+
+    definition: str
+    partition: int
+    after: str
+    up_to: str
+    states: list[PartialState] = []
+    is_snapshot: bool = False
+    ends: bool = True
+    taken: str = ""
+
+    def encode(self) -> bytes:
+        """Return the Kafka value."""
+        return _encode(self)
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Partials).decode
+
+
+def read_partials(value: bytes | None) -> Partials:
+    """Return the message in a Kafka value; raise `bad message`."""
+    try:
+        return _decode(value or b"")
+    except (msgspec.DecodeError, ValueError) as error:
+        raise SowlineError("bad message", f"expected partial states of a view: {error}") from error
+
+
+class HeldState(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The state of a group in one source partition, as the record of the group keeps it."""
+
+    position: str
+    state: msgspec.Raw
+
+
+HeldStates = dict[int, HeldState]
+"""By source partition, the newest state of a group."""
+
+_decode_held = msgspec.json.Decoder(dict[int, HeldState]).decode
+
+
+def encode_held(states: HeldStates) -> bytes:
+    """Return held states as JSON, in the order of their partitions."""
+    return _encode({number: states[number] for number in sorted(states)})
+
+
+def read_held(data: bytes | None) -> HeldStates:
+    """Return the held states in the JSON of `encode_held`; none if there is no text."""
+    return {} if data is None else _decode_held(data)
+
+
+def reflected_fields(
+    reflected: Mapping[int, Position], taken: Mapping[int, str]
+) -> dict[str, dict[str, str]]:
+    """Return what a view reflects, by source partition, and what that is in joined topics, as fields of JSON objects.
+
+    What is empty is left out.
+    """
+    positions = {str(number): str(position) for number, position in sorted(reflected.items())}
+    bookmarks = {str(number): bookmark for number, bookmark in sorted(taken.items())}
+    fields = {"reflected": positions, "taken": bookmarks}
+    return {name: texts for name, texts in fields.items() if texts}
+
+
+def read_reflected(fields: Mapping[str, Any]) -> tuple[dict[int, Position], dict[int, str]]:
+    """Return what `reflected_fields` wrote."""
+    positions, bookmarks = fields.get("reflected", {}), fields.get("taken", {})
+    return (
+        {int(number): Position.parse(text) for number, text in positions.items()},
+        {int(number): text for number, text in bookmarks.items()},
+    )

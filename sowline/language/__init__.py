@@ -1,0 +1,1 @@
+"""The languages that users write: filters, expressions, groups, deltas and conditions of documents. Pure."""

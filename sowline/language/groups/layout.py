@@ -1,0 +1,234 @@
+"""A compiled grouping and projection: the inputs from a record, the state of a group, and the group's body.
+
+The expressions of a group are evaluated over a document of slots. There is one slot for each value of the grouping,
+for each aggregate's result, and for each other field, which has the latest record's value.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import msgspec
+import orjson
+
+from sowline.language.expressions.projection import Projection, is_aggregate
+from sowline.language.filter.evaluate import first
+from sowline.language.filter.expression import compile_tree
+from sowline.language.filter.numbers import INT64_MIN, UINT64_MAX
+from sowline.language.filter.tree import Call, Field, Literal, Node, rebuilt
+from sowline.language.groups.aggregates import AggregateState, aggregate
+from sowline.language.groups.latest import Latest
+from sowline.model.path import Document, Path, Scalar, Value, reader
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+"""Unlike orjson, msgspec writes and reads integers of any size, which exact sums have."""
+
+Evaluate = Callable[[Document], Value]
+
+
+_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity')
+"""A string in JSON, or the infinity outside of strings that Python writes."""
+
+
+class GroupInput(NamedTuple):
+    """The inputs from a record: the key text of its group, the arguments of the aggregates, and the other fields."""
+
+    key: bytes
+    arguments: list[Scalar]
+    others: list[Value]
+
+
+GROUP_BYTES = 700
+STATE_BYTES = 200
+"""The memory of a group, and of the state of one of its aggregates, without the values that they keep."""
+
+
+class GroupState:
+    """The records with the same values in the fields that are grouped by."""
+
+    __slots__ = ("body", "counted_bytes", "key", "latest", "records", "slots", "sow_key", "states")
+
+    def __init__(
+        self,
+        key: bytes,
+        sow_key: bytes,
+        slots: dict[str, Scalar],
+        states: list[AggregateState],
+        latest: Latest | None,
+    ) -> None:
+        self.key = key
+        """The text of the values that are grouped by."""
+        self.sow_key = sow_key
+        self.slots = slots
+        """The values of the grouping fields, in their slots."""
+        self.states = states
+        self.latest = latest
+        """The latest record, if the projection shows fields of it."""
+        self.records = 0
+        self.counted_bytes = 0
+        """Its memory when that was last counted."""
+        self.body: bytes | None = None
+        """The projection, if it was computed since the last change."""
+
+    @property
+    def nbytes(self) -> int:
+        """Its estimated memory, in bytes."""
+        kept = sum(state.nbytes for state in self.states) + len(self.states) * STATE_BYTES
+        kept += 0 if self.latest is None else self.latest.nbytes
+        return GROUP_BYTES + kept + 2 * len(self.key) + len(self.body or b"")
+
+    def exported(self) -> bytes:
+        """Return the state as JSON, which `merge` adds to that of a group with the same values."""
+        latest = None if self.latest is None else self.latest.exported()
+        states = [state.exported() for state in self.states]
+        if latest is None and b"null" not in (exported := _encode(states)):
+            return b"[%b,%d,%b,null]" % (_encode(self.key.decode()), self.records, exported)
+        # msgspec writes null for an infinity.
+        text = json.dumps([self.key.decode(), self.records, states, latest])
+        # JSON has no infinity: readers would refuse the state (test_an_infinite_extreme_can_be_read).
+        return (_INFINITY.sub(_beyond_doubles, text) if "Infinity" in text else text).encode()
+
+    def merge(self, exported: "ExportedGroup") -> None:
+        """Add the records of a group that was exported. No record that was merged can be changed any more."""
+        self.records += exported.records
+        for state, more in zip(self.states, exported.states, strict=True):
+            state.merge(more)
+        if self.latest is not None:
+            self.latest.merge(exported.latest)
+
+
+class ExportedGroup(NamedTuple):
+    """The state of a group as another process has exported it."""
+
+    key: str
+    records: int
+    states: list[Any]
+    latest: Any
+
+    @classmethod
+    def read(cls, text: bytes) -> Self:
+        """Return the state in the JSON of `GroupState.exported`."""
+        try:
+            return cls(*_decode(text))
+        except msgspec.DecodeError:  # an infinity
+            return cls(*json.loads(text))
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """An aggregate's result: the state that it is read from, the function that reads it, and its slot."""
+
+    slot: str
+    state: int
+    read: Callable[[Any], Scalar]
+
+
+class _Slots:
+    """Gives every aggregate and every field of a projection its slot; equal ones share theirs."""
+
+    def __init__(self, grouping: Sequence[Path]) -> None:
+        self.names: dict[Node, str] = {Field(path): f"group {n}" for n, path in enumerate(grouping)}
+        self.aggregates: dict[Call, str] = {}
+        self.others: dict[Field, str] = {}
+
+    def slotted(self, node: Node) -> Node:
+        """The tree with slots in place of aggregates and fields."""
+        if isinstance(node, Field) and node not in self.names:
+            self.names[node] = self.others[node] = f"other {len(self.others)}"
+        elif isinstance(node, Call) and is_aggregate(node) and node not in self.names:
+            self.names[node] = self.aggregates[node] = f"aggregate {len(self.aggregates)}"
+        name = self.names.get(node)
+        return rebuilt(node, self.slotted) if name is None else Field(Path((name,)))
+
+
+class ResultFields:
+    """The fields of a projection, each with its output path and its expression, ready to be evaluated."""
+
+    def __init__(self, fields: Iterable[tuple[tuple[str, ...], Node]]) -> None:
+        self._fields = [(output[:-1], output[-1], compile_tree(expression)) for output, expression in fields]
+
+    def of(self, document: Document) -> bytes:
+        """Return the result for a document as JSON; a value that is absent, or that JSON can't represent, is null."""
+        result: Document = {}
+        for above, name, evaluate in self._fields:
+            node = result
+            for step in above:
+                node = node.setdefault(step, {})
+            node[name] = evaluate(document)
+        return orjson.dumps(result)
+
+
+class Layout:
+    """The layout of groups for one grouping and projection."""
+
+    def __init__(self, grouping: Sequence[Path], projection: Projection) -> None:
+        slots = _Slots(grouping)
+        self._fields = ResultFields(
+            (field.output, slots.slotted(field.expression)) for field in projection.fields
+        )
+        self._grouping = [reader(path) for path in grouping]
+        self._group_slots = [slots.names[Field(path)] for path in grouping]
+        self._others = [reader(field.path) for field in slots.others]
+        self._other_slots = list(slots.others.values())
+        self._lay_out_states(slots)
+
+    def _lay_out_states(self, slots: _Slots) -> None:
+        arguments: dict[Node, int] = {}
+        states: dict[tuple[Callable[[], AggregateState], int], int] = {}
+        self._results: list[_Result] = []
+        for call, slot in slots.aggregates.items():
+            new_state, read = aggregate(call.name, *_literals(call.arguments[1:]))
+            argument = arguments.setdefault(call.arguments[0], len(arguments))
+            state = states.setdefault((new_state, argument), len(states))
+            self._results.append(_Result(slot, state, read))
+        self._arguments = [compile_tree(tree) for tree in arguments]
+        self.states = list(states)
+        """For each state of a group, the function that makes it, and the number of its argument."""
+
+    @property
+    def tells_latest(self) -> bool:
+        """Whether results have fields of the record that changed last."""
+        return bool(self._others)
+
+    def read(self, document: Document) -> GroupInput:
+        """Return the inputs from a record."""
+        return GroupInput(
+            orjson.dumps([grouped_value(read(document)) for read in self._grouping]),
+            [first(evaluate(document)) for evaluate in self._arguments],
+            [read(document) for read in self._others],
+        )
+
+    def new_group(self, key: bytes, sow_key: bytes) -> GroupState:
+        """Return a new group without records."""
+        values = dict(zip(self._group_slots, orjson.loads(key), strict=True))
+        states = [new_state() for new_state, _ in self.states]
+        return GroupState(key, sow_key, values, states, Latest() if self._others else None)
+
+    def body(self, group: GroupState) -> bytes:
+        """Return the projection of a group as JSON; a value that is absent, or that JSON can't represent, is null."""
+        slots: Document = dict(group.slots)
+        for result in self._results:
+            slots[result.slot] = result.read(group.states[result.state])
+        if group.latest is not None:
+            slots.update(zip(self._other_slots, group.latest.values(), strict=True))
+        return self._fields.of(slots)
+
+
+def _beyond_doubles(match: re.Match[str]) -> str:
+    """Return a number that is read as infinity in place of the word."""
+    return "1e999" if match[0] == "Infinity" else match[0]
+
+
+def _literals(nodes: Sequence[Node]) -> list[Any]:
+    return [node.value for node in nodes if isinstance(node, Literal)]
+
+
+def grouped_value(value: Value) -> Scalar:
+    """Return the canonical form of a value for grouping: 1.0 becomes 1, because they are equal."""
+    scalar = first(value)
+    if isinstance(scalar, float) and scalar.is_integer() and INT64_MIN <= scalar <= UINT64_MAX:
+        return int(scalar)
+    return scalar

@@ -1,0 +1,242 @@
+"""Pages: windows on a sorted set of records, kept live. Pure.
+
+A paginated subscription sees `top` records behind the first `skip` of all that match, in an order. One
+`SortedSet` serves every subscription of the same topic, filter and order. Each `Window` on it derives the effect of a
+change from the record's previous and current index, at the cost of one or two look-ups.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Final, Generic, Protocol, TypeVar
+
+from sortedcontainers import SortedList
+
+from sowline.changes.change import DELETED, Change
+from sowline.language.emodb.writes import DocumentMetadata
+from sowline.language.expressions.order import SortKey, sort_key_bytes
+from sowline.subscriptions.engine.subscription import MATCH, OOF, PUBLISH, Delivery
+
+Held = TypeVar("Held")
+"""What a set keeps of a record besides its index: the caller's."""
+
+ENTRY_BYTES: Final = 400
+"""The memory of a record in a set, with what is kept of it, but without its body and the values it is sorted by."""
+
+OUTSIDE: Final = inf
+"""The index of a record that is not in the set: behind all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The `top` records that follow the first `skip` records of a set; both are 0 or more."""
+
+    skip: int
+    top: int
+
+
+@dataclass(frozen=True, slots=True)
+class Left(Generic[Held]):
+    """A record left the window. `held` is the entry that the set keeps, or kept for a record that left it."""
+
+    sow_key: bytes
+    held: Held
+
+
+@dataclass(frozen=True, slots=True)
+class Entered(Generic[Held]):
+    """A record entered the window."""
+
+    sow_key: bytes
+    held: Held
+
+
+@dataclass(frozen=True, slots=True)
+class Updated(Generic[Held]):
+    """A record changed, and was in the window before and after the change."""
+
+    sow_key: bytes
+    held: Held
+
+
+Event = Left[Held] | Entered[Held] | Updated[Held]
+
+
+@dataclass(frozen=True, slots=True)
+class _Move(Generic[Held]):
+    """A record's move from one index to another; either may be `OUTSIDE`."""
+
+    sow_key: bytes
+    held: Held
+    before: float
+    now: float
+
+
+class SortedSet(Generic[Held]):
+    """The records that match a filter, in an order.
+
+    The sort key of a record is its `Order.key`. It ends with the SOW key, so no two sort keys are equal.
+    """
+
+    def __init__(self, records: Iterable[tuple[SortKey, Held]] = ()) -> None:
+        """Make a set of these records."""
+        self._records: dict[bytes, tuple[SortKey, Held]] = {record[0][-1]: record for record in records}
+        self._keys: SortedList = SortedList(sort_key for sort_key, _ in self._records.values())
+        self._windows: Counter[Window] = Counter()
+        self._values_bytes = sum(map(sort_key_bytes, self._keys))
+        """The memory of the values in the sort keys; a sum, because it is asked for after each batch of changes."""
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def nbytes(self) -> int:
+        """The estimated memory in bytes, without that of bodies."""
+        return len(self._records) * ENTRY_BYTES + self._values_bytes
+
+    @property
+    def windows(self) -> frozenset[Window]:
+        """The windows that are open."""
+        return frozenset(self._windows)
+
+    def held(self, sow_key: bytes) -> Held | None:
+        """Return the entry of a record; None if it is not in the set."""
+        found = self._records.get(sow_key)
+        return None if found is None else found[1]
+
+    def open(self, window: Window) -> list[tuple[bytes, Held]]:
+        """Open a window, or count one more user of an open one; return its records by SOW key, in order."""
+        assert window.skip >= 0 <= window.top, window
+        self._windows[window] += 1
+        return self.between(window.skip, window.skip + window.top)
+
+    def between(self, start: int, end: int) -> list[tuple[bytes, Held]]:
+        """The records from index `start` up to `end`, by SOW key and in order."""
+        return [self._at(index) for index in range(start, min(end, len(self)))]
+
+    def close(self, window: Window) -> None:
+        """Close a window for one of its users; the last user removes it."""
+        assert self._windows[window] > 0, window
+        # Two subscriptions open the window 0..10, one closes it. Without the count the other one would get no more
+        # events (test_a_window_is_closed_by_the_last_of_its_subscribers).
+        self._windows[window] -= 1
+        if not self._windows[window]:
+            del self._windows[window]
+
+    def put(self, sort_key: SortKey, held: Held) -> dict[Window, list[Event[Held]]]:
+        """Insert a record, or move it to where its new sort key belongs.
+
+        Return the events of each open window that the move affects: first the record that leaves it, then the one
+        that enters it or is updated. It takes O(log n), and O(log n) for each of these windows.
+        """
+        sow_key: bytes = sort_key[-1]
+        old = self._records.get(sow_key)
+        if old is not None and old[0] == sort_key:
+            self._records[sow_key] = old[0], held
+            index = self._keys.index(sort_key)
+            return self._events(_Move(sow_key, held, index, index))
+        # Remove the old key before the new index is computed. In [1, 2, 3, 4], record 3 moves behind 4: with both
+        # keys in the list its index would be 4 instead of 3, outside a window that ends with the fourth record
+        # (test_what_stays_is_updated_wherever_in_the_window).
+        before = OUTSIDE if old is None else self._taken_out(old[0])
+        self._records[sow_key] = sort_key, held
+        self._keys.add(sort_key)
+        self._values_bytes += sort_key_bytes(sort_key)
+        return self._events(_Move(sow_key, held, before, self._keys.index(sort_key)))
+
+    def remove(self, sow_key: bytes) -> dict[Window, list[Event[Held]]]:
+        """Remove a record, if the set has it; return events as `put` does."""
+        old = self._records.pop(sow_key, None)
+        if old is None:
+            return {}
+        sort_key, held = old
+        return self._events(_Move(sow_key, held, self._taken_out(sort_key), OUTSIDE))
+
+    def _taken_out(self, sort_key: SortKey) -> int:
+        index: int = self._keys.index(sort_key)
+        del self._keys[index]
+        self._values_bytes -= sort_key_bytes(sort_key)
+        return index
+
+    def _at(self, index: int) -> tuple[bytes, Held]:
+        sow_key: bytes = self._keys[index][-1]
+        return sow_key, self._records[sow_key][1]
+
+    def _events(self, move: _Move[Held]) -> dict[Window, list[Event[Held]]]:
+        """Return the events of each window that a completed move affects."""
+        # A move affects every window that it crosses, even if the record is in none before or after. In [1, 2, 3, 4],
+        # record 1 moves to the end: the window of the second and third record loses 2 and gains 4
+        # (test_what_jumps_over_the_window_shifts_it).
+        first, last = min(move.before, move.now), max(move.before, move.now)
+        touched = [
+            window
+            for window in self._windows
+            if window.top and last >= window.skip and first < window.skip + window.top
+        ]
+        seen = [(window, self._seen_from(window, move)) for window in touched]
+        return {window: events for window, events in seen if events}
+
+    def _seen_from(self, window: Window, move: _Move[Held]) -> list[Event[Held]]:
+        """Return the events of one window that a completed move crosses or touches.
+
+        Only the moved record and the records at the two ends of the window can leave or enter it.
+        """
+        start, end = window.skip, window.skip + window.top
+        before, now = move.before, move.now
+        was_in, is_in = start <= before < end, start <= now < end
+        # A record that moves toward the end shifts those it passes by one toward the start. The window's previous
+        # first record is then at `start - 1`, and the record that entered is at `end - 1`. A move toward the start is
+        # the reverse: the previous last record is at `end` (test_what_comes_before_the_window_pushes_it_down).
+        pushed_out, drawn_in = (start - 1, end - 1) if before < now else (end, start)
+        events: list[Event[Held]] = []
+        if was_in:
+            events += [] if is_in else [Left(move.sow_key, move.held)]
+        # If the set ends within the window, no record leaves or enters at its end (test_a_window_that_is_not_full).
+        elif pushed_out < len(self):
+            events.append(Left(*self._at(pushed_out)))
+        if is_in:
+            events.append((Updated if was_in else Entered)(move.sow_key, move.held))
+        elif drawn_in < len(self):
+            events.append(Entered(*self._at(drawn_in)))
+        return events
+
+
+class HasBody(Protocol):
+    """What a set must keep of each record to build messages."""
+
+    @property
+    def body(self) -> bytes:
+        """The record's body."""
+
+    @property
+    def known(self) -> DocumentMetadata | None:
+        """The document's metadata."""
+
+
+HeldBody = TypeVar("HeldBody", bound=HasBody)
+
+
+def deliveries(events: Sequence[Event[HeldBody]], change: Change, oof: bool) -> list[tuple[bytes, Delivery]]:
+    """Return the messages for the events of one window, with their SOW keys, in order.
+
+    A record that enters or is updated is published. A record that leaves is sent as `oof`, if requested: a deleted
+    record with its last body, any other with its current body and reason `match`.
+    """
+    return [
+        (event.sow_key, _delivery(event, change)) for event in events if oof or not isinstance(event, Left)
+    ]
+
+
+def _delivery(event: Event[HeldBody], change: Change) -> Delivery:
+    changed = event.sow_key == change.sow_key
+    previous = change.previous if changed else event.held.body
+    if changed and change.body is None:
+        return Delivery(OOF, event.held.body, change.reason or DELETED, previous, change.known)
+    body = change.body if changed and change.body is not None else event.held.body
+    known = change.known if changed else event.held.known
+    if isinstance(event, Left):
+        return Delivery(OOF, body, MATCH, previous, known)
+    # A record that enters the window has no `previous`, though it may be old: the subscriber does not hold it. A
+    # delta would be merged into nothing, so the whole record is sent (test_pages_have_deltas).
+    return Delivery(PUBLISH, body, previous=previous if isinstance(event, Updated) else None, known=known)

@@ -1,0 +1,122 @@
+"""Checks of subscriptions that depend on their kind: to records, to a page, or to groups. Pure."""
+
+from typing import Protocol
+
+from sowline.errors import SowlineError
+from sowline.model.bookmark_range import BookmarkRange
+from sowline.wire.options import Options
+from sowline.wire.request import Request
+
+PAGE_RECORDS_MAX = 10_000
+
+GONE = ("bookmark_expired", "history expired")
+"""The reasons that mean that the requested start is no longer available."""
+
+
+def is_of_view(request: Request, options: Options) -> bool:
+    """Return whether a subscription is to a page or to groups; raise if it has what these do not support."""
+    is_page, is_grouped = request.skip_n is not None, bool(options.projection)
+    if not is_page and not is_grouped:
+        return False
+    kind = "an aggregated" if is_grouped else "a paginated"
+    if not request.has_snapshot:
+        raise SowlineError(
+            "not supported",
+            f"expected sow_and_subscribe or sow_and_delta_subscribe for {kind} subscription, got {request.command}",
+        )
+    if request.sow_keys:
+        raise SowlineError("not supported", f"expected no sow_keys in {kind} subscription; use a filter")
+    if is_page and (request.top_n or 0) > PAGE_RECORDS_MAX:
+        raise SowlineError(
+            "invalid top_n", f"expected a page of at most {PAGE_RECORDS_MAX} records, got {request.top_n}"
+        )
+    return True
+
+
+def check_pace(request: Request, options: Options, *, is_view: bool) -> None:
+    """Raise `invalid options` if the request has a rate and does not support one."""
+    if options.rate is None:
+        return
+    if is_view:
+        raise SowlineError(
+            "invalid options", "expected no rate with pages and groups, which send differences"
+        )
+    if not request.bookmark:
+        raise SowlineError(
+            "invalid options", "expected a bookmark together with a rate, to replay from there"
+        )
+
+
+def check_complete(options: Options) -> None:
+    """Raise `invalid options` if a subscription may be without some partitions: it would never get their changes."""
+    if options.partial:
+        raise SowlineError(
+            "invalid options",
+            "expected no partial with a subscription, which has all partitions; use it with sow",
+        )
+
+
+class Replaceable(Protocol):
+    """A subscription that another one may replace."""
+
+    @property
+    def request(self) -> Request:
+        """The request that it serves."""
+
+
+def check_view_replaced(topic_before: str, topic: str) -> None:
+    """Raise `not supported` unless a view is of the topic of the view that it replaces."""
+    if topic_before != topic:
+        raise SowlineError(
+            "not supported",
+            f"a subscription to a page or groups of {topic_before} can't be replaced by one of {topic}; unsubscribe"
+            " first",
+        )
+
+
+def check_restated(before: Request, now: Request) -> None:
+    """Raise unless a request restates the `top_n`, `skip_n` and `order_by` of the subscription that it replaces.
+
+    Raise `invalid top_n`, `invalid skip_n` or `invalid order by`.
+    """
+    # A client that changes the filter and leaves out `order_by` would silently get other records, or in another
+    # order (test_a_page_is_restated, test_the_first_records_are_restated).
+    for name in ("top_n", "skip_n", "order_by"):
+        had, has = getattr(before, name), getattr(now, name)
+        if had not in (None, "") and has in (None, ""):
+            raise SowlineError(
+                f"invalid {name.replace('order_by', 'order by')}",
+                f"expected {name} in the command that replaces a subscription with {name} {had!r}, got none; restate"
+                " it, or unsubscribe first",
+            )
+
+
+def check_endless(request: Request) -> None:
+    """Raise `not supported` if a subscription to a page or to groups has an end."""
+    if request.bookmark_range.end is not None:
+        raise SowlineError(
+            "not supported", "a subscription to a page or to groups can't have an end (up_to, or a range)"
+        )
+
+
+def check_replaced(
+    replaced: Replaceable | None, kind: type, request: Request, bookmark_range: BookmarkRange
+) -> None:
+    """Raise if a request for a subscription of a kind can't replace this one, if any.
+
+    Raise `not supported`, `invalid bookmark`, and as `check_restated` does.
+    """
+    if replaced is None:
+        return
+    if not bookmark_range.begins_now:
+        raise SowlineError(
+            "invalid bookmark",
+            "expected no bookmark with replace: the new subscription continues from the position of the old one",
+        )
+    if not isinstance(replaced, kind):
+        raise SowlineError(
+            "not supported",
+            "a subscription to a page (top_n and skip_n) or to groups can only replace another such one, and no other"
+            " subscription can: unsubscribe the first",
+        )
+    check_restated(replaced.request, request)

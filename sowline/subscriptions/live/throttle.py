@@ -1,0 +1,33 @@
+"""The rate of a replay."""
+
+import time
+from collections.abc import Callable
+
+from sowline.wire.options import ReplayRate
+
+BURST_SECONDS = 0.1
+"""Seconds of unused rate that may be used at once."""
+
+
+class Throttle:
+    """Limits the rate of messages."""
+
+    def __init__(self, rate: ReplayRate, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._free = clock()
+        self._first: tuple[float, int] | None = None
+
+    def seconds(self, size: int, log_time: int) -> float:
+        """Return the seconds to wait before a message with this size and log time in ms; count the message."""
+        now = self._clock()
+        if self._rate.unit == "times":
+            # A producer's time may be centuries ahead, and nothing is replayed that is still to come
+            # (test_a_time_to_come_is_not_waited_for).
+            log_time = min(log_time, time.time_ns() // 1_000_000)
+            began, first = self._first = self._first or (now, log_time)
+            return max(0.0, began + (log_time - first) / 1000 / self._rate.amount - now)
+        cost = size if self._rate.unit == "bytes" else 1
+        due = max(self._free, now - BURST_SECONDS)
+        self._free = due + cost / self._rate.amount
+        return max(0.0, due - now)

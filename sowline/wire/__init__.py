@@ -1,0 +1,1 @@
+"""Messages between clients and services: requests, options, answers, frames. Pure."""

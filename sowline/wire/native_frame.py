@@ -1,0 +1,56 @@
+"""Binary frames: JSON that describes records, and behind it the records in the message type of their topic. Pure.
+
+A frame is the length of the JSON (4 bytes, big-endian), the JSON, and the bodies one after the other. The JSON is
+what a text frame would have, with the `size` of a body in place of `data`. The bodies are in the order of the sizes.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from sowline.errors import SowlineError
+from sowline.wire.server_message import join_frame
+
+LENGTH_BYTES = 4
+_JSON_BEGINS = (b"{", b"[")
+"""The first byte of messages and frames in JSON. JSON whose length begins with that byte would have 1.5 GB."""
+
+
+class NativeFrame(NamedTuple):
+    """The two parts of a binary frame."""
+
+    text: bytes
+    bodies: bytes
+
+
+def is_binary(frame: bytes) -> bool:
+    """Whether a message or frame of a service is binary, and not JSON."""
+    return frame[:1] not in _JSON_BEGINS
+
+
+def write_native(text: bytes, bodies: Iterable[bytes]) -> bytes:
+    """Return a binary frame; `text` has the sizes of the bodies in their order."""
+    return b"".join([prefixed_length(text), text, *bodies])
+
+
+def prefixed_length(data: bytes) -> bytes:
+    """Return the length of data, as it is written before them."""
+    return len(data).to_bytes(LENGTH_BYTES, "big")
+
+
+def split_native(frame: bytes) -> NativeFrame:
+    """Return the parts of a binary frame; raise `bad message` for any other one."""
+    end = LENGTH_BYTES + int.from_bytes(frame[:LENGTH_BYTES], "big")
+    if len(frame) < LENGTH_BYTES or end > len(frame):
+        raise SowlineError(
+            "bad message",
+            f"expected a length of 4 bytes and so many bytes of JSON, got {len(frame)} bytes: {frame[:200]!r}",
+        )
+    return NativeFrame(frame[LENGTH_BYTES:end], frame[end:])
+
+
+def join_native(messages: Sequence[bytes]) -> bytes:
+    """Return one binary frame with messages of which some are binary frames themselves."""
+    if len(messages) == 1:
+        return messages[0]
+    parts = [split_native(one) if is_binary(one) else NativeFrame(one, b"") for one in messages]
+    return write_native(join_frame([part.text for part in parts]), (part.bodies for part in parts))

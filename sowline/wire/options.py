@@ -1,0 +1,339 @@
+"""The `options` of a command: parses words and `name=value` pairs, separated by commas."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from sowline.errors import SowlineError
+from sowline.language.expressions.projection import GroupingError, parse_grouping
+from sowline.model.duration import parse_duration_ms
+from sowline.model.path import Path
+from sowline.model.select import Select, parse_select
+
+OPTIONS_CHARS_MAX = 256 * 1024
+PROJECTION_BYTES_MAX = 64 * 1024
+
+AUTO = 0
+"""The conflation interval that adapts to how fast the client reads."""
+
+INTERVAL_MS_MAX = 3_600_000
+
+_WORDS = (
+    "oof",
+    "no_empties",
+    "no_sowkey",
+    "no_redundant",
+    "send_keys",
+    "timestamp",
+    "intrinsics",
+    "replace",
+    "pause",
+    "current",
+    "partial",
+)
+_NOT_FOUND = ("fail", "now", "epoch", "reset")
+_FORMATS = ("json", "native")
+FORMS = {
+    **{word: word for word in _WORDS},
+    "reset": "reset",
+    "bookmark_not_found": f"bookmark_not_found={'|'.join(_NOT_FOUND)}",
+    "rate": "rate=100|64KB|2X",
+    "conflation": "conflation=none|auto|250ms",
+    "conflation_key": "conflation_key=[…]",
+    "format": f"format={'|'.join(_FORMATS)}",
+    "select": "select=[…]",
+    "grouping": "grouping=[…]",
+    "projection": "projection=[…]",
+}
+"""How each option is written."""
+
+RATE_MIN, RATE_MAX = 0.001, 1e9
+_RATE = re.compile(r"(\d{1,10}(?:\.\d{1,6})?)(KB|MB|X)?", re.ASCII)
+_UNITS = {None: 1, "KB": 1024, "MB": 1024 * 1024}
+
+_PLAIN = re.compile(r"[^,\[]*")
+_INSIDE = re.compile(
+    r"""(?<!\w)[rR](?:'[^']*'|"[^"]*")|'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|\[[^\]]*\]|[^\[\]'"rR]+|[rR]""",
+    re.DOTALL,
+)
+"""One piece inside an option's brackets. Strings and inner brackets hide closing brackets."""
+
+_CLOSING = {"[": "]", "'": "'", '"': '"'}
+
+
+class ReplayRate(NamedTuple):
+    """The replay rate of a subscription: messages or bytes a second, or a multiple of the original speed."""
+
+    amount: float
+    unit: Literal["messages", "bytes", "times"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a read. `conflation` is an interval in milliseconds or `AUTO`; None means no conflation.
+
+    The docstrings of the fields become the table of docs/api.md (`python -m contract`).
+    """
+
+    oof: bool = False
+    """Notify when a record stops matching. The reason is `match` with the new body; `deleted`, `expired` or
+    `entitlement` (the user [may not see it](entitlements.md#records) any more) with the previous one. A
+    [conflated topic](views.md#conflated-topics) sends the body that the subscriber received."""
+    no_empties: bool = False
+    """A [delta subscription](#deltas) sends nothing for a change that changes no field."""
+    no_sowkey: bool = False
+    """Leave the SOW key out."""
+    no_redundant: bool = False
+    """Send nothing for a write to a document that changes neither content nor tags, and leaves the document in
+    focus."""
+    send_keys: bool = False
+    """A delta holds the key fields: it always does."""
+    timestamp: bool = False
+    """Put the change's log time on messages and records."""
+    intrinsics: bool = False
+    """Add the intrinsics of [documents](emodb.md#reading-documents) to the content of records, `publish` and
+    `oof`."""
+    replace: bool = False
+    """Replace the subscription with this `sub_id`: [replacing](#replacing-a-subscription)."""
+    pause: bool = False
+    """Begin [paused](bookmarks.md#pausing)."""
+    current: bool = False
+    """Where a topic has no history, answer a time with what is now."""
+    partial: bool = False
+    """If a [shard](deploy.md#shards-and-gateways) is missing, answer a `sow` without it. `group_begin` then has
+    `missing`, the partitions by topic, and a warning."""
+    bookmark_not_found: str = "fail"
+    """What to do [if a bookmark has expired](bookmarks.md#expired-bookmarks): fail (default), begin now, at the
+    oldest position that is left, or with a new group marked `"reset": true`."""
+    rate: ReplayRate | None = None
+    """Send at most so many messages or bytes a second, or replay so many times as fast as it happened:
+    [rate](bookmarks.md#rate)."""
+    conflation: int | None = None
+    """Send the outcome of each interval: [conflation](#conflation)."""
+    conflation_key: tuple[Path, ...] = ()
+    """Of the records with equal values in these fields send only the last one in an interval."""
+    format: Literal["json", "native"] = "json"
+    """Send records as JSON (default), or in the [message type of their topic](#native-records)."""
+    select: Select | None = None
+    """Send only some [fields](#select)."""
+    grouping: tuple[Path, ...] = ()
+    """Send [groups](#pages-and-groups) of records instead of records; always together with `projection`. See
+    [aggregation](aggregation.md)."""
+    projection: str = ""
+    """The fields of the groups; always together with `grouping`."""
+
+    @property
+    def reset(self) -> bool:
+        """Whether the client wants a new snapshot (`group_begin` to `group_end`) if its bookmark has expired."""
+        return self.bookmark_not_found == "reset"
+
+    @property
+    def is_native(self) -> bool:
+        """Whether records are sent in the message type of their topic."""
+        return self.format == "native"
+
+    def shows_like(self, other: "Options") -> bool:
+        """Return whether both options show a record, or a group, with the same content."""
+        return (self.select, self.intrinsics, self.grouping, self.projection) == (
+            other.select,
+            other.intrinsics,
+            other.grouping,
+            other.projection,
+        )
+
+
+def parse_options(text: str) -> Options:
+    """Return the options in a text; raise `invalid options` for an unknown or malformed option.
+
+    Raise `invalid grouping` for a malformed grouping, and `projection clause too large` for a projection of more than
+    `PROJECTION_BYTES_MAX` bytes. The content of the projection is not checked here.
+    """
+    if len(text) > OPTIONS_CHARS_MAX:
+        raise _invalid(f"expected at most {OPTIONS_CHARS_MAX} characters of options, got {len(text)}")
+    given: dict[str, Any] = {}
+    for option in _split(text):
+        name, equals, value = option.partition("=")
+        if option in _WORDS:
+            given[option] = True
+        elif equals and name == "bookmark_not_found" and value in _NOT_FOUND:
+            given["bookmark_not_found"] = value
+        elif option == "reset":
+            given["bookmark_not_found"] = option
+        elif equals and name == "format" and value in _FORMATS:
+            given["format"] = value
+        elif equals and name in _CLAUSES:
+            if name in given:
+                raise _invalid(f"expected {name}= once, got it twice")
+            given[name] = _CLAUSES[name](value)
+        else:
+            raise _invalid(f"expected any of {', '.join(FORMS.values())}, got {option[:100]!r}")
+    return _consistent(Options(**given))
+
+
+def with_pause(text: str, paused: bool) -> str:
+    """Return an options text with `pause` added or removed."""
+    others = [option for option in _split(text) if option != "pause"]
+    return ",".join([*others, "pause"] if paused else others)
+
+
+def in_json(text: str) -> str:
+    """Return an options text without `format`: with it, records are sent as JSON."""
+    return ",".join(option for option in _split(text) if option.partition("=")[0] != "format")
+
+
+def failing_if_expired(text: str) -> str:
+    """Return an options text with which an expired bookmark is an error."""
+    return ",".join(filter(None, [text.strip(), "bookmark_not_found=fail"]))
+
+
+_MERGED = frozenset({"grouping", "projection", "intrinsics", "no_redundant"})
+
+
+def for_merged_view(text: str, *, live: bool = True) -> str:
+    """Return the options with which a gateway asks for its parts of a view, given those of its client.
+
+    It makes the client's messages itself. For that it needs whole records, with their times, and, if `live`, all that
+    leave.
+    """
+    kept = [option for option in _split(text) if option.partition("=")[0] in _MERGED]
+    return ",".join([*kept, *(["oof"] if live else []), "timestamp"])
+
+
+def for_nodes(text: str) -> str:
+    """Return the options of a subscription to records with which a gateway asks query services.
+
+    It keeps the rate itself, and replaces subscriptions itself. With a rate, it needs changes in the order of time.
+    """
+    options = [option for option in _split(text) if option != "replace"]
+    fastest = f"rate={RATE_MAX:.0f}"
+    return ",".join(fastest if option.startswith("rate=") else option for option in options)
+
+
+_NOT_OF_STREAMS = frozenset(
+    {"replace", "pause", "current", "reset", "bookmark_not_found", "rate", "conflation", "conflation_key"}
+)
+_NOT_OF_RELAYED = frozenset({"select", "timestamp", "no_sowkey", "no_empties", "send_keys"})
+
+
+def for_stream(text: str, *, relays: bool) -> str:
+    """Return the options that decide what live messages a subscription to records gets, in one order.
+
+    A gateway follows subscriptions with the same ones as one. If it `relays`, it makes the messages itself, and needs
+    only what decides which changes they are about.
+    """
+    left_out = _NOT_OF_STREAMS | _NOT_OF_RELAYED if relays else _NOT_OF_STREAMS
+    return ",".join(sorted({one for one in _split(text) if one.partition("=")[0] not in left_out}))
+
+
+def _consistent(options: Options) -> Options:
+    if bool(options.grouping) is not bool(options.projection):
+        raise _invalid("expected grouping=[…] and projection=[…] together, got one of them")
+    if options.projection and options.select is not None:
+        raise _invalid("expected projection=[…] without select=[…]: the projection decides what is sent")
+    if options.projection and options.intrinsics:
+        raise _invalid("expected projection=[…] without intrinsics: a group is no document")
+    if options.is_native and (options.projection or options.select is not None):
+        unfit = "projection=[…]" if options.projection else "select=[…]"
+        raise _invalid(
+            f"expected format=native without {unfit}: a message type can only express whole records; use JSON"
+        )
+    if options.conflation_key and options.conflation is None:
+        raise _invalid("expected conflation=… together with conflation_key=[…], got the key alone")
+    if options.rate is not None and (options.conflation is not None or options.projection):
+        raise _invalid("expected rate=… without conflation, grouping and projection")
+    return options
+
+
+def _rate(text: str) -> ReplayRate:
+    match = _RATE.fullmatch(text)
+    amount = float(match[1]) if match is not None else 0.0
+    if match is None or not RATE_MIN <= amount <= RATE_MAX:
+        raise _invalid(f"expected rate=100 (messages a second), 64KB, 2MB or 2X, got {text[:60]!r}")
+    if match[2] == "X":
+        return ReplayRate(amount, "times")
+    return ReplayRate(amount * _UNITS[match[2]], "bytes" if match[2] else "messages")
+
+
+def _conflation(text: str) -> int | None:
+    if text in ("none", "auto"):
+        return None if text == "none" else AUTO
+    try:
+        interval = parse_duration_ms(text)
+    except ValueError:
+        interval = 0
+    if not 1 <= interval <= INTERVAL_MS_MAX:
+        raise _invalid(
+            f"expected conflation=none, auto or an interval of 1ms to 1h such as 250ms, got {text[:60]!r}"
+        )
+    return interval
+
+
+def _conflation_key(clause: str) -> tuple[Path, ...]:
+    try:
+        return parse_grouping(_between_brackets("conflation_key", clause))
+    except GroupingError as error:
+        raise _invalid(f"{error.message}, in the conflation_key") from None
+
+
+def _grouping(clause: str) -> tuple[Path, ...]:
+    return parse_grouping(_between_brackets("grouping", clause))
+
+
+def _projection(clause: str) -> str:
+    text = _between_brackets("projection", clause)
+    if len(text.encode()) > PROJECTION_BYTES_MAX:
+        raise SowlineError(
+            "projection clause too large", f"expected a projection of at most {PROJECTION_BYTES_MAX} bytes"
+        )
+    if not text:
+        raise _invalid("expected projection=[…] to hold at least one field, got none")
+    return text
+
+
+def _between_brackets(name: str, clause: str) -> str:
+    if not clause.startswith("[") or _after_bracket(clause, 0) != len(clause):
+        raise _invalid(f"expected {name}=[…], got {clause[:60]!r}")
+    return clause[1:-1].strip()
+
+
+_CLAUSES: dict[str, Callable[[str], Any]] = {
+    "conflation": _conflation,
+    "conflation_key": _conflation_key,
+    "rate": _rate,
+    "select": parse_select,
+    "grouping": _grouping,
+    "projection": _projection,
+}
+
+
+def _split(text: str) -> Iterator[str]:
+    """Yield the parts of a text, split at commas outside of brackets; skip blank parts."""
+    start = position = 0
+    while position < len(text):
+        position = _PLAIN.match(text, position).end()  # type: ignore[union-attr]
+        if text[position : position + 1] == "[":
+            position = _after_bracket(text, position)
+            continue
+        if part := text[start:position].strip():
+            yield part
+        start = position = position + 1
+    if part := text[start:].strip():
+        yield part
+
+
+def _after_bracket(text: str, opening: int) -> int:
+    """Return the index after the bracket that closes the one at index `opening`."""
+    position = opening + 1
+    while (inside := _INSIDE.match(text, position)) is not None:
+        position = inside.end()
+    if text[position : position + 1] == "]":
+        return position + 1
+    begun = position if position < len(text) else opening
+    raise _invalid(
+        f"expected a closing {_CLOSING[text[begun]]} for the {text[begun]} at column {begun + 1}, got the end"
+    )
+
+
+def _invalid(message: str) -> SowlineError:
+    return SowlineError("invalid options", message)

@@ -1,0 +1,153 @@
+"""A partition of a view's source: loads its records, follows its changes, and makes messages of partial states. Pure.
+
+It loads the newest change of each record, sends a snapshot, and follows. States have positions, which order them. In
+a view without joins they are those of the source, so every owner gives the same state the same position. With joins,
+the order in which changes of several topics arrive decides. Then each owner has a generation, higher than all before,
+and counts what it takes: its positions are `generation/count`. Its messages name the positions
+that it has taken of all these topics, too.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+from sowline.changes.change import Change, Event
+from sowline.changes.changes_loader import LoadProgress
+from sowline.config.topic_definition import TopicDefinition
+from sowline.model.bookmark import Positions
+from sowline.model.position import Position
+from sowline_views.core.followed_partition import FollowedPartition
+from sowline_views.core.joins import JoinedEvent, JoinedStates, JoinedTables, TakenOut
+from sowline_views.core.outgoing import NOTHING_TAKEN, LargeState, Moved, Outgoing, OutgoingPartials
+from sowline_views.core.states import states_of
+
+NO_TABLES: Final = JoinedTables(())
+
+
+class SourcePartition(FollowedPartition):
+    """One partition of the topic that a view reads."""
+
+    def __init__(
+        self,
+        topic: TopicDefinition,
+        partition: int,
+        partitions: int,
+        topic_id: str,
+        progress: LoadProgress,
+        tables: JoinedTables = NO_TABLES,
+        generation: int = 0,
+        log: str = "",
+    ) -> None:
+        """Begin to load partition `partition` of `partitions` of the source; `topic_id` is that of its changes.
+
+        `generation`, and `log`, the source's, are needed with `tables`, those of the view's joins.
+        """
+        view = topic.view
+        assert view is not None
+        super().__init__(f"partition {partition}", topic_id, progress, tables.space if tables else None)
+        self.partition = partition
+        self._topic = topic
+        self._partitions = partitions
+        states = states_of(view, partition)
+        self._joined = JoinedStates(tables, states) if tables else None
+        self._states = self._joined or states
+        self._tables = tables
+        self._generation = generation
+        self._log = log
+        self._count = 0
+        self._outgoing: OutgoingPartials | None = None
+        self._snapshot: Iterator[Outgoing] | None = None
+
+    def close(self) -> None:
+        """Remove what it holds of the source. Call nothing else after that."""
+        super().close()
+        if self._joined is not None:
+            self._joined.close()
+
+    @property
+    def is_sending_snapshot(self) -> bool:
+        """Whether messages of a snapshot are left. No events may be taken until then."""
+        return self._snapshot is not None
+
+    def take(self, event: Event, offset: int) -> Sequence[Outgoing]:
+        """Take the next event of the source; return the messages that it ends. Raise `ChangesMissing`."""
+        taken = self.taken(event, offset)
+        if taken is None:
+            return ()
+        assert self._outgoing is not None, "what is not loading follows"
+        changes = self._states.change(taken) if isinstance(taken, Change) else ()
+        moved = None if self._joined is None else self._moved(self._log, self.partition)
+        return list(self._outgoing.take(self._next_position(), changes, moved))
+
+    def _next_position(self) -> Position:
+        if self._joined is None:
+            return self._followed
+        self._count += 1
+        return Position(self._generation, self._count)
+
+    def _moved(self, log: str, partition: int) -> Moved:
+        """Return up to where a partition of the source or of a joined topic was taken."""
+        joined = self._tables.taken.get(log, {}).get(partition)
+        if (log, partition) != (self._log, self.partition):
+            assert joined is not None, "it is the partition of a joined topic"
+            return Moved(log, partition, joined)
+        # A topic that is joined to itself is read twice: its changes are in the view once both have them
+        # (test_a_topic_joined_to_itself_is_taken_twice).
+        return Moved(log, partition, self._followed if joined is None else min(joined, self._followed))
+
+    def take_out(self, event: JoinedEvent) -> TakenOut:
+        """Take out the records that a joined record belongs to, before that changes."""
+        return [] if self._joined is None or self._outgoing is None else self._joined.take_out(event)
+
+    def take_in(self, event: JoinedEvent, taken_out: TakenOut) -> Sequence[Outgoing]:
+        """Join the records again that were taken out; return the messages that this ends."""
+        if self._joined is None or self._outgoing is None:
+            return ()
+        changes = self._joined.take_in(event, taken_out)
+        moved = self._moved(event.log, event.partition)
+        return list(self._outgoing.take(self._next_position(), changes, moved))
+
+    def large_state(self) -> LargeState | None:
+        """Return a state that has become large, if there is one to warn of."""
+        return None if self._outgoing is None else self._outgoing.large_state()
+
+    def flush(self, *, also_idle: bool) -> list[Outgoing]:
+        """Return messages up to the position; `also_idle` reports it to all partitions of the view."""
+        if self._outgoing is None or self.is_sending_snapshot:
+            return []
+        return list(self._outgoing.flush(also_idle=also_idle))
+
+    def end_load(self) -> None:
+        """Use the records that were loaded, and begin to send a snapshot."""
+        self._states.load(self.loaded())
+        self._outgoing = OutgoingPartials(
+            self._topic, self.partition, self._partitions, self._next_position(), self._taken()
+        )
+        self._snapshot = self._outgoing.snapshot(self._states.all())
+
+    def _taken(self) -> Mapping[str, Positions]:
+        """Return what was taken of the source and of the joined topics; nothing in a view without joins."""
+        if self._joined is None:
+            return NOTHING_TAKEN
+        found = {log: dict(positions) for log, positions in self._tables.taken.items()}
+        own = self._moved(self._log, self.partition)
+        found.setdefault(own.log, {})[own.partition] = own.position
+        return found
+
+    def snapshot(self, messages_max: int) -> list[Outgoing]:
+        """Return the next messages of the snapshot."""
+        assert self._snapshot is not None, "there is a snapshot"
+        messages = list(islice(self._snapshot, messages_max))
+        if len(messages) < messages_max:
+            self._snapshot = None
+        return messages
+
+
+def take_joined(
+    event: JoinedEvent, tables: JoinedTables, partitions: Collection[SourcePartition]
+) -> Iterator[Outgoing]:
+    """Take an event of a joined topic into its tables, and into the source partitions; yield the messages it ends."""
+    taken_out = [partition.take_out(event) for partition in partitions]
+    tables.put(event)
+    for partition, records in zip(partitions, taken_out, strict=True):
+        yield from partition.take_in(event, records)

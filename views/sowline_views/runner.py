@@ -1,0 +1,283 @@
+"""The runner of a view: follows the changes of its source as a member of a consumer group, and writes partial states.
+
+It needs no committed offsets. A message that is written again changes nothing, because the owner of the view's
+partition compares positions of the source (`sowline_materializer.core.views`).
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+
+import structlog
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from sowline.changes.change import ChangesId
+from sowline.changes.changes_loader import LoadProgress, Phase, incomplete
+from sowline.config.settings import VIEWS, Settings
+from sowline.config.topic_definition import TopicDefinition
+from sowline.kafka.admin import Cluster, compaction_lag_ms
+from sowline.kafka.clients import Behind, member_consumer, poll_batch, raising
+from sowline.kafka.messages import event_of
+from sowline.kafka.retriable import commit, committed
+from sowline_views.core.joins import JoinedTable
+from sowline_views.core.outgoing import Outgoing
+from sowline_views.core.source_partition import NO_TABLES, SourcePartition, take_joined
+from sowline_views.output import PartialsOutput
+from sowline_views.tables import JoinedTopics, TablePartition
+
+log = structlog.get_logger()
+
+BATCH_MAX = 1000
+SNAPSHOT_MESSAGES = 100
+"""Messages of a snapshot that are written before the next poll: a group member must poll in time."""
+
+POLL_SECONDS = 0.2
+JOIN_POLL_SECONDS = 0.01
+"""With joins, two consumers are read in turn."""
+
+GROUP_SHOWN_MAX = 200
+"""Characters of a group's key text in the log."""
+
+PROGRESS_SECONDS = 0.5
+"""How often a source partition's position is reported to the partitions of the view that it changes nothing in."""
+
+
+class ViewRunner:
+    """Writes the partial states of one view until the service stops."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic: TopicDefinition,
+        source: TopicDefinition,
+        stop: threading.Event,
+        joined: Sequence[JoinedTable] = (),
+    ) -> None:
+        """Prepare to compute `topic`, a view, from the changes of `source`, and of the topics that it joins."""
+        self._topic = topic
+        self._source = source
+        self._stop = stop
+        self._cluster = Cluster(settings.kafka_client, stop)
+        self._output = PartialsOutput(settings.kafka_client, topic)
+        self._consumer = member_consumer(
+            settings.kafka_client, f"{settings.group}{VIEWS}{topic.name}", settings.session_timeout_ms
+        )
+        self._partitions: dict[int, SourcePartition] = {}
+        self._joined = JoinedTopics(settings.kafka_client, self._cluster, joined) if joined else None
+        self._joined_ends: dict[int, dict[TablePartition, int]] = {}
+        """By source partition, the ends of the joined topics when its generation began."""
+        self._behind = Behind()
+        assert topic.view is not None
+        self._interval = topic.view.interval_ms / 1000
+        """Seconds for which the changes of a conflated topic are merged; 0 in a view."""
+        self._flushed_at = 0.0
+        self.assigned = False
+
+    def run(self) -> None:
+        """Follow the changes until the service stops.
+
+        After `ChangesMissing` or `KafkaException` a new runner can continue. Raise `SowlineError` if none can.
+        """
+        self._consumer.subscribe(
+            [self._source.changes],
+            on_assign=raising(self._on_assign),
+            on_revoke=raising(self._on_revoke),
+            on_lost=raising(self._on_revoke),
+        )
+        try:
+            while not self._stop.is_set():
+                is_busy = self._advance_loads()
+                messages = poll_batch(
+                    self._consumer, BATCH_MAX, 0.0 if is_busy else self._wait(), self._on_end
+                )
+                self._take_joined()
+                self._take(messages)
+                self._warn_of_large_states()
+                self._behind.look(self._consumer, self._reached)
+        finally:
+            self._output.close()
+            self._consumer.close()
+            if self._joined is not None:
+                self._joined.close()
+
+    def _on_end(self, topic: str, number: int, offset: int) -> None:
+        if (partition := self._partitions.get(number)) is not None:
+            partition.at_end(offset)
+
+    def _reached(self) -> list[TopicPartition]:
+        """Return the next offset of each of its partitions."""
+        changes = self._source.changes
+        return [TopicPartition(changes, number, one.next_offset) for number, one in self._partitions.items()]
+
+    # what services report
+
+    @property
+    def states(self) -> int:
+        """The number of states written to the view's log."""
+        return self._output.states
+
+    @property
+    def behind(self) -> int | None:
+        """The number of events in its partitions that were not processed yet; None while that is unknown."""
+        return self._behind.total(self._source.changes, list(self._partitions)) if self.assigned else None
+
+    def waiting(self) -> str | None:
+        """Return a sentence that names the partitions that can't be loaded yet; None if there are none."""
+        numbers = [n for n, one in list(self._partitions.items()) if one.phase is Phase.INCOMPLETE]
+        if numbers:
+            return incomplete(self._source.changes, numbers)
+        return None if self._joined is None else self._joined.waiting()
+
+    # loads and snapshots
+
+    def _advance_loads(self) -> bool:
+        """Update the phases of the loads, and send the next messages of snapshots; return whether more are left."""
+        now = time.monotonic()
+        for number, partition in self._partitions.items():
+            if partition.load is not None:
+                self._advance(number, partition, partition.load.phase(now))
+            elif partition.is_sending_snapshot:
+                self._output.send(partition.snapshot(SNAPSHOT_MESSAGES))
+                if not partition.is_sending_snapshot:
+                    self._consumer.resume([TopicPartition(self._source.changes, number)])
+        return any(one.is_sending_snapshot for one in self._partitions.values())
+
+    def _advance(self, number: int, partition: SourcePartition, phase: Phase) -> None:
+        partition.phase = phase
+        assert partition.load is not None
+        if phase is Phase.LATE:
+            log.warning(
+                "loading takes long; continuing to the current end", topic=self._source.name, partition=number
+            )
+            self._aim(number, partition.load.progress)
+        elif phase is Phase.COMPLETE and self._has_joined(number):
+            # The snapshot is of one position, and is sent step by step.
+            self._consumer.pause([TopicPartition(self._source.changes, number)])
+            partition.end_load()
+
+    def _aim(self, number: int, progress: LoadProgress) -> None:
+        progress.aim(self._cluster.ends(self._source.changes, [number])[number], time.monotonic())
+
+    # joins
+
+    def _generation(self, number: int) -> int:
+        """Begin the next generation of a source partition, and return it.
+
+        Kafka refuses the commit of a member that has lost the partition. So no two members have one generation, and
+        the newest one belongs to the owner. Kafka forgets a group after a week without members. Then the generation
+        is the time in seconds, which is higher than all before.
+        """
+        assert self._joined is not None
+        [claimed] = committed(self._consumer, [TopicPartition(self._source.changes, number)])
+        # From 1 on, all messages would count as repeats of what the view reflects
+        # (test_joins_continue_after_their_consumer_group_is_gone).
+        generation = max(int(claimed.metadata or 0) + 1, int(time.time()))
+        claim = TopicPartition(self._source.changes, number, 0, str(generation))
+        commit(self._consumer, [claim])
+        # What an earlier owner has written reflects nothing behind these ends. The new one must not show less.
+        self._joined_ends[number] = self._joined.ends()
+        return generation
+
+    def _has_joined(self, number: int) -> bool:
+        """Whether the tables have what they had when the generation of a source partition began."""
+        return self._joined is None or self._joined.have_reached(self._joined_ends[number])
+
+    def _take_joined(self) -> None:
+        """Take the changes of joined topics, and write the states that they change."""
+        # A snapshot is of one position. It may still be read from the states that a change would touch.
+        if self._joined is None or any(one.is_sending_snapshot for one in self._partitions.values()):
+            return
+        for event in self._joined.events():
+            try:
+                self._output.send(take_joined(event, self._joined.tables, self._partitions.values()))
+            except Exception as error:
+                error.add_note(f"the change of {event.log} [{event.partition}] at {event.position}")
+                raise
+
+    # a batch
+
+    def _take(self, messages: list[Message]) -> None:
+        """Write the states that a batch changes."""
+        made: list[Outgoing] = []
+        for message in messages:
+            number, offset = message.partition() or 0, message.offset() or 0
+            if (partition := self._partitions.get(number)) is not None:
+                try:
+                    made += partition.take(event_of(message), offset)
+                except Exception as error:
+                    error.add_note(f"{self._source.changes} [{number}] at offset {offset}")
+                    raise
+        self._output.send(made)
+        also_idle = time.monotonic() - self._flushed_at >= (self._interval or PROGRESS_SECONDS)
+        if also_idle:
+            self._flushed_at = time.monotonic()
+        if also_idle or not self._interval:
+            for partition in self._partitions.values():
+                self._output.send(partition.flush(also_idle=also_idle))
+
+    def _warn_of_large_states(self) -> None:
+        # A GROUP_CONCAT of all records grows with each of them, and each writes it again: the log gets gigabytes
+        # before the limit stops the view.
+        for number, partition in self._partitions.items():
+            if (large := partition.large_state()) is not None:
+                log.warning(
+                    "view has a large state",
+                    view=self._topic.name,
+                    partition=number,
+                    group=large.key[:GROUP_SHOWN_MAX],
+                    bytes=large.bytes,
+                    bytes_max=large.bytes_max,
+                )
+
+    def _wait(self) -> float:
+        """Return for how many seconds to wait for the next change."""
+        if self._joined is not None:
+            return JOIN_POLL_SECONDS
+        if not self._interval:
+            return POLL_SECONDS
+        return min(POLL_SECONDS, max(0.0, self._flushed_at + self._interval - time.monotonic()))
+
+    # partitions come and go
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        topic_id = self._cluster.topic_id(self._source.changes)
+        for one in partitions:
+            self._partitions[one.partition] = self._opened(one.partition, topic_id)
+        consumer.incremental_assign(
+            [
+                TopicPartition(one.topic, one.partition, self._partitions[one.partition].next_offset)
+                for one in partitions
+            ]
+        )
+        self.assigned = True
+
+    def _opened(self, number: int, topic_id: str) -> SourcePartition:
+        """Return a partition that begins to load."""
+        joined = self._joined
+        tables, generation = (NO_TABLES, 0) if joined is None else (joined.tables, self._generation(number))
+        start = self._cluster.starts(self._source.changes, [number])[number]
+        progress = LoadProgress(str(ChangesId(topic_id, start)), compaction_lag_ms(self._source) / 1000)
+        self._aim(number, progress)
+        partition = SourcePartition(
+            self._topic,
+            number,
+            self._source.partitions,
+            topic_id,
+            progress,
+            tables,
+            generation,
+            self._source.log,
+        )
+        partition.next_offset = start
+        log.info("view loads its source", view=self._topic.name, source=self._source.name, partition=number)
+        return partition
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        for one in partitions:
+            partition = self._partitions.pop(one.partition, None)
+            if partition is None:
+                continue
+            # It may come back to this runner.
+            if partition.is_sending_snapshot:
+                consumer.resume([one])
+            partition.close()

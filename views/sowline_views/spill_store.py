@@ -1,0 +1,158 @@
+"""The disk of the views service: what joins hold beyond their memory, in a RocksDB store for each view.
+
+It is a cache of the changes topics: each start fills it again. So there is no write-ahead log, and the files are
+deleted at the start and at the end.
+"""
+
+import fcntl
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, Final
+
+from rocksdict import Options, Rdict, WriteBatch
+from rocksdict import WriteOptions as RocksWriteOptions
+
+from sowline.errors import SowlineError
+from sowline.runtime.store_memory import MEMORY
+from sowline_views.core.spilling import SpillSpace
+
+BATCH_ENTRIES: Final = 1000
+
+DIRECTORY: Final = "+views"
+"""Below the data directory. A materializer may use that, too, and names directories by logs: none has this name."""
+
+
+class SpillStore:
+    """The disk of one view's maps and indexes. A dict passes the same tests (test_spilling)."""
+
+    def __init__(self, path: Path) -> None:
+        """Create a new store at `path`. Raise `SowlineError` if that fails."""
+        self._path = path
+        options = Options(raw_mode=True)
+        MEMORY.set_up(options)
+        options.set_keep_log_file_num(1)
+        with self._explained():
+            path.mkdir(parents=True)
+            self._db = Rdict(str(path / "db"), options)
+        self._write_options = RocksWriteOptions()
+        self._write_options.disable_wal = True  # type: ignore[method-assign, assignment]  # its stubs say a method
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise SowlineError(
+                "disk full",
+                f"expected {self._path} to hold the joined records, got: {error}. Give the directory SOWLINE_DATA_DIR"
+                " space for all joined topics, and restart the service",
+            ) from error
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a key."""
+        data: bytes | None = self._db.get(key)
+        return data
+
+    def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Write entries; None removes one. Raise `SowlineError` if the disk is full."""
+        rest = iter(entries)
+        while portion := list(islice(rest, BATCH_ENTRIES)):
+            batch = WriteBatch(raw_mode=True)
+            for key, value in portion:
+                if value is None:
+                    batch.delete(key)
+                else:
+                    batch.put(key, value)
+            with self._explained():
+                self._db.write(batch, self._write_options)
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the entries whose keys begin with `prefix`, without it, as they are when the scan begins."""
+        iterator = self._db.iter()
+        iterator.seek(prefix)
+        return self._scanned(iterator, prefix)
+
+    def _scanned(self, iterator: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        length = len(prefix)
+        while iterator.valid():
+            key = iterator.key()
+            if not key.startswith(prefix):
+                return
+            yield key[length:], iterator.value()
+            iterator.next()
+        # At a damaged block, an iterator ends early without an error.
+        iterator.status()
+
+    def remove(self, prefix: bytes) -> None:
+        """Remove the entries whose keys begin with `prefix`."""
+        end = (int.from_bytes(prefix) + 1).to_bytes(len(prefix))
+        with self._explained():
+            self._db.delete_range(prefix, end, self._write_options)
+
+    def close(self) -> None:
+        """Close the store, and delete its files."""
+        self._db.close()
+        shutil.rmtree(self._path, ignore_errors=True)
+
+
+class SpillDirectory:
+    """A directory of this process for the stores of its views, below the one of the service.
+
+    Several processes may have the same data directory. Each takes the first number that no other one has locked, and
+    deletes what a process that was killed has left there.
+    """
+
+    def __init__(self, data_dir: Path, bytes_max: int, views: int) -> None:
+        """Take a directory; `bytes_max` is the memory of so many views with joins. Raise `SowlineError`."""
+        self._opened = count()
+        self._bytes_max = bytes_max // 2 // views
+        """Half of the memory is for entries that are not on the disk, the rest for what the stores keep of theirs."""
+        MEMORY.limit(bytes_max // 2)
+        MEMORY.share_among(views)
+        try:
+            directory = data_dir / DIRECTORY
+            directory.mkdir(parents=True, exist_ok=True)
+            self._path, self._lock = _locked(directory)
+            shutil.rmtree(self._path, ignore_errors=True)
+        except OSError as error:
+            raise SowlineError(
+                "bad configuration",
+                f"expected SOWLINE_DATA_DIR to name a directory for joined records, got {data_dir}: {error.strerror}",
+            ) from error
+
+    @contextmanager
+    def space(self, view: str) -> Iterator[SpillSpace]:
+        """Lend a space to a view, and delete all that it holds at the end."""
+        stores: list[SpillStore] = []
+
+        def opened() -> SpillStore:
+            # A new path each time: RocksDB refuses one whose last store an iterator still holds open.
+            stores.append(SpillStore(self._path / f"{view}-{next(self._opened)}"))
+            return stores[-1]
+
+        try:
+            yield SpillSpace(opened, self._bytes_max)
+        finally:
+            for store in stores:
+                store.close()
+
+    def close(self) -> None:
+        """Delete the directory. All spaces have ended."""
+        shutil.rmtree(self._path, ignore_errors=True)
+        self._lock.close()
+
+
+def _locked(directory: Path) -> tuple[Path, Any]:
+    """Return the first directory that no process has locked, and the file that is its lock while it is open."""
+    for number in count():
+        lock = (directory / f"process-{number}.lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+        else:
+            return directory / f"process-{number}", lock
+    raise AssertionError("the numbers end")
