@@ -128,6 +128,10 @@ class Query:
 
     async def begin(self) -> None:
         """Take the instant as soon as all indexes are ready; it is the instant at which this returns."""
+        if not self.topic_slices:
+            # Many may begin together: when a client leaves, or makes way for others. Each captures all records of its
+            # topic, and if they did so in one turn of the loop, every other task would wait for all of them.
+            await next_turn()
         while not self.begin_now():
             await self.prepare()
 

@@ -1,5 +1,6 @@
 """Queries: the records of one instant that match, in the order and number that was asked for."""
 
+import asyncio
 from hashlib import blake2b
 from typing import Any
 
@@ -176,3 +177,24 @@ async def test_a_filter_may_ask_about_the_record() -> None:
     server.put({"id": 2})
     assert await found(query(server, "LAST_READ() IS NULL AND BOOKMARK() IS NULL")) == [2]
     assert await found(query(server, "LAST_UPDATED() = 1.001 AND TOPIC_NAME() = 'orders'")) == [1]
+
+
+async def test_queries_that_begin_together_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tasks run between two of them: to capture all records of a topic takes its time."""
+    loop, turns, began = asyncio.get_running_loop(), [0], list[int]()
+
+    def count() -> None:
+        turns[0] += 1
+        if len(began) < 4:
+            loop.call_soon(count)
+
+    def noted(query: Query) -> bool:
+        began.append(turns[0])
+        return begin_now(query)
+
+    begin_now = Query.begin_now
+    monkeypatch.setattr(Query, "begin_now", noted)
+    server = filled({}, {})
+    count()
+    await asyncio.gather(*(Query([server.topic], Selection(), QueryLimits()).begin() for _ in range(4)))
+    assert len(set(began)) == 4

@@ -33,6 +33,7 @@ async def test_a_frame_has_a_largest_count_and_size() -> None:
     for _ in range(3):
         outbox.put(b"x" * (FRAME_BYTES // 2))
     assert [len(await outbox.take()) for _ in range(2)] == [2, 1]
+    assert outbox.sent_bytes == FRAME_MESSAGES_MAX + 1 + 3 * (FRAME_BYTES // 2)
 
 
 async def test_a_message_larger_than_a_frame_goes_by_itself() -> None:
