@@ -84,13 +84,13 @@ class Emitter:
         """
         if self._native is None or not isinstance(events[start], self._native.Change):
             return start
-        stop: int
         try:
-            stop, values, keys, headers = self._native.messages(events, start, end)
+            messages = self._native.messages(events, start, end)
         except BaseException as error:
             note_panic(error, f"{topic} [{partition}]")
             self._native = None
             return start
+        values, keys, headers, stop = messages.values, messages.keys, messages.headers, int(messages.end)
         left = iter(values)
         produced = map(
             self._producer.produce,

@@ -81,21 +81,18 @@ impl Change {
     }
 }
 
-/// The index of the first event that was left, and Kafka values, keys and headers of those before it.
-type Messages<'py> = (
-    usize,
-    Bound<'py, PyList>,
-    Bound<'py, PyList>,
-    Bound<'py, PyList>,
-);
+/// Kafka values, keys and headers of events, and the index of the first event that was left.
+#[pyclass(frozen, get_all, module = "sowline_native")]
+pub struct Messages {
+    end: usize,
+    values: Py<PyList>,
+    keys: Py<PyList>,
+    headers: Py<PyList>,
+}
 
 /// Return the Kafka messages of events from `start` to `end`, up to the first that is not a `Change` of the native core.
 #[pyfunction]
-pub fn messages<'py>(
-    events: &Bound<'py, PyList>,
-    start: usize,
-    end: usize,
-) -> PyResult<Messages<'py>> {
+pub fn messages(events: &Bound<'_, PyList>, start: usize, end: usize) -> PyResult<Messages> {
     let py = events.py();
     let (values, keys, headers) = (PyList::empty(py), PyList::empty(py), PyList::empty(py));
     let mut at = start;
@@ -110,5 +107,10 @@ pub fn messages<'py>(
         headers.append(change.header_list(py)?)?;
         at += 1;
     }
-    Ok((at, values, keys, headers))
+    Ok(Messages {
+        end: at,
+        values: values.unbind(),
+        keys: keys.unbind(),
+        headers: headers.unbind(),
+    })
 }

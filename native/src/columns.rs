@@ -27,13 +27,14 @@ enum Step {
 }
 
 /// Kinds, numbers and codes as arrays of bytes, the strings by code, and the indexes of the bodies left to Python.
-type CellsTuple<'py> = (
-    Bound<'py, PyBytes>,
-    Option<Bound<'py, PyBytes>>,
-    Option<Bound<'py, PyBytes>>,
-    Vec<Bound<'py, PyString>>,
-    Vec<usize>,
-);
+#[pyclass(frozen, get_all, module = "sowline_native")]
+pub struct ColumnCells {
+    kinds: Py<PyBytes>,
+    numbers: Option<Py<PyBytes>>,
+    codes: Option<Py<PyBytes>>,
+    texts: Py<PyList>,
+    left: Py<PyList>,
+}
 
 /// Reads the values of some paths from bodies, as cells of columns.
 #[pyclass(module = "sowline_native", frozen)]
@@ -71,7 +72,7 @@ impl ColumnReader {
         bodies: &Bound<'py, PyList>,
         start: usize,
         stop: usize,
-    ) -> PyResult<Vec<CellsTuple<'py>>> {
+    ) -> PyResult<Vec<ColumnCells>> {
         let py = bodies.py();
         let bodies: Vec<_> = (start..stop)
             .map(|row| bodies.get_item(row))
@@ -100,7 +101,7 @@ impl ColumnReader {
                 }
             }
         }
-        columns.into_iter().map(Cells::into_tuple).collect()
+        columns.into_iter().map(Cells::finished).collect()
     }
 }
 
@@ -266,7 +267,7 @@ impl<'py> Cells<'py> {
         Some(code)
     }
 
-    fn into_tuple(self) -> PyResult<CellsTuple<'py>> {
+    fn finished(self) -> PyResult<ColumnCells> {
         let py = self.texts[0].py();
         let numbers = self.numbers.map(|numbers| {
             PyBytes::new_with(py, numbers.len() * 8, |bytes| {
@@ -286,13 +287,13 @@ impl<'py> Cells<'py> {
                 Ok(())
             })
         });
-        Ok((
-            PyBytes::new(py, &self.kinds),
-            numbers.transpose()?,
-            codes.transpose()?,
-            self.texts,
-            self.left,
-        ))
+        Ok(ColumnCells {
+            kinds: PyBytes::new(py, &self.kinds).unbind(),
+            numbers: numbers.transpose()?.map(Bound::unbind),
+            codes: codes.transpose()?.map(Bound::unbind),
+            texts: PyList::new(py, self.texts)?.unbind(),
+            left: PyList::new(py, self.left)?.unbind(),
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! A record's bytes in the store: `sowline_materializer.core.record`.
 
-use crate::core::PositionTuple;
+use crate::position::Position;
 
 /// Bytes of the fixed header: kind, era, offset, index, time, due time, bytes of the key text and of the rare fields.
 const HEADER_BYTES: usize = 39;
@@ -74,7 +74,7 @@ pub fn due(data: &[u8]) -> Option<i64> {
 
 /// The position of a stored record's last change, and whether the record is live.
 pub struct Head {
-    pub position: PositionTuple,
+    pub position: Position,
     pub is_live: bool,
 }
 
@@ -85,7 +85,7 @@ pub fn head(data: &[u8]) -> Option<Head> {
     let offset = i64::from_le_bytes(header[5..13].try_into().ok()?);
     let nth = u32::from_le_bytes(header[13..17].try_into().ok()?);
     matches!(header[0], 0 | LIVE).then_some(Head {
-        position: (era, offset, nth),
+        position: Position { era, offset, nth },
         is_live: header[0] == LIVE,
     })
 }

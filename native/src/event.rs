@@ -3,9 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
-use crate::core::PositionTuple;
 use crate::entry::NEVER;
 use crate::log_record::TIME_MAX;
+use crate::position::Position;
 
 /// The longest integer that is read here, in digits: it is within 64 bits.
 const DIGITS_MAX: usize = 18;
@@ -13,8 +13,8 @@ const DIGITS_MAX: usize = 18;
 /// The header `sow` of a plain change: a publish or a delta publish that only has fields of such a change.
 #[derive(Debug, PartialEq, Eq)]
 pub struct About<'a> {
-    pub position: PositionTuple,
-    pub after: PositionTuple,
+    pub position: Position,
+    pub after: Position,
     pub is_delta: bool,
     pub time: i64,
     /// The log time, if `time` is a later one that the producer gave.
@@ -154,8 +154,16 @@ pub fn about(text: &[u8]) -> Option<About<'_>> {
     reader.take(b"publish\",\"time\":")?;
     let time = reader.whole()?;
     let mut found = About {
-        position: (0, offset, nth),
-        after: (0, after.0, after.1),
+        position: Position {
+            era: 0,
+            offset,
+            nth,
+        },
+        after: Position {
+            era: 0,
+            offset: after.0,
+            nth: after.1,
+        },
         is_delta,
         time,
         log_time: None,
@@ -165,9 +173,9 @@ pub fn about(text: &[u8]) -> Option<About<'_>> {
         schema_id: None,
     };
     if reader.take(b",\"era\":").is_some() {
-        found.position.0 = reader.small()?;
+        found.position.era = reader.small()?;
     }
-    found.after.0 = after_era.unwrap_or(found.position.0);
+    found.after.era = after_era.unwrap_or(found.position.era);
     if reader.take(b",\"expires\":").is_some() {
         found.expires = reader.whole()?;
     }
@@ -216,33 +224,33 @@ pub fn about_of<'py>(headers: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, 
     Ok(found)
 }
 
-/// `About` as Python gets it: position, after, whether it is a delta, time, due time or None, correlation, numbers.
-type AboutTuple<'py> = (
-    PositionTuple,
-    PositionTuple,
-    bool,
-    i64,
-    Option<i64>,
-    Option<Bound<'py, PyBytes>>,
-    Option<Bound<'py, PyBytes>>,
-);
+/// `About` as Python gets it.
+#[pyclass(frozen, get_all, module = "sowline_native")]
+pub struct PlainAbout {
+    position: Position,
+    after: Position,
+    is_delta: bool,
+    time: i64,
+    expires: Option<i64>,
+    correlation: Option<Py<PyBytes>>,
+    numbers: Option<Py<PyBytes>>,
+}
 
 /// Return what the headers of a plain change hold, or None if only Python can read them. For tests.
 #[pyfunction]
-pub fn read_about<'py>(headers: &Bound<'py, PyAny>) -> PyResult<Option<AboutTuple<'py>>> {
+pub fn read_about(headers: &Bound<'_, PyAny>) -> PyResult<Option<PlainAbout>> {
     let py = headers.py();
     let Some(text) = about_of(headers)? else {
         return Ok(None);
     };
-    Ok(about(text.as_bytes()).map(|found| {
-        (
-            found.position,
-            found.after,
-            found.is_delta,
-            found.time,
-            (found.expires != NEVER).then_some(found.expires),
-            found.correlation.map(|text| PyBytes::new(py, text)),
-            (!found.numbers.is_empty()).then(|| PyBytes::new(py, found.numbers)),
-        )
+    let copied = |text| PyBytes::new(py, text).unbind();
+    Ok(about(text.as_bytes()).map(|found| PlainAbout {
+        position: found.position,
+        after: found.after,
+        is_delta: found.is_delta,
+        time: found.time,
+        expires: (found.expires != NEVER).then_some(found.expires),
+        correlation: found.correlation.map(copied),
+        numbers: (!found.numbers.is_empty()).then(|| copied(found.numbers)),
     }))
 }

@@ -6,7 +6,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySet};
 
 use crate::checksum::Checksum;
-use crate::core::PositionTuple;
 use crate::entry;
 use crate::event::{About, about, about_of};
 use crate::json::fields;
@@ -14,27 +13,33 @@ use crate::key::text_in;
 use crate::key_filter::KeyFilter;
 use crate::kinds::{EXPIRY, RECORD, of_kind};
 use crate::pending::Pending;
+use crate::position::Position;
 use crate::reading::stored;
 use crate::sorting::in_order;
-use crate::wholeness::{Wholeness, WholenessTuple};
+use crate::wholeness::Wholeness;
 
 /// Keys with their kinds, data or None for a removed entry, and the checksum after them.
 type Written<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, (i64, u64));
 
-/// What a load knows besides its entries: era, newest change, log time, live records, and its wholeness.
-type StateTuple = (
-    u32,
-    Option<PositionTuple>,
-    i64,
-    i64,
-    WholenessTuple<PositionTuple>,
-);
-
+/// What a load knows besides its entries: the era, the newest change, log time, and live records.
+#[derive(FromPyObject)]
 struct State {
-    newest: Option<PositionTuple>,
+    era: u32,
+    newest: Option<Position>,
     time: i64,
     live: i64,
-    wholeness: Wholeness<PositionTuple>,
+    wholeness: Wholeness<Position>,
+}
+
+/// The same behind the messages that were loaded.
+#[pyclass(frozen, get_all, module = "sowline_native")]
+pub struct LoadedTo {
+    /// The index of the first message that was left.
+    end: usize,
+    newest: Option<Position>,
+    time: i64,
+    live: i64,
+    wholeness: Wholeness<Position>,
 }
 
 /// How many messages are taken from Python at once: at least and at most.
@@ -118,7 +123,8 @@ impl Loader {
         self.pending.bytes
     }
 
-    /// Load messages from `start` on, up to the first that only Python can load; return its index and the state.
+    /// Load messages from `start` on, up to the first that only Python can load; return the state after
+    /// them.
     ///
     /// Python also loads the changes of the keys in `ranks` and `stale_keys`. The lists have an item for each message:
     /// Kafka keys, values, headers and offsets.
@@ -134,17 +140,10 @@ impl Loader {
         headers: &Bound<'py, PyList>,
         offsets: Vec<i64>,
         start: usize,
-        state: StateTuple,
+        mut state: State,
         ranks: &Bound<'py, PyDict>,
         stale_keys: &Bound<'py, PySet>,
-    ) -> PyResult<(usize, StateTuple)> {
-        let (era, newest, time, live, wholeness) = state;
-        let mut state = State {
-            newest,
-            time,
-            live,
-            wholeness: wholeness.into(),
-        };
+    ) -> PyResult<LoadedTo> {
         let columns = Columns {
             keys,
             values,
@@ -156,7 +155,7 @@ impl Loader {
         let (mut at, end) = (start, columns.offsets.len());
         while at < end {
             let stop = end.min(at + self.ahead);
-            let loaded = self.load_some(py, &columns.messages(at, stop)?, era, &mut state)?;
+            let loaded = self.load_some(py, &columns.messages(at, stop)?, &mut state)?;
             at += loaded;
             if at < stop {
                 self.ahead = loaded.max(AHEAD_MIN);
@@ -164,8 +163,13 @@ impl Loader {
             }
             self.ahead = (4 * self.ahead).min(AHEAD_MAX);
         }
-        let (newest, time, live) = (state.newest, state.time, state.live);
-        Ok((at, (era, newest, time, live, state.wholeness.into())))
+        Ok(LoadedTo {
+            end: at,
+            newest: state.newest,
+            time: state.time,
+            live: state.live,
+            wholeness: state.wholeness,
+        })
     }
 
     /// Return an entry's bytes, or None.
@@ -264,13 +268,12 @@ impl Loader {
         &mut self,
         py: Python<'_>,
         held: &[Held<'_>],
-        era: u32,
         state: &mut State,
     ) -> PyResult<usize> {
         let messages: Vec<Message<'_>> = held.iter().map(Held::bytes).collect();
         // The rest needs no Python: other threads run meanwhile.
         let (plain, unread) = py.detach(|| {
-            let plain = self.plain_of(&messages, era);
+            let plain = self.plain_of(&messages, state.era);
             let unread = self.unread(&plain);
             (plain, unread)
         });
@@ -289,8 +292,8 @@ impl Loader {
             let Some(about) = about(message.about) else {
                 break;
             };
-            if about.position.0 != era
-                || about.position.2 != 0
+            if about.position.era != era
+                || about.position.nth != 0
                 || about.schema_id.is_some()
                 || std::str::from_utf8(message.value).is_err()
                 || fields(message.value, &mut given).is_none()
@@ -356,8 +359,8 @@ impl Loader {
             return Some(());
         }
         let record = entry::Written {
-            era: position.0,
-            offset: position.1,
+            era: position.era,
+            offset: position.offset,
             time: about.time,
             expires: about.expires,
             key_text: change.key_text,

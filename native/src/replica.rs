@@ -10,67 +10,79 @@ use rustc_hash::FxHashMap;
 
 use crate::event::{about, about_of};
 use crate::key::DomainHash;
+use crate::position;
 use crate::wholeness::{Wholeness, WholenessTuple};
 
-/// A position as Python compares it: era, offset, and the number of the change within its log record.
-type Position = (i64, i64, i64);
+/// A position as Python compares it.
+type Position = position::Position<i64>;
 
 /// The era in which an event was written, and its position.
 type Rank = (i64, Position);
 
-/// Columns of messages: topics, partitions, offsets, keys, values, headers.
-type Messages<'py> = (
-    Bound<'py, PyList>,
-    Bound<'py, PyList>,
-    Bound<'py, PyList>,
-    Bound<'py, PyList>,
-    Bound<'py, PyList>,
-    Bound<'py, PyList>,
-);
+/// Columns of messages: `sowline_query_service.replica.plain_run.MessageColumns`.
+#[derive(FromPyObject)]
+struct Messages<'py> {
+    topics: Bound<'py, PyList>,
+    partitions: Bound<'py, PyList>,
+    offsets: Bound<'py, PyList>,
+    keys: Bound<'py, PyList>,
+    values: Bound<'py, PyList>,
+    headers: Bound<'py, PyList>,
+}
 
-/// `Rows` as Python passes it: numbers, keys, bodies, rare values, changed rows, free rows, and the type `Rare`.
-type Tables<'py> = (
-    Bound<'py, PyDict>,
-    Bound<'py, PyList>,
-    Bound<'py, PyList>,
-    Bound<'py, PyDict>,
-    Option<Bound<'py, PySet>>,
-    Bound<'py, PyList>,
-    Bound<'py, PyAny>,
-);
+/// The tables of `Rows`.
+#[derive(FromPyObject)]
+struct Tables<'py> {
+    numbers: Bound<'py, PyDict>,
+    keys: Bound<'py, PyList>,
+    bodies: Bound<'py, PyList>,
+    rare: Bound<'py, PyDict>,
+    changed: Option<Bound<'py, PySet>>,
+    free: Bound<'py, PyList>,
+    rare_type: Bound<'py, PyAny>,
+}
 
 /// The row that each change finds, and in that row an era, an offset, and a number within a log record.
-type Found = (PyBuffer<i64>, PyBuffer<i64>, PyBuffer<i64>, PyBuffer<i32>);
+#[derive(FromPyObject)]
+struct Found {
+    rows: PyBuffer<i64>,
+    eras: PyBuffer<i64>,
+    offsets: PyBuffer<i64>,
+    nths: PyBuffer<i32>,
+}
 
 /// The state of a load: ranks of keys, era, position or None, and events since the last entry of the index.
-type Before<'py> = (
-    Bound<'py, PyDict>,
-    Bound<'py, PyAny>,
-    Option<Bound<'py, PyAny>>,
-    usize,
-);
+#[derive(FromPyObject)]
+struct Before<'py> {
+    ranks: Bound<'py, PyDict>,
+    era: Bound<'py, PyAny>,
+    position: Option<Bound<'py, PyAny>>,
+    since_indexed: usize,
+}
 
-/// The state after it: era, position, log time and time of the newest change, events since the last entry, and new entries of the index.
-/// None, and an empty list, where nothing has changed.
-type After = (
-    Option<i64>,
-    Option<Position>,
-    Option<(i64, i64)>,
-    usize,
-    Vec<(Position, i64)>,
-);
+/// The state after it: with None, and an empty list, where nothing has changed.
+#[pyclass(frozen, get_all, module = "sowline_native")]
+pub struct Loaded {
+    era: Option<i64>,
+    position: Option<Position>,
+    /// Log time, and time of the newest change.
+    times: Option<(i64, i64)>,
+    since_indexed: usize,
+    /// New entries of the index.
+    entries: Vec<(Position, i64)>,
+}
 
-/// What the columns get, as bytes: rows, and their eras, offsets, numbers within log records, and times; then the rows
-/// that are new, and their digests.
-type Written<'py> = (
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-);
+/// What the columns get, as bytes. `made` are the rows that are new, and `digests` theirs.
+#[pyclass(frozen, get_all, module = "sowline_native")]
+pub struct WrittenRows {
+    rows: Py<PyBytes>,
+    eras: Py<PyBytes>,
+    offsets: Py<PyBytes>,
+    nths: Py<PyBytes>,
+    times: Py<PyBytes>,
+    made: Py<PyBytes>,
+    digests: Py<PyBytes>,
+}
 
 /// A change of one record by a publish or a delta publish.
 struct Plain {
@@ -96,7 +108,14 @@ impl PlainChanges {
     /// Read messages from `start` on, up to the first that is of another partition or that only Python can read.
     #[new]
     fn new(messages: Messages<'_>, start: usize) -> PyResult<Self> {
-        let (topics, partitions, offsets, keys, bodies, headers) = messages;
+        let Messages {
+            topics,
+            partitions,
+            offsets,
+            keys,
+            values,
+            headers,
+        } = messages;
         let mut changes = Vec::with_capacity(topics.len().saturating_sub(start));
         let (topic, partition) = (topics.get_item(start)?, partitions.get_item(start)?);
         for at in start..topics.len() {
@@ -108,7 +127,7 @@ impl PlainChanges {
             let (Ok(offset), Ok(key), Ok(body)) = (
                 offsets.get_item(at)?.extract(),
                 keys.get_item(at)?.cast_into(),
-                bodies.get_item(at)?.cast_into(),
+                values.get_item(at)?.cast_into(),
             ) else {
                 break;
             };
@@ -168,13 +187,18 @@ impl PlainChanges {
         found: Found,
         before: Before<'py>,
         index_step: usize,
-    ) -> PyResult<(After, Written<'py>)> {
-        let (ranks, era, position, since_indexed) = before;
+    ) -> PyResult<(Loaded, WrittenRows)> {
+        let Before {
+            ranks,
+            era,
+            position,
+            since_indexed,
+        } = before;
         let held = Held {
-            rows: found.0.to_vec(py)?,
-            eras: found.1.to_vec(py)?,
-            offsets: found.2.to_vec(py)?,
-            nths: found.3.to_vec(py)?,
+            rows: found.rows.to_vec(py)?,
+            eras: found.eras.to_vec(py)?,
+            offsets: found.offsets.to_vec(py)?,
+            nths: found.nths.to_vec(py)?,
             has_ranks: !ranks.is_empty(),
             ranks,
         };
@@ -211,7 +235,11 @@ impl Held<'_> {
             return Ok(Some((clamped(&era)?, position_of(&position)?)));
         }
         let era = self.eras[at];
-        let position = (era, self.offsets[at], i64::from(self.nths[at]));
+        let position = Position {
+            era,
+            offset: self.offsets[at],
+            nth: i64::from(self.nths[at]),
+        };
         Ok((self.rows[at] != NO_ROW).then_some((era, position)))
     }
 }
@@ -224,11 +252,11 @@ impl PlainChanges {
         position: Option<Position>,
         mut since_indexed: usize,
         index_step: usize,
-    ) -> After {
+    ) -> Loaded {
         let (mut held, mut newest_era) = (position, era);
         let (mut reached, mut times, mut entries) = (None, None, Vec::new());
         for change in &self.changes {
-            newest_era = newest_era.max(change.position.0);
+            newest_era = newest_era.max(change.position.era);
             since_indexed += 1;
             if held.is_some_and(|held| change.position <= held) {
                 continue;
@@ -246,7 +274,13 @@ impl PlainChanges {
             ));
         }
         let new_era = (newest_era > era).then_some(newest_era);
-        (new_era, reached, times, since_indexed, entries)
+        Loaded {
+            era: new_era,
+            position: reached,
+            times,
+            since_indexed,
+            entries,
+        }
     }
 
     /// Return the changes to keep, one for each key: the first that was newer than what is held, and the last.
@@ -256,8 +290,8 @@ impl PlainChanges {
         by_key.reserve(self.changes.len());
         let mut newest_era = era;
         for (at, change) in self.changes.iter().enumerate() {
-            newest_era = newest_era.max(change.position.0);
-            if change.position.0 < newest_era {
+            newest_era = newest_era.max(change.position.era);
+            if change.position.era < newest_era {
                 continue;
             }
             let key = change.key.as_bytes(py);
@@ -267,7 +301,7 @@ impl PlainChanges {
                 }
                 continue;
             }
-            let rank = (change.position.0, change.position);
+            let rank = (change.position.era, change.position);
             if held.rank(at, &change.key)?.is_none_or(|held| rank > held) {
                 by_key.insert(key, kept.len());
                 kept.push((at, at));
@@ -283,8 +317,8 @@ impl PlainChanges {
         tables: &Tables<'py>,
         held: &Held<'py>,
         kept: &[(usize, usize)],
-    ) -> PyResult<Written<'py>> {
-        let (_, _, bodies, rare, changed, _, rare_type) = tables;
+    ) -> PyResult<WrittenRows> {
+        let rare = &tables.rare;
         let mut has_rare = !rare.is_empty();
         let (mut rows, mut new, mut digests) = (Vec::with_capacity(kept.len()), vec![], vec![]);
         for &(first, last) in kept {
@@ -297,14 +331,16 @@ impl PlainChanges {
                 let digest = DomainHash::digest(key.as_bytes(py));
                 digests.push(u64::from_be_bytes(digest.into()));
             }
-            bodies.set_item(usize::try_from(row)?, &change.body)?;
+            tables
+                .bodies
+                .set_item(usize::try_from(row)?, &change.body)?;
             if let Some(correlation) = &change.correlation {
-                rare.set_item(row, rare_type.call1((correlation,))?)?;
+                rare.set_item(row, tables.rare_type.call1((correlation,))?)?;
                 has_rare = true;
             } else if has_rare && rare.contains(row)? {
                 rare.del_item(row)?;
             }
-            if let Some(changed) = changed {
+            if let Some(changed) = &tables.changed {
                 changed.add(row)?;
             }
             if held.has_ranks && held.ranks.contains(&change.key)? {
@@ -313,26 +349,32 @@ impl PlainChanges {
             rows.push(row);
         }
         let last = || kept.iter().map(|&(_, last)| &self.changes[last]);
-        let eras = last().map(|change| change.position.0);
-        let offsets = last().map(|change| change.position.1);
+        let eras = last().map(|change| change.position.era);
+        let offsets = last().map(|change| change.position.offset);
         // `plain` leaves larger numbers to Python.
-        let nths = last().map(|change| change.position.2 as i32);
+        let nths = last().map(|change| change.position.nth as i32);
         let times = last().map(|change| change.time);
-        Ok((
-            column(py, rows.into_iter(), i64::to_ne_bytes),
-            column(py, eras, i64::to_ne_bytes),
-            column(py, offsets, i64::to_ne_bytes),
-            column(py, nths, i32::to_ne_bytes),
-            column(py, times, i64::to_ne_bytes),
-            column(py, new.into_iter(), i64::to_ne_bytes),
-            column(py, digests.into_iter(), u64::to_ne_bytes),
-        ))
+        Ok(WrittenRows {
+            rows: column(py, rows.into_iter(), i64::to_ne_bytes).unbind(),
+            eras: column(py, eras, i64::to_ne_bytes).unbind(),
+            offsets: column(py, offsets, i64::to_ne_bytes).unbind(),
+            nths: column(py, nths, i32::to_ne_bytes).unbind(),
+            times: column(py, times, i64::to_ne_bytes).unbind(),
+            made: column(py, new.into_iter(), i64::to_ne_bytes).unbind(),
+            digests: column(py, digests.into_iter(), u64::to_ne_bytes).unbind(),
+        })
     }
 }
 
 /// Make a row for a key: `Rows._new_row`.
 fn new_row(tables: &Tables<'_>, key: &Bound<'_, PyBytes>) -> PyResult<i64> {
-    let (numbers, keys, bodies, _, _, free, _) = tables;
+    let Tables {
+        numbers,
+        keys,
+        bodies,
+        free,
+        ..
+    } = tables;
     let count = free.len();
     let row = if count == 0 {
         keys.append(key)?;
@@ -379,7 +421,7 @@ fn plain(
         return Ok(None);
     };
     // The rows have no larger numbers.
-    if i32::try_from(found.position.2).is_err() {
+    if i32::try_from(found.position.nth).is_err() {
         return Ok(None);
     }
     let correlation = match found.correlation.map(std::str::from_utf8) {
@@ -387,13 +429,12 @@ fn plain(
         Some(Ok(text)) => Some(PyString::new(headers.py(), text).unbind()),
         Some(Err(_)) => return Ok(None),
     };
-    let wide = |(era, offset, nth): (u32, i64, u32)| (i64::from(era), offset, i64::from(nth));
     Ok(Some(Plain {
         offset,
         key: key.unbind(),
         body: body.unbind(),
-        position: wide(found.position),
-        after: wide(found.after),
+        position: found.position.into(),
+        after: found.after.into(),
         time: found.time,
         partition_time: found.partition_time(),
         replay_time: found.replay_time(),
@@ -424,5 +465,9 @@ fn clamped(number: &Bound<'_, PyAny>) -> PyResult<i64> {
 fn position_of(position: &Bound<'_, PyAny>) -> PyResult<Position> {
     let (era, offset, nth): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>) =
         position.extract()?;
-    Ok((clamped(&era)?, clamped(&offset)?, clamped(&nth)?))
+    Ok(Position {
+        era: clamped(&era)?,
+        offset: clamped(&offset)?,
+        nth: clamped(&nth)?,
+    })
 }

@@ -1,5 +1,10 @@
 //! Whether the changes of a load include every record: `sowline.changes.changes_loader.Wholeness`.
 
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::position::Position;
+
 /// The expected next offset after a gap in the offsets.
 const BROKEN_OFF: i64 = -2;
 
@@ -27,6 +32,25 @@ impl<P> From<WholenessTuple<P>> for Wholeness<P> {
 impl<P> From<Wholeness<P>> for WholenessTuple<P> {
     fn from(it: Wholeness<P>) -> Self {
         (it.newest, it.due, it.is_refilling)
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Wholeness<Position> {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let tuple: WholenessTuple<Position> = given.extract()?;
+        Ok(tuple.into())
+    }
+}
+
+impl<'py, P: IntoPyObject<'py>> IntoPyObject<'py> for Wholeness<P> {
+    type Target = PyTuple;
+    type Output = Bound<'py, PyTuple>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        WholenessTuple::from(self).into_pyobject(py)
     }
 }
 

@@ -225,12 +225,12 @@ def read_alike(text: bytes) -> bool:
     assert isinstance(change, Change), text
     record = Record(b"", "1", change.position, change.time, None, change.numbers, change.correlation)
     rare = encode_record(record)[40:]
-    position, after, is_delta, time, expires, correlation, native_numbers = found
-    assert (position, after, is_delta) == (change.position, change.after, change.op == "delta_publish"), text
-    assert (time, expires) == (change.time, change.expires), text
-    assert correlation == (None if change.correlation is None else change.correlation.encode()), text
-    if native_numbers is not None:
-        assert rare.startswith(b"[" + native_numbers + b","), text
+    is_delta = change.op == "delta_publish"
+    assert (found.position, found.after, found.is_delta) == (change.position, change.after, is_delta), text
+    assert (found.time, found.expires) == (change.time, change.expires), text
+    assert found.correlation == (None if change.correlation is None else change.correlation.encode()), text
+    if found.numbers is not None:
+        assert rare.startswith(b"[" + found.numbers + b","), text
     return True
 
 

@@ -20,7 +20,7 @@ from sowline.commands.command import Headers, Origin
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics
 from sowline.model.position import Position, before_the_log
-from sowline_query_service.index.rows import Rows
+from sowline_query_service.index.rows import LoadBefore, Rows
 from sowline_query_service.replica.plain_run import MessageColumns, PlainRun, Portion, events_of
 from sowline_query_service.topics.follower import Batches, TopicFollower
 from sowline_query_service.topics.message_reader import MessageReader, is_plain
@@ -449,7 +449,7 @@ def test_rows_find_no_room_missing() -> None:
         rows.put(key, b"{}", 1, Position(0, 0), 5)
     rows.remove(b"x")
     run = run_of([plain(offset, b"%d" % (offset % 300), Position(1, offset)) for offset in range(600)])
-    rows.load(run.changes, partition, ({}, 0, None, 0), 500)
+    rows.load(run.changes, partition, LoadBefore({}, 0, None, 0), 500)
     rows.put(b"y", b"{}", 2, Position(0, 1), 6)
     assert rows.numbers == {b"1": 1, b"0": 0, **{b"%d" % n: n for n in range(2, 300)}, b"y": 300}
     held = rows.capture(rows.all())

@@ -100,12 +100,13 @@ class ChangesLoader:
         if newest_events.era != self._era or wholeness is None or not wholeness.has_position:
             return start
         newest = None if self._newest is None else self._newest.position
-        state: LoadState = (self._era, newest, self._time, self._live, wholeness.state)
-        at, state = native.load(columns, start, state, newest_events.ranks, self.stale_keys)
-        _, position, self._time, self._live, wholeness.state = state
-        if position is not None and position != newest:
-            self._newest = _Newest(position_of(position), PUBLISH, True)
-        return at
+        state = LoadState(self._era, newest, self._time, self._live, wholeness.state)
+        after = native.load(columns, start, state, newest_events.ranks, self.stale_keys)
+        self._time, self._live, wholeness.state = after.time, after.live, after.wholeness
+        if after.newest is not None and after.newest != newest:
+            self._newest = _Newest(position_of(after.newest), PUBLISH, True)
+        end: int = after.end
+        return end
 
     def load(self, events: Sequence[Event], offsets: Iterable[int] = repeat(UNKNOWN_OFFSET)) -> None:
         """Load the next events, in the order of the topic's offsets."""

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sowline.model.limits import MIB
+from sowline.model.position import Position
 from sowline_materializer.core.record import due_time
 from sowline_materializer.store.checksum import Checksum, entry_hash, expiry_entry, expiry_hash
 from sowline_materializer.store.interface import DiskStore, in_key_order
@@ -61,10 +62,17 @@ class BulkLoad:
         self._now, self._expiries, self._bytes = {}, {}, 0
 
 
-LoadState = tuple[int, tuple[int, int, int] | None, int, int, tuple[tuple[int, int, int], int, bool]]
-"""What the native core needs to know of a load, and changes: era, position of the newest change, log time, number of
-live records, and the load's wholeness.
-"""
+class LoadState(NamedTuple):
+    """What the native core needs to know of a load, and changes."""
+
+    era: int
+    newest: Position | None
+    """The position of the newest change."""
+    time: int
+    """Log time."""
+    live: int
+    """The number of live records."""
+    wholeness: tuple[Position, int, bool]
 
 
 class NativeBulkLoad:
@@ -92,16 +100,16 @@ class NativeBulkLoad:
         state: LoadState,
         ranks: dict[bytes, Any],
         stale_keys: set[bytes],
-    ) -> tuple[int, LoadState]:
-        """Load messages from `start` on, up to the first that only Python can load; return its index and the state.
+    ) -> Any:
+        """Load messages from `start` on, up to the first that only Python can load; return its index, `end`, and the
+        state after them.
 
         `columns` are Kafka keys, values, headers and offsets. Python loads the keys in `ranks` and `stale_keys`.
         """
-        at: int
-        at, state = self._loader.load(*columns, start, state, ranks, stale_keys)
+        after = self._loader.load(*columns, start, state, ranks, stale_keys)
         if self._loader.pending_bytes > self._pending_bytes_max:
             self.finish()
-        return at, state
+        return after
 
     def get(self, key: bytes) -> bytes | None:
         """Return the bytes under the SOW key."""

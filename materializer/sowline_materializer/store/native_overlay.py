@@ -6,7 +6,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, NamedTuple
 
 from sowline.commands.command import DELTA_PUBLISH, PUBLISH, LogRecord
 from sowline.commands.key_rule import FieldKeys
@@ -20,7 +20,15 @@ from sowline_materializer.store.interface import Store
 from sowline_materializer.store.overlay import PendingWrites
 from sowline_materializer.store.write_behind import merged
 
-NO_LIMIT: Final = -1
+
+class _CoreLimits(NamedTuple):
+    """The limits of a partition, as the native core reads them."""
+
+    record_bytes_max: int
+    repeat_window: int
+    numbers_since: int
+    expiration: int | None
+    records_max: int | None
 
 
 def plain_key_field(definition: TopicDefinition) -> str | None:
@@ -83,24 +91,20 @@ class NativeOverlay:
         if not isinstance(records, self._records_type):
             return start
         limits, share = state.limits, state.limits.share(self._partitions)
-        numbers = (
-            limits.record_bytes_max,
-            limits.repeat_window,
-            state.numbers_since,
-            limits.expiration if isinstance(limits.expiration, int) else NO_LIMIT,
-            NO_LIMIT if share is None else share,
+        expiration = limits.expiration if isinstance(limits.expiration, int) else None
+        numbers = _CoreLimits(
+            limits.record_bytes_max, limits.repeat_window, state.numbers_since, expiration, share
         )
-        before = (state.position, state.last_change, state.log_time, state.live_records)
         first_change, repeats = len(state.step.changes), list[int]()
-        at: int
-        at, after, deltas = self._core.apply(records, start, before, numbers, state.step.changes, repeats)
-        position, last_change, state.log_time, state.live_records = after
-        state.position, state.last_change = position_of(position), position_of(last_change)
+        after = self._core.apply(records, start, state, numbers, state.step.changes, repeats)
+        state.position, state.last_change = position_of(after.position), position_of(after.last_change)
+        state.log_time, state.live_records = after.log_time, after.live_records
         state.step.outcomes.update((str(offset), REPEAT) for offset in repeats)
         changes = len(state.step.changes) - first_change
-        state.step.commands += Counter({DELTA_PUBLISH: deltas, PUBLISH: changes - deltas})
+        state.step.commands += Counter({DELTA_PUBLISH: after.deltas, PUBLISH: changes - after.deltas})
         state.report_before(first_change)
-        return at
+        end: int = after.end
+        return end
 
     def get(self, key: bytes) -> Record | None:
         """Return the entry of the SOW key: a record, the tombstone of a deleted record, or None."""

@@ -71,11 +71,14 @@ def _fill(
         in_python(columns, rows, bodies, start, stop)
         return
     filled: list[Cells] = []
-    for column, read, (kinds, numbers, codes, texts, left) in zip(columns, read_left, found, strict=True):
+    for column, read, given in zip(columns, read_left, found, strict=True):
+        numbers, codes, left = given.numbers, given.codes, given.left
         cells = Cells(
-            np.frombuffer(kinds, np.uint8),
+            np.frombuffer(given.kinds, np.uint8),
             None if numbers is None else np.frombuffer(numbers),
-            None if codes is None else _coded(np.frombuffer(codes, np.uint32), texts, column.dictionary),
+            None
+            if codes is None
+            else _coded(np.frombuffer(codes, np.uint32), given.texts, column.dictionary),
         )
         if left:
             values = read([bodies[start + row] for row in left])

@@ -56,6 +56,37 @@ class Block(NamedTuple):
     """The correlations of the last updates, by the record's number in this block."""
 
 
+class LoadBefore(NamedTuple):
+    """The state of a load of a partition, as the native core reads it."""
+
+    ranks: dict[bytes, Any]
+    era: int
+    position: Position | None
+    since_indexed: int
+    """The number of events since the last entry of the index."""
+
+
+class _Tables(NamedTuple):
+    """The tables of `Rows`, as the native core changes them."""
+
+    numbers: dict[bytes, int]
+    keys: list[bytes | None]
+    bodies: list[bytes | None]
+    rare: dict[int, Rare]
+    changed: set[int] | None
+    free: list[int]
+    rare_type: type[Rare]
+
+
+class _Found(NamedTuple):
+    """The row that each change finds, and the position that it has."""
+
+    rows: NDArray[np.int64]
+    eras: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    nths: NDArray[np.int32]
+
+
 class Rows:
     """The records by SOW key, and their columns: body, partition, position, log time in ms."""
 
@@ -140,7 +171,7 @@ class Rows:
             for column in (*values, self._digests, self._read_at):
                 column.frombytes(bytes(missing * column.itemsize))
 
-    def load(self, plain: Any, partition: int, before: tuple[Any, ...], index_step: int) -> tuple[Any, ...]:
+    def load(self, plain: Any, partition: int, before: LoadBefore, index_step: int) -> Any:
         """Put the newest change of each key, where it is newer than what is held: `PartitionReplica.load`.
 
         `plain` are changes of a partition, a `PlainChanges` of the native core. `before` is the state of the load,
@@ -152,18 +183,18 @@ class Rows:
             np.frombuffer(each, np.int64) for each in (self._eras, self._offsets, self._times)
         )
         nths = np.frombuffer(self._nths, np.int32)
-        found = (rows, eras[rows], offsets[rows], nths[rows])
-        tables = (self.numbers, self.keys, self.bodies, self.rare, self.changed, self._free, Rare)
-        after: tuple[Any, ...]
-        after, (changed, *values, made, digests) = plain.load(tables, found, before, index_step)
-        rows = np.frombuffer(changed, np.int64)
+        found = _Found(rows, eras[rows], offsets[rows], nths[rows])
+        tables = _Tables(self.numbers, self.keys, self.bodies, self.rare, self.changed, self._free, Rare)
+        after, written = plain.load(tables, found, before, index_step)
+        rows = np.frombuffer(written.rows, np.int64)
         np.frombuffer(self._partitions, np.uint16)[rows] = partition
         columns: tuple[NDArray[Any], ...] = (eras, offsets, nths, times)
-        for column, written in zip(columns, values, strict=True):
-            column[rows] = np.frombuffer(written, column.dtype)
-        if made:
-            rows = np.frombuffer(made, np.int64)
-            np.frombuffer(self._digests, np.uint64)[rows] = np.frombuffer(digests, np.uint64)
+        values = (written.eras, written.offsets, written.nths, written.times)
+        for column, each in zip(columns, values, strict=True):
+            column[rows] = np.frombuffer(each, column.dtype)
+        if written.made:
+            rows = np.frombuffer(written.made, np.int64)
+            np.frombuffer(self._digests, np.uint64)[rows] = np.frombuffer(written.digests, np.uint64)
             np.frombuffer(self._read_at)[rows] = 0.0
         return after
 

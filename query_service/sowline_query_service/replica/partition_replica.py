@@ -16,7 +16,7 @@ from sowline.changes.partials import read_reflected, reflected_fields
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, before_the_log, position_of
 from sowline.native import note_panic
-from sowline_query_service.index.rows import Rows
+from sowline_query_service.index.rows import LoadBefore, Rows
 from sowline_query_service.replica.history import PartitionHistory
 from sowline_query_service.replica.log_end import Reached
 from sowline_query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
@@ -171,7 +171,7 @@ class PartitionReplica:
     def _load_run(self, run: PlainRun) -> bool:
         """Load a run with the native core; return False if that has failed, and the run is still to be loaded."""
         newest = self._newest
-        before = (newest.ranks, newest.era, self.position, self._since_indexed)
+        before = LoadBefore(newest.ranks, newest.era, self.position, self._since_indexed)
         try:
             after = self._rows.load(run.changes, self.number, before, INDEX_STEP)
         except BaseException as error:
@@ -179,13 +179,13 @@ class PartitionReplica:
             note_panic(error, f"rows of partition {self.number}")
             self.native_has_failed = True
             return False
-        era, position, times, self._since_indexed, entries = after
-        self._index += [(position_of(reached), offset) for reached, offset in entries]
-        if era is not None:
-            newest.era = era
-        if position is not None:
-            self._move(position_of(position))
-            time, changed = times
+        self._since_indexed = after.since_indexed
+        self._index += [(position_of(reached), offset) for reached, offset in after.entries]
+        if after.era is not None:
+            newest.era = after.era
+        if after.position is not None:
+            self._move(position_of(after.position))
+            time, changed = after.times
             self.time, self.changed_time = max(self.time, time), max(self.changed_time, changed)
         self.next_offset = run.last_offset + 1
         return True

@@ -1,0 +1,52 @@
+//! Positions of changes: `sowline.model.position.Position`.
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+/// A position: era, offset, and the number of the change within its log record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position<N = u32> {
+    pub era: N,
+    pub offset: i64,
+    pub nth: N,
+}
+
+impl Position {
+    /// Return the position of a log record, and of its first change.
+    pub fn of_record(era: u32, offset: i64) -> Self {
+        Position {
+            era,
+            offset,
+            nth: 0,
+        }
+    }
+}
+
+impl From<Position> for Position<i64> {
+    fn from(it: Position) -> Self {
+        Position {
+            era: it.era.into(),
+            offset: it.offset,
+            nth: it.nth.into(),
+        }
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Position {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let (era, offset, nth) = given.extract()?;
+        Ok(Position { era, offset, nth })
+    }
+}
+
+impl<'py, N: IntoPyObject<'py>> IntoPyObject<'py> for Position<N> {
+    type Target = PyTuple;
+    type Output = Bound<'py, PyTuple>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        (self.era, self.offset, self.nth).into_pyobject(py)
+    }
+}
