@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from sowline.version import __version__
 
 if TYPE_CHECKING:
-    from sowline.client.ask import Ask
     from sowline.client.async_client import AsyncClient
     from sowline.client.client import Client
     from sowline.client.local_view import AsyncLocalView, LocalView
     from sowline.client.publisher import Publisher
     from sowline.client.write_options import DeliveryReport
     from sowline.errors import SowlineError
+    from sowline.subscriptions.ask import Ask
     from sowline.wire.client_message import Message
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Ask": "sowline.client.ask",
+    "Ask": "sowline.subscriptions.ask",
     "AsyncClient": "sowline.client.async_client",
     "AsyncLocalView": "sowline.client.local_view",
     "Client": "sowline.client.client",

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
-from sowline.client.ask import Ask, Reading
 from sowline.client.async_client import AsyncClient
 from sowline.client.local_view import LocalView
 from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
@@ -16,6 +15,7 @@ from sowline.client.stream import Stream
 from sowline.config.credentials import Token
 from sowline.errors import SowlineError
 from sowline.runtime.loop_thread import LoopThread
+from sowline.subscriptions.ask import Ask, Reading
 from sowline.wire.client_message import Message
 
 P = ParamSpec("P")

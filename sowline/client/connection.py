@@ -43,8 +43,8 @@ class Subscriptions(Protocol):
         If `is_void`, the client has other rights than before, and what subscribers hold is no longer valid.
         """
 
-    def abandoned(self) -> list[Request]:
-        """Return the requests that end what its callers left while the connection was resumed."""
+    def lost(self) -> None:
+        """Note that the connection is lost; another one will be made."""
 
     def fail(self, error: SowlineError) -> None:
         """End everything: there will be no connection any more."""
@@ -121,15 +121,9 @@ class ServiceConnection:
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def send_later(self, request: Callable[[], Request | None]) -> None:
-        """Send a request after a pause. If the connection is lost meanwhile, the new connection sends its own
-        requests.
-        """
-        socket = self._socket
+    async def wait_to_repeat(self) -> None:
+        """Wait before a request is sent again that the service could not serve yet."""
         await asyncio.sleep(REPEAT_SECONDS)
-        is_same = socket is self._socket and self.is_open
-        if is_same and (repeated := request()) is not None:
-            await self.send(repeated)
 
     # reading
 
@@ -139,6 +133,7 @@ class ServiceConnection:
                 with contextlib.suppress(ConnectionClosed):
                     await self._read()
                 self._connected.clear()
+                self._carried.lost()
                 await self._reconnect()
         except SowlineError as error:
             self._break(error)
@@ -188,8 +183,6 @@ class ServiceConnection:
         for request in self._carried.resume(is_void=is_void):
             await self.send(request)
         self._connected.set()
-        for request in self._carried.abandoned():
-            await self.send(request)
 
     async def _connect_within(self, seconds: float | None) -> ClientConnection:
         """Connect within this time, or without a limit; raise `not connected`, or the reason of a refusal.

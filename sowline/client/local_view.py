@@ -10,15 +10,16 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack
 
-from sowline.client.ask import Ask, Reading, Selecting
-from sowline.client.position_tracker import PositionTracker
 from sowline.client.record_view import Callbacks, RecordView, Waiting
 from sowline.client.records import RecordSet
-from sowline.client.stream import ShownGroup, Stream
+from sowline.client.stream import Stream
 from sowline.errors import SowlineError
 from sowline.language.expressions.order import parse_order
 from sowline.model.bookmark_range import bookmark_text
 from sowline.runtime.loop_thread import SIGNAL_SECONDS_MAX, next_of
+from sowline.subscriptions.ask import Ask, Reading, Selecting
+from sowline.subscriptions.client_machine import ShownGroup
+from sowline.subscriptions.position_tracker import PositionTracker
 from sowline.wire.client_message import Message
 from sowline.wire.options import parse_options
 
@@ -84,7 +85,7 @@ class _Following(RecordView):
         """Replace the subscription; return the number of replacements after which the view shows it."""
         stream = self._subscribed()
         await self._client.replace(stream, **_changed(stream.ask, changes))
-        return stream.replacements
+        return stream.machine.replacements
 
     async def _ask_for_proof(self) -> int:
         """Request a checksum; return how many answers there were before."""

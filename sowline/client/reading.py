@@ -5,13 +5,13 @@ from typing import Any, Unpack
 
 import orjson
 
-from sowline.client.ask import Ask, Fresh, Reading, Selecting
 from sowline.client.http_api import HttpClient
 from sowline.client.local_view import AsyncLocalView
 from sowline.client.open_streams import OpenStreams
 from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
 from sowline.client.stream import Stream
 from sowline.model.bookmark_range import Given, bookmark_text
+from sowline.subscriptions.ask import Ask, Fresh, Reading, Selecting
 from sowline.wire.client_message import Message
 from sowline.wire.request import QUERY_FIELDS
 

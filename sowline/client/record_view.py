@@ -10,10 +10,10 @@ import orjson
 from sortedcontainers import SortedList
 
 from sowline.client.records import Effect, RecordSet
-from sowline.client.stream import ShownGroup
 from sowline.errors import SowlineError
 from sowline.language.expressions.order import Order, SortKey, parse_order
 from sowline.model.key import hash_of
+from sowline.subscriptions.client_machine import ShownGroup
 from sowline.wire.client_message import Message
 
 Record = dict[str, Any]

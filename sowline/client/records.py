@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from sowline.client.position_tracker import PositionTracker
 from sowline.errors import SowlineError
 from sowline.model.difference import difference
 from sowline.model.merge import merge, take_out
+from sowline.subscriptions.position_tracker import PositionTracker
 from sowline.wire.client_message import Message
 
 GONE = "gone"

@@ -1,1 +1,1 @@
-"""What subscribers get of changes: the engine that decides it, and the messages in which it is sent."""
+"""Subscriptions: the lifecycle of one for its subscriber, and what subscribers get of changes."""

@@ -11,11 +11,11 @@ from pydantic import BaseModel
 
 from sowline.cli import main
 from sowline.cli.top.table import SORTS, PartitionRow, ServiceRow, TopicRow
-from sowline.client.ask import Reading
 from sowline.config.declared_topic import DeclaredTopic
 from sowline.config.fanouts import FanoutDefinition
 from sowline.config.settings import Settings
 from sowline.config.views import ConflatedDefinition, Join, ViewDefinition
+from sowline.subscriptions.ask import Reading
 from sowline.wire.client_message import Message
 from sowline.wire.options import Options
 from sowline.wire.request import COMMANDS, Request

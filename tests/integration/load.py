@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from sowline.client.ask import Ask
 from sowline.client.async_client import AsyncClient
 from sowline.client.stream import Stream
 from sowline.model.key import partition_of
+from sowline.subscriptions.ask import Ask
 from sowline.wire.client_message import Message
 from tests.integration.changes import check_chain, check_compacted, read_changes
 from tests.integration.model import FILTERS, Body, Model, Position, Sent, group_hash

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from sowline.client.ask import Ask
 from sowline.client.async_client import AsyncClient
 from sowline.client.client import Client
 from sowline.client.stream import WAITING_MAX, Stream
 from sowline.client.write_options import DeliveryReport
 from sowline.errors import SowlineError
+from sowline.subscriptions.ask import Ask
 from sowline.wire.client_message import Message
 from tests.integration.load import Publishers, new_seed
 from tests.integration.services import SECONDS_MAX, Service, System, system
@@ -391,7 +391,7 @@ async def test_leaving_with_messages_unread(served: Served) -> None:
     await asyncio.to_thread(served.system.wait_settled, served.url, topic)
     async with AsyncClient(served.url) as client, asyncio.timeout(SECONDS_MAX):
         stream = await client.open(Ask("subscribe", topic, bookmark="epoch"))
-        while len(stream._waiting) < WAITING_MAX:
+        while len(stream.machine.inbox) < WAITING_MAX:
             await asyncio.sleep(0.01)
         await client.end(stream)
         assert len([message async for message in client.sow(topic) if message.command == "sow"]) == 10

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from sowline.client.ask import Ask
 from sowline.client.async_client import AsyncClient
 from sowline.client.client import Client
 from sowline.client.stream import Stream
 from sowline.errors import SowlineError
 from sowline.model.bookmark import format_time, read_time
+from sowline.subscriptions.ask import Ask
 from tests.integration.load import SELECTIONS, Life, Publishers, assert_same, model_of, new_seed, write_marks
 from tests.integration.model import Model, Position
 from tests.integration.services import SECONDS_MAX, Service, System, http_text, positions_of, system

@@ -14,11 +14,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from sowline.client.position_tracker import PositionTracker
 from sowline.client.records import RecordSet
 from sowline.commands.command import Headers, joined_keys
 from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.model.key import partition_of
+from sowline.subscriptions.position_tracker import PositionTracker
 from sowline.wire.client_message import Message, Received
 from tests.property.answers import Answer, answer_of, is_sorted
 from tests.property.asks import (

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
-from sowline.client.ask import Ask
-from sowline.client.stream import PROOF, Stream
+from sowline.client.stream import Stream
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.model.key import hash_of
 from sowline.model.position import Position
+from sowline.subscriptions.ask import Ask
+from sowline.subscriptions.lifecycle import Signal, State
 from sowline.wire.client_message import Message, Received
 from tests.property.model import FILTERS, Body
 from tests.simulation.subscriber import Saved, Served, Subscriber, Wish
@@ -148,7 +149,8 @@ class GatewaySubscriber(Subscriber):
 
     def connect(self, service: Served) -> None:
         """Connect, and ask for what is missing."""
-        self.stream.wants_proof = False
+        # A checksum is of the records of one connection.
+        self.stream.machine.wants_proof = False
         super().connect(service)
         self.inquiries.connected()
 
@@ -164,15 +166,19 @@ class GatewaySubscriber(Subscriber):
         if not self.inquiries.is_open and self._chance.random() < QUERY_SHARE:
             self._send(self.inquiries.next_request())
         if self._may_ask_for_proof and self._chance.random() < PROOF_SHARE:
-            self.stream.wants_proof = True
-            self._send(self.stream.request_about(PROOF))
+            self.stream.handle(Signal.PROVE)
+            self._send_all()
 
     @property
     def _may_ask_for_proof(self) -> bool:
-        return self.wish.oof and self.stream._taken and self.stream._whole and not self.stream.wants_proof
+        machine = self.stream.machine
+        is_accepted = machine.state in (State.SNAPSHOT, State.CATCHING_UP, State.LIVE)
+        return self.wish.oof and is_accepted and machine.bookmark is not None and not machine.wants_proof
 
     def _failed(self, error: SowlineError) -> None:
-        if error.reason == "behind" and not self.stream._whole:  # a node was lost, and the others are behind
+        if (
+            error.reason == "behind" and self.stream.bookmark is None
+        ):  # a node was lost, and the others are behind
             self.restart()
         else:
             super()._failed(error)
@@ -274,7 +280,7 @@ class Viewer(GatewaySubscriber):
 
     def _note_positions(self) -> None:
         bookmark = self.stream.bookmark
-        if bookmark is None or not self.stream._whole or self._group is not None or self._step:
+        if bookmark is None or self._group is not None or self._step:
             return
         positions = self._read(bookmark)
         for number, position in positions.items():

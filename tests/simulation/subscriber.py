@@ -7,13 +7,14 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from sowline.client.ask import Ask
 from sowline.client.stream import Stream, stream_id
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.model.position import Position
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.session import Session
+from sowline.subscriptions.ask import Ask
+from sowline.subscriptions.lifecycle import Again, AskLater, ConnectionMade, SendAsk, Signal, Take
 from sowline.wire.client_message import Message, Received, read_frame
 from tests.property.document_model import CONDITIONS
 from tests.property.model import FILTERS, Account, Body, Effect, merged
@@ -102,7 +103,7 @@ class Subscriber:
         self.service: Served | None = None
         self._session: Session | None = None
         self._outbox: Outbox | None = None
-        self._again: Received | None = None
+        self._again: int | None = None
         self.view: dict[bytes, Body] = {}
         self._group: dict[bytes, Body] | None = None
         self.positions: Positions = {}
@@ -137,14 +138,28 @@ class Subscriber:
 
     def connect(self, service: Served) -> None:
         """Connect, and ask for what is missing."""
-        if (ask := self.stream.resumed()) is None:  # it has failed, and its program is yet to read that
+        self.stream.handle(ConnectionMade())
+        if self.stream.machine.is_over:  # it has failed, and its program is yet to read that
             self._has_news = True
             return
+        ask = self._going_on()
         self.service = service
         self._outbox = Outbox(self._chance.choice((300, 3000, 1 << 20)))
         self._session = service.new_session(self._outbox)
         self._trace(self.name, "connects to", service.name, ask.command, ask.bookmark)
-        self._send(ask.request(self.stream.id))
+        self._send_all()
+
+    def _going_on(self) -> Ask:
+        return next(action.ask for action in self.stream.outgoing if isinstance(action, SendAsk))
+
+    def _send_all(self) -> None:
+        """Send what the stream has to send; what the service was not ready for waits."""
+        while self.stream.outgoing:
+            action = self.stream.outgoing.popleft()
+            if isinstance(action, AskLater):
+                self._again = action.number
+            else:
+                self._send(self.stream.request(action))
 
     def _send(self, request: dict[str, Any]) -> None:
         assert self._session is not None
@@ -154,6 +169,7 @@ class Subscriber:
         """Vanish."""
         if self._session is not None and self.service is not None:
             self.service.end_session(self._session)
+            self.stream.handle(Signal.LOST)
         self.service = self._session = self._outbox = self._again = None
 
     def restart(self) -> None:
@@ -174,17 +190,16 @@ class Subscriber:
     async def _receive(self, received: Received) -> None:
         if self.stream.id not in map(stream_id, received.streams):
             return
-        if self.stream.is_to_ask_again(received):
-            self._again = received
-        else:
-            await self.stream.receive(received)
-            self._has_news = True
+        self.stream.receive(received)
+        self._send_all()
+        self._has_news = True
 
     def ask_again(self) -> None:
         """Ask once more, where the service was not ready."""
         if self._again is not None and self._session is not None:
-            self._send(self.stream.again(self._again))
+            self.stream.handle(Again(self._again))
             self._again = None
+            self._send_all()
 
     # the program
 
@@ -193,8 +208,9 @@ class Subscriber:
         if not self._has_news:
             return
         self._has_news = False
-        self.stream._pass_silent()
-        if self.stream._waiting or self.stream._error is not None:
+        machine = self.stream.machine
+        machine.handle(Take(0))
+        if machine.inbox or machine.error is not None:
             try:
                 batch = await self.stream.next_batch(limit)
             except SowlineError as error:
@@ -202,11 +218,13 @@ class Subscriber:
                 return
             for message in batch:
                 self._take(message)
-            self._has_news = bool(self.stream._waiting) or self.stream._error is not None
+            self._has_news = bool(machine.inbox) or machine.error is not None
         self._note_positions()
 
     def _failed(self, error: SowlineError) -> None:
-        if error.reason == "behind" and not self.stream._whole:  # the program asked by itself, and asks again
+        if (
+            error.reason == "behind" and self.stream.bookmark is None
+        ):  # the program asked by itself, and asks again
             hold(self._truth.may_expire_wholly, self.name, "finds a service behind, and nothing was lost")
             self.restart()
             return
@@ -298,7 +316,7 @@ class Subscriber:
     def _note_positions(self) -> None:
         """Look at where the stream says that it stands: nothing may have been left out up to there."""
         bookmark = self.stream.bookmark
-        if bookmark is None or not self.stream._whole or self._group is not None:
+        if bookmark is None or self._group is not None:
             return
         positions = self._read(bookmark)
         for number, position in positions.items():
@@ -310,12 +328,12 @@ class Subscriber:
                 hold(not due, self.name, "moved from", before, "to", position, "in", number, "without", due)
         self.positions |= positions
         self._check_view(bookmark)
-        if not self.stream._in_step and self._chance.random() < 0.3:
+        if not self.stream.machine.inbox.is_in_step and self._chance.random() < 0.3:
             self.saved = Saved(bookmark, dict(self.view), dict(self.positions))
 
     def _check_view(self, where: str) -> None:
         """What it holds is what matches at its positions, if it is told of all that goes."""
-        if not self.wish.oof or self.stream._in_step:
+        if not self.wish.oof or self.stream.machine.inbox.is_in_step:
             return
         expected: dict[bytes, Body] = {}
         for number, position in self.positions.items():

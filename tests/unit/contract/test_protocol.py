@@ -18,10 +18,10 @@ from contract.frames import DEFS
 from contract.schemas import schemas_of
 from contract.tables import with_tables
 from contract.typescript import typescript
-from sowline.client.ask import Ask
 from sowline.config.settings import Settings
 from sowline.serving.app import Server
 from sowline.serving.query_slots import QuerySlots
+from sowline.subscriptions.ask import Ask
 from sowline.wire.client_message import Received
 from sowline.wire.command_fields import FIELDS, NODE_FIELDS, OF_ALL
 from sowline.wire.options import FORMS, Options

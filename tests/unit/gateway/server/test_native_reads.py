@@ -10,9 +10,9 @@ import orjson
 import pytest
 from websockets.asyncio.client import connect
 
-from sowline.client.ask import Ask
 from sowline.client.async_client import AsyncClient
 from sowline.errors import SowlineError
+from sowline.subscriptions.ask import Ask
 from sowline.wire.client_message import Message
 from sowline.wire.media_types import NATIVE
 from sowline.wire.native_frame import split_native

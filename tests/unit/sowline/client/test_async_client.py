@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosedError
 
-from sowline.client.ask import Ask
 from sowline.client.async_client import AsyncClient
 from sowline.client.writing import topics_of
 from sowline.errors import SowlineError
+from sowline.subscriptions.ask import Ask
 from tests.described import checked_request
 
 
@@ -242,7 +242,7 @@ async def test_a_query_within_a_query_is_answered(service: Service, monkeypatch:
         answer("1", 50)
         assert (await beginning).command == "group_begin"
         await all_have_had_turns()
-        assert len(client._streams.by_id["1"]._waiting) == 10, "the reader waits for the caller"
+        assert len(client._streams.by_id["1"].machine.inbox) == 10, "the reader waits for the caller"
         asking = asyncio.ensure_future(anext(inner))
         await all_have_had_turns()
         answer("2", 3)

@@ -56,9 +56,10 @@ class Played(AsyncClient):
 
     async def lose_connection(self) -> list[Json]:
         """Let the connection be made again; return what is asked for then."""
-        asks = [(stream.id, stream.resumed()) for stream in self._streams.by_id.values()]
+        self._streams.lost()
+        requests = list(self._streams.resume(is_void=False))
         await settled()
-        return [ask.request(id) for id, ask in asks if ask is not None]
+        return requests
 
 
 async def settled() -> None:

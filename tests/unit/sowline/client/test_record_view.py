@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from sowline.client.ask import Ask
-from sowline.client.position_tracker import PositionTracker
 from sowline.client.record_view import Callbacks, RecordView, Saved, Waiting
 from sowline.client.records import RecordSet
-from sowline.client.stream import ShownGroup
 from sowline.errors import SowlineError
 from sowline.language.expressions.order import parse_order
+from sowline.subscriptions.ask import Ask
+from sowline.subscriptions.client_machine import ShownGroup
+from sowline.subscriptions.position_tracker import PositionTracker
 from sowline.wire.client_message import Message
 
 

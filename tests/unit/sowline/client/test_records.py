@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sowline.client.position_tracker import PositionTracker
 from sowline.client.records import GONE, Effect, RecordSet
 from sowline.errors import SowlineError
 from sowline.model.difference import difference
 from sowline.model.merge import take_out
+from sowline.subscriptions.position_tracker import PositionTracker
 from sowline.wire.client_message import Message
 from tests.property.test_difference import bodies, exact
 

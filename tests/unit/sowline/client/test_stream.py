@@ -8,10 +8,21 @@ from typing import Any
 
 import pytest
 
-from sowline.client.ask import Ask
-from sowline.client.stream import WAITING_MAX, ShownGroup, Stream, stream_id
+from sowline.client.stream import WAITING_MAX, Stream, stream_id
 from sowline.errors import SowlineError
-from sowline.wire.client_message import Received, read_frame
+from sowline.subscriptions.ask import Ask
+from sowline.subscriptions.client_machine import ShownGroup
+from sowline.subscriptions.lifecycle import (
+    Again,
+    AskLater,
+    ConnectionMade,
+    ReplaceBy,
+    Send,
+    SendAsk,
+    Signal,
+    State,
+)
+from sowline.wire.client_message import read_frame
 
 OPEN = Ask("sow_and_subscribe", "orders", "/a = 1", "oof", top_n=5)
 
@@ -19,7 +30,31 @@ OPEN = Ask("sow_and_subscribe", "orders", "/a = 1", "oof", top_n=5)
 async def give(stream: Stream, *messages: dict[str, Any]) -> None:
     """Let messages arrive from the connection."""
     for received in read_frame(json.dumps(list(messages)).encode()):
-        await stream.receive(received)
+        stream.receive(received)
+        await stream.wait_for_room()
+
+
+def opened(ask: Ask) -> Stream:
+    """Return a stream whose request is sent."""
+    stream = Stream("1", ask)
+    stream.handle(ConnectionMade())
+    stream.outgoing.clear()
+    return stream
+
+
+def resumed(stream: Stream) -> Ask | None:
+    """Let the connection be made again; return what is asked for then."""
+    stream.handle(Signal.LOST)
+    stream.handle(ConnectionMade())
+    return next((action.ask for action in stream.outgoing if isinstance(action, SendAsk)), None)
+
+
+def next_request(stream: Stream) -> dict[str, Any] | None:
+    """Return what is to be sent next, but for the request that resumes."""
+    actions = [stream.outgoing.popleft() for _ in range(len(stream.outgoing))]
+    requests = [stream.request(action) for action in actions if isinstance(action, ReplaceBy | Send)]
+    assert len(requests) <= 1
+    return requests[0] if requests else None
 
 
 def change(offset: int, partition: int = 0, command: str = "publish") -> dict[str, Any]:
@@ -59,7 +94,7 @@ async def take(stream: Stream, count: int) -> list[str]:
 
 async def test_a_query_ends_once_it_is_completed() -> None:
     """All its messages come, then the iteration ends."""
-    stream = Stream("1", Ask("sow", "orders"))
+    stream = opened(Ask("sow", "orders"))
     await give(stream, processed("orders:0@1"), *group("orders:0@1", 2), COMPLETED)
     assert [message.command async for message in stream] == ["group_begin", "sow", "sow", "group_end"]
     assert await stream.next_batch() == []
@@ -67,7 +102,7 @@ async def test_a_query_ends_once_it_is_completed() -> None:
 
 async def test_what_was_received_comes_before_the_error() -> None:
     """A refusal is raised once everything before it was given."""
-    stream = Stream("1", Ask("subscribe", "orders"))
+    stream = opened(Ask("subscribe", "orders"))
     await give(stream, processed("orders:0@1"), change(2), FAILED)
     assert await take(stream, 1) == ["publish"]
     with pytest.raises(SowlineError) as error:
@@ -77,26 +112,26 @@ async def test_what_was_received_comes_before_the_error() -> None:
 
 async def test_a_waiter_is_woken() -> None:
     """A caller that waits for a message gets it when it comes."""
-    stream = Stream("1", Ask("subscribe", "orders"))
+    stream = opened(Ask("subscribe", "orders"))
     waiting = asyncio.create_task(anext(stream))
     await asyncio.sleep(0)
-    await give(stream, change(2))
+    await give(stream, processed("orders:0@1"), change(2))
     assert (await waiting).command == "publish"
 
 
 async def test_a_batch_is_what_is_there() -> None:
     """Several messages at once, up to a limit."""
-    stream = Stream("1", Ask("subscribe", "orders"))
-    await give(stream, *(change(n) for n in range(5)))
+    stream = opened(Ask("subscribe", "orders"))
+    await give(stream, processed("orders:0@0"), *(change(n) for n in range(5)))
     assert len(await stream.next_batch(3)) == 3
     assert len(await stream.next_batch(3)) == 2
 
 
 async def test_the_bookmark_moves_on_delivery_not_on_receipt() -> None:
     """What waits was not delivered: the bookmark stands before it."""
-    stream = Stream("1", Ask("sow_and_subscribe", "orders"))
+    stream = opened(Ask("sow_and_subscribe", "orders"))
     assert stream.bookmark is None
-    await give(stream, *group("orders:0@1,1@7"), change(2), change(8, 1))
+    await give(stream, processed(), *group("orders:0@1,1@7"), change(2), change(8, 1))
     assert stream.bookmark is None
     await take(stream, 2)
     assert stream.bookmark == "orders:0@1,1@7"
@@ -108,17 +143,17 @@ async def test_the_bookmark_moves_on_delivery_not_on_receipt() -> None:
 
 async def test_a_subscription_begins_where_its_ack_says() -> None:
     """Before the first change there is a place to come back to."""
-    stream = Stream("1", Ask("subscribe", "orders"))
+    stream = opened(Ask("subscribe", "orders"))
     await give(stream, processed("orders:0@5"))
     assert stream.bookmark == "orders:0@5"
 
 
 async def test_a_subscription_goes_on_from_its_bookmark() -> None:
     """After a lost connection what was not delivered is asked for again, with filter and options."""
-    stream = Stream("1", Ask("sow_and_subscribe", "orders", "/a = 1", "oof"))
-    await give(stream, *group("orders:0@1"), change(2), change(3))
+    stream = opened(Ask("sow_and_subscribe", "orders", "/a = 1", "oof"))
+    await give(stream, processed(), *group("orders:0@1"), change(2), change(3))
     await take(stream, 3)
-    assert stream.resumed() == Ask("subscribe", "orders", "/a = 1", "oof", "orders:0@2")
+    assert resumed(stream) == Ask("subscribe", "orders", "/a = 1", "oof", "orders:0@2")
     await give(stream, processed("orders:0@2"), change(3), change(4))
     assert [m.bookmark for m in await stream.next_batch()] == ["orders:0@3", "orders:0@4"]
 
@@ -126,25 +161,26 @@ async def test_a_subscription_goes_on_from_its_bookmark() -> None:
 async def test_a_group_that_was_cut_off_is_asked_for_again() -> None:
     """Before the end of its first group a subscription has no place to come back to."""
     ask = Ask("sow_and_subscribe", "orders")
-    stream = Stream("1", ask)
-    await give(stream, *group("orders:0@1", 3)[:-1])
+    stream = opened(ask)
+    await give(stream, processed(), *group("orders:0@1", 3)[:-1])
     await take(stream, 2)
-    assert stream.resumed() == ask
+    assert resumed(stream) == ask
 
 
 async def test_what_has_ended_does_not_go_on() -> None:
     """A query that was completed, and a stream that failed, are not asked for again."""
-    done, failed = Stream("1", Ask("sow", "orders")), Stream("2", Ask("subscribe", "orders"))
-    await give(done, COMPLETED)
+    done, failed = opened(Ask("sow", "orders")), opened(Ask("subscribe", "orders"))
+    await give(done, processed(), COMPLETED)
     await give(failed, FAILED)
-    assert (done.resumed(), failed.resumed()) == (None, None)
+    assert (resumed(done), resumed(failed)) == (None, None)
 
 
 async def test_a_caller_who_does_not_read_holds_up_the_connection() -> None:
     """At the limit of waiting messages the reader waits, until the caller has taken half of them."""
-    stream = Stream("1", Ask("subscribe", "orders"))
-    reading = asyncio.create_task(give(stream, *(change(n) for n in range(WAITING_MAX + 1))))
-    while len(stream._waiting) < WAITING_MAX:
+    stream = opened(Ask("subscribe", "orders"))
+    messages = [change(n) for n in range(WAITING_MAX + 1)]
+    reading = asyncio.create_task(give(stream, processed("orders:0@0"), *messages))
+    while len(stream.machine.inbox) < WAITING_MAX:
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert not reading.done()
@@ -178,14 +214,9 @@ def refused(number: int = 1, reason: str = "bad filter", **fields: Any) -> dict[
     return FAILED | {"command_id": f"1.{number}", "reason": reason} | fields
 
 
-def received(message: dict[str, Any]) -> Received:
-    """Return a message as it comes from the connection."""
-    return read_frame(json.dumps(message).encode())[0]
-
-
 async def subscribed(ask: Ask = OPEN) -> Stream:
     """A subscription whose first group was given to its caller."""
-    stream = Stream("1", ask)
+    stream = opened(ask)
     await give(stream, processed("orders:0@1"), *group("orders:0@1"))
     await take(stream, 2)
     return stream
@@ -195,7 +226,7 @@ async def test_a_replacement_is_asked_for_under_a_name_of_its_own() -> None:
     """The subscription keeps its name; what is not named of it stays as it was."""
     stream = await subscribed()
     replacement = stream.replace(filter="/b = 2", top_n=None)
-    request = stream.next_request()
+    request = next_request(stream)
     assert request == {
         "command": "sow_and_subscribe",
         "command_id": "1.1",
@@ -207,11 +238,11 @@ async def test_a_replacement_is_asked_for_under_a_name_of_its_own() -> None:
         "batch_size": 10,
         "ack_type": "processed,completed",
     }
-    assert stream.next_request() is None
+    assert next_request(stream) is None
     assert (stream_id("1.1"), stream_id("1")) == ("1", "1")
     await give(stream, taken())
     await replacement.settled()
-    assert (stream.replacements, stream.ask) == (1, replace(OPEN, filter="/b = 2", top_n=None))
+    assert (stream.machine.replacements, stream.ask) == (1, replace(OPEN, filter="/b = 2", top_n=None))
 
 
 async def test_what_is_refused_changes_nothing() -> None:
@@ -224,7 +255,7 @@ async def test_what_is_refused_changes_nothing() -> None:
     assert error.value.reason == "bad filter"
     await take(stream, 1)
     assert stream.bookmark == "orders:0@2"
-    assert stream.resumed() == replace(OPEN, command="subscribe", bookmark="orders:0@2")
+    assert resumed(stream) == replace(OPEN, command="subscribe", bookmark="orders:0@2")
 
 
 async def test_a_failure_of_the_subscription_ends_it_with_its_replacements() -> None:
@@ -249,14 +280,14 @@ async def test_replacements_come_one_after_the_other() -> None:
     refused_one, last = stream.replace(filter="nonsense", order_by="/b"), stream.replace(top_n=7)
     sent = []
     for answer in (taken(1), refused(2), taken(3)):
-        sent.append(stream.next_request())
-        assert stream.next_request() is None
+        sent.append(next_request(stream))
+        assert next_request(stream) is None
         await give(stream, answer)
     assert [request and request["command_id"] for request in sent] == ["1.1", "1.2", "1.3"]
     with pytest.raises(SowlineError):
         await refused_one.settled()
     await last.settled()
-    assert (stream.ask, stream.replacements) == (replace(OPEN, filter="/b = 2", top_n=7), 2)
+    assert (stream.ask, stream.machine.replacements) == (replace(OPEN, filter="/b = 2", top_n=7), 2)
 
 
 async def test_a_replaced_subscription_has_no_position_until_its_group_was_given() -> None:
@@ -282,19 +313,19 @@ async def test_a_replaced_subscription_has_no_position_until_its_group_was_given
     assert [m.command for m in given] == ["oof", "group_begin", "sow", "group_end"]
     assert given[1].replace
     assert (stream.bookmark, stream.shown) == ("orders:0@5", ShownGroup(1, replace(OPEN, filter="/b = 2")))
-    assert stream.resumed() == replace(OPEN, command="subscribe", filter="/b = 2", bookmark="orders:0@5")
+    assert resumed(stream) == replace(OPEN, command="subscribe", filter="/b = 2", bookmark="orders:0@5")
 
 
 async def test_a_connection_lost_before_the_answer_to_a_replacement() -> None:
     """The subscription goes on as it was; once it does, it is replaced."""
     stream = await subscribed()
     stream.replace(filter="/b = 2")
-    request = stream.next_request()
+    request = next_request(stream)
     await give(stream, change(2))
-    assert stream.resumed() == replace(OPEN, command="subscribe", bookmark="orders:0@1")
-    assert stream.next_request() is None
+    assert resumed(stream) == replace(OPEN, command="subscribe", bookmark="orders:0@1")
+    assert next_request(stream) is None
     await give(stream, processed("orders:0@1"))
-    assert stream.next_request() == request
+    assert next_request(stream) == request
 
 
 @pytest.mark.parametrize("given", range(3))
@@ -307,7 +338,7 @@ async def test_a_connection_lost_during_the_group_of_a_replacement(given: int) -
         stream, change(2), *group("orders:0@3"), taken(), begin | {"replace": True}, *group("", 1)[1:2]
     )
     await take(stream, given)
-    assert stream.resumed() == replace(OPEN, filter="/b = 2")
+    assert resumed(stream) == replace(OPEN, filter="/b = 2")
     await give(stream, processed("orders:0@7"), *group("orders:0@7"))
     assert await take(stream, 2) == ["group_begin", "group_end"]
     assert stream.bookmark == "orders:0@7"
@@ -315,7 +346,7 @@ async def test_a_connection_lost_during_the_group_of_a_replacement(given: int) -
 
 async def test_a_subscription_without_a_group_is_replaced_where_it_stands() -> None:
     """It has a place all the time, and goes on from there as the new one."""
-    stream = Stream("1", Ask("subscribe", "orders", "/a = 1"))
+    stream = opened(Ask("subscribe", "orders", "/a = 1"))
     await give(stream, processed("orders:0@1"))
     stream.replace(filter="/b = 2")
     await give(stream, change(2), taken(), change(3))
@@ -324,17 +355,18 @@ async def test_a_subscription_without_a_group_is_replaced_where_it_stands() -> N
         "orders:0@2",
         ShownGroup(1, Ask("subscribe", "orders", "/b = 2")),
     )
-    assert stream.resumed() == Ask("subscribe", "orders", "/b = 2", bookmark="orders:0@2")
+    assert resumed(stream) == Ask("subscribe", "orders", "/b = 2", bookmark="orders:0@2")
 
 
 async def test_a_replacement_that_can_not_be_done_yet_is_asked_for_again() -> None:
     """While a topic is loaded; its refusal is not one of the subscription."""
     stream = await subscribed()
     stream.replace(filter="/b = 2")
-    request = stream.next_request()
-    assert stream.is_to_ask_again(received(refused(reason="not ready")))
-    assert stream.again(received(refused(reason="not ready"))) == request
-    assert stream.again(received(FAILED | {"command_id": "1"})) == stream.going_on().request("1")
+    request = next_request(stream)
+    await give(stream, refused(reason="not ready"))
+    assert list(stream.outgoing) == [AskLater(1)]
+    stream.handle(Again(1))
+    assert next_request(stream) == request
 
 
 @pytest.mark.parametrize("part", ["proof", "pause", "resume"])
@@ -342,8 +374,8 @@ async def test_a_replacement_that_can_not_be_done_yet_is_asked_for_again() -> No
 async def test_a_refused_command_about_a_subscription_is_not_its_refusal(part: str, reason: str) -> None:
     """Asked for again, a subscription that goes on would be refused, because its name is taken."""
     stream = await subscribed()
-    refusal = received(refused(reason=reason) | {"command_id": f"1.{part}"})
-    assert not stream.is_to_ask_again(refusal)
+    await give(stream, refused(reason=reason) | {"command_id": f"1.{part}"})
+    assert (list(stream.outgoing), stream.machine.state) == ([], State.LIVE)
 
 
 async def test_who_waits_for_a_replacement_does_not_keep_its_answer_away() -> None:
@@ -351,7 +383,7 @@ async def test_who_waits_for_a_replacement_does_not_keep_its_answer_away() -> No
     stream = await subscribed()
     messages = [change(n) for n in range(2, WAITING_MAX + 10)]
     reading = asyncio.create_task(give(stream, *messages, taken(), change(WAITING_MAX + 10)))
-    while len(stream._waiting) < WAITING_MAX:
+    while len(stream.machine.inbox) < WAITING_MAX:
         await asyncio.sleep(0)
     replacement = stream.replace(filter="/b = 2")
     await replacement.settled()
@@ -362,21 +394,22 @@ async def test_who_waits_for_a_replacement_does_not_keep_its_answer_away() -> No
 async def test_not_everything_can_be_replaced() -> None:
     """Only subscriptions that go on, and only what they are asked for beside their topic."""
     with pytest.raises(SowlineError, match="query can't be replaced"):
-        Stream("1", Ask("sow", "orders")).replace(filter="/b = 2")
+        opened(Ask("sow", "orders")).replace(filter="/b = 2")
     stream = await subscribed()
     for name in ("bookmark", "topic", "command"):
         with pytest.raises(TypeError, match=name):
             stream.replace(**{name: ""})  # type: ignore[arg-type]
     waiting = stream.replace(filter="/b = 2")
     stream.close()
-    for replacement in (waiting, stream.replace(filter="/b = 3")):
-        with pytest.raises(SowlineError, match="ended"):
-            await replacement.settled()
+    with pytest.raises(SowlineError, match="ended"):
+        await waiting.settled()
+    with pytest.raises(SowlineError, match="ended"):
+        stream.replace(filter="/b = 3")
 
 
 async def test_of_a_shared_message_a_subscription_gets_what_it_selects() -> None:
     """What others of the connection select beside that is left out, until it selects something else itself."""
-    stream = Stream("1", Ask("delta_subscribe", "orders", options="oof,select=[-/,+/a,+/o/b]"))
+    stream = opened(Ask("delta_subscribe", "orders", options="oof,select=[-/,+/a,+/o/b]"))
     await give(stream, processed("orders:0@1"))
     shared = {"sids": ["2", "1"], "data": {"id": 1, "a": 2, "o": {"b": 3, "c": 4}}, "removed": ["/x", "/o"]}
     await give(stream, change(2) | shared, change(3) | shared | {"sids": ["1"]})
@@ -401,7 +434,7 @@ def progress(bookmark: str, **fields: Any) -> dict[str, Any]:
 
 async def test_progress_moves_the_bookmark_on_and_is_not_given() -> None:
     """In order with the messages: not before those ahead of it were given."""
-    stream = Stream("1", Ask("subscribe", "orders"))
+    stream = opened(Ask("subscribe", "orders"))
     await give(stream, processed("orders:0@1,1@1"), progress("orders:0@2,1@2"))
     await give(stream, change(3), change(4, 1), progress("orders:0@5,1@5"), change(6))
     assert stream.bookmark == "orders:0@1,1@1"
@@ -411,14 +444,14 @@ async def test_progress_moves_the_bookmark_on_and_is_not_given() -> None:
     assert stream.bookmark == "orders:0@5,1@5"
     assert [message.bookmark for message in await stream.next_batch()] == ["orders:0@6"]
     await give(stream, progress("orders:0@9,1@9"))
-    ask = stream.resumed()
+    ask = resumed(stream)
     assert ask is not None
     assert ask.bookmark == "orders:0@6,1@5"
 
 
 async def test_a_waiter_is_not_woken_by_progress_alone() -> None:
     """There is nothing to give."""
-    stream = Stream("1", Ask("subscribe", "orders"))
+    stream = opened(Ask("subscribe", "orders"))
     await give(stream, processed("orders:0@1"))
     waiting = asyncio.create_task(stream.next_batch())
     await give(stream, progress("orders:0@2"))
@@ -430,8 +463,8 @@ async def test_a_waiter_is_not_woken_by_progress_alone() -> None:
 
 async def test_a_proof_that_was_asked_for_is_given() -> None:
     """Among the messages; a refusal of it ends nothing."""
-    stream = Stream("1", Ask("subscribe", "orders"))
-    stream.wants_proof = True
+    stream = opened(Ask("subscribe", "orders"))
+    stream.handle(Signal.PROVE)
     await give(
         stream, processed("orders:0@1"), change(2), progress("orders:0@2", records=1, hash="ab"), change(3)
     )
@@ -439,28 +472,28 @@ async def test_a_proof_that_was_asked_for_is_given() -> None:
     assert [(m.command, m.records, m.hash) for m in given if m.command == "progress"] == [
         ("progress", 1, "ab")
     ]
-    assert not stream.wants_proof
-    stream.wants_proof = True
+    assert not stream.machine.wants_proof
+    stream.handle(Signal.PROVE)
     await give(stream, FAILED | {"command_id": "1.proof", "reason": "not supported"}, change(4))
     assert [(m.command, m.reason, m.hash) for m in await stream.next_batch()] == [
         ("progress", "not supported", ""),
         ("publish", None, None),
     ]
-    assert not stream.wants_proof
+    assert not stream.machine.wants_proof
 
 
 @pytest.mark.parametrize("asked", [{"up_to": "now"}, {"bookmark": "[epoch..now]"}])
 async def test_a_subscription_with_an_end_is_over_there(asked: dict[str, Any]) -> None:
     """What came before is given."""
-    stream = Stream("1", Ask("subscribe", "orders", **asked))
+    stream = opened(Ask("subscribe", "orders", **asked))
     await give(stream, processed("orders:0@1"), change(2), COMPLETED)
     assert [message.command async for message in stream] == ["publish"]
-    assert stream.resumed() is None
+    assert resumed(stream) is None
 
 
 async def test_the_end_of_a_replay_is_not_the_end() -> None:
     """Without an end, a subscription goes on behind its completed acknowledgement."""
-    stream = Stream("1", Ask("subscribe", "orders", bookmark="epoch"))
+    stream = opened(Ask("subscribe", "orders", bookmark="epoch"))
     await give(stream, processed("epoch"), COMPLETED, change(2))
     assert await take(stream, 1) == ["publish"]
 
@@ -480,10 +513,10 @@ async def test_a_lost_connection_changes_no_end(
     asked: dict[str, Any], known: str, bookmark: str, up_to: str
 ) -> None:
     """It goes on from the last message that was given, up to where it would have ended."""
-    stream = Stream("1", Ask("subscribe", "orders", **asked))
+    stream = opened(Ask("subscribe", "orders", **asked))
     await give(stream, processed("orders:0@1") | {"up_to": known}, change(2), change(3))
     assert await take(stream, 1) == ["publish"]
-    ask = stream.resumed()
+    ask = resumed(stream)
     assert ask is not None
     request = ask.request("1")
     assert (request["bookmark"], request.get("up_to", "")) == (bookmark, up_to)
@@ -491,31 +524,35 @@ async def test_a_lost_connection_changes_no_end(
 
 async def test_a_subscription_at_a_time_has_a_group() -> None:
     """So it has no place until that has ended, unlike one that comes back."""
-    time = Stream("1", Ask("sow_and_subscribe", "orders", bookmark="20261121T120000Z"))
-    back = Stream("1", Ask("sow_and_subscribe", "orders", bookmark=["orders:0@1", "20261121T120000Z"]))
+    time = opened(Ask("sow_and_subscribe", "orders", bookmark="20261121T120000Z"))
+    back = opened(Ask("sow_and_subscribe", "orders", bookmark=["orders:0@1", "20261121T120000Z"]))
     for stream in (time, back):
         await give(stream, processed("orders:0@1"))
     assert (time.bookmark, back.bookmark) == (None, "orders:0@1")
     await give(time, *group("orders:0@1", 1))
     await take(time, 3)
-    assert time.going_on().request("1")["bookmark"] == "orders:0@1"
+    ask = resumed(time)
+    assert ask is not None
+    assert ask.bookmark == "orders:0@1"
 
 
 async def test_a_pause_outlives_the_connection() -> None:
     """What is paused begins so, and what was resumed does not."""
-    stream = Stream("1", Ask("subscribe", "orders", options="oof,select=[-/,+/a]"))
+    stream = opened(Ask("subscribe", "orders", options="oof,select=[-/,+/a]"))
     await give(stream, processed("orders:0@1"))
-    stream.is_paused = True
+    stream.handle(Signal.PAUSE)
     await give(stream, FAILED | {"command_id": "1.pause", "reason": "invalid subid"})
-    ask = stream.resumed()
+    ask = resumed(stream)
     assert ask is not None
     assert ask.options == "oof,select=[-/,+/a],pause"
-    begun = Stream("1", Ask("subscribe", "orders", options="pause,oof"))
-    assert begun.is_paused
-    begun.is_paused = False
-    assert begun.going_on().options == "oof"
-    assert stream.request_about("pause") == {"command": "pause", "command_id": "1.pause", "sub_id": "1"}
-    assert stream.request_about("proof") == {"command": "heartbeat", "command_id": "1.proof", "sub_id": "1"}
+    begun = opened(Ask("subscribe", "orders", options="pause,oof"))
+    assert begun.machine.is_paused
+    begun.handle(Signal.UNPAUSE)
+    ask = resumed(begun)
+    assert ask is not None
+    assert ask.options == "oof"
+    assert stream.request(Send("pause")) == {"command": "pause", "command_id": "1.pause", "sub_id": "1"}
+    assert stream.request(Send("prove")) == {"command": "heartbeat", "command_id": "1.proof", "sub_id": "1"}
 
 
 RESET = {"command": "group_begin", "bookmark": "orders:0@9", "reset": True}
@@ -530,43 +567,43 @@ RESET = {"command": "group_begin", "bookmark": "orders:0@9", "reset": True}
 )
 async def test_a_connection_lost_within_a_reset(ask: Ask, command: str) -> None:
     """What the caller held is void, and the group is not whole: all of it comes again, marked so again."""
-    stream = Stream("1", ask)
+    stream = opened(ask)
     await give(stream, processed("orders:0@1"), *(group("orders:0@1") if ask is OPEN else []), change(2))
     await take(stream, 3 if ask is OPEN else 1)
     await give(stream, RESET, group("orders:0@9", 1)[1])
     assert await take(stream, 2) == ["group_begin", "sow"]
     assert stream.bookmark is None
     for _ in range(2):
-        again = stream.resumed()
+        again = resumed(stream)
         assert again is not None
         assert (again.command, again.bookmark, again.options) == (command, "", "oof")
     await give(stream, processed("orders:0@12"), *group("orders:0@12", 1), change(13))
     assert (await anext(stream)).reset
     assert await take(stream, 3) == ["sow", "group_end", "publish"]
     assert stream.bookmark == "orders:0@13"
-    again = stream.resumed()
+    again = resumed(stream)
     assert again is not None
     assert (again.command, again.bookmark) == (command.removeprefix("sow_and_"), "orders:0@13")
 
 
 async def test_a_reset_that_the_caller_was_not_given_is_none() -> None:
     """It holds what it held: the server finds again that it can't go on from there."""
-    stream = Stream("1", OPEN)
+    stream = opened(OPEN)
     await give(stream, processed(), *group("orders:0@1"), RESET)
     await take(stream, 2)
-    again = stream.resumed()
+    again = resumed(stream)
     assert again is not None
     assert (again.command, again.bookmark) == ("subscribe", "orders:0@1")
 
 
 async def test_a_subscription_replaced_within_a_reset() -> None:
     """Its caller holds nothing that the changes of the new one could go on from."""
-    stream = Stream("1", OPEN)
+    stream = opened(OPEN)
     await give(stream, processed(), *group("orders:0@1"), RESET)
     await take(stream, 3)
     stream.replace(filter="/a = 2")
-    assert stream.next_request() is not None
+    assert next_request(stream) is not None
     await give(stream, {**processed(), "command_id": "1.1"})
-    again = stream.resumed()
+    again = resumed(stream)
     assert again is not None
     assert (again.command, again.bookmark, again.filter) == ("sow_and_subscribe", "", "/a = 2")

@@ -1,10 +1,12 @@
 """The request of a query or subscription, and the commands that send it. No I/O."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypedDict
 
+from sowline.errors import SowlineError
 from sowline.model.bookmark_range import (
     BookmarkRange,
     Given,
@@ -13,6 +15,8 @@ from sowline.model.bookmark_range import (
     range_text,
     split_range,
 )
+from sowline.model.select import Select
+from sowline.wire.options import Options, parse_options, with_pause
 
 
 class Selecting(TypedDict, total=False):
@@ -62,6 +66,11 @@ class Ask:
     max_staleness: str = ""
 
     @property
+    def is_query(self) -> bool:
+        """Whether it ends with its group."""
+        return self.command == "sow"
+
+    @property
     def is_view(self) -> bool:
         """Whether it is a page or groups, and not the changes of single records."""
         return self.skip_n is not None or "projection=" in self.options
@@ -69,7 +78,7 @@ class Ask:
     @property
     def has_no_group(self) -> bool:
         """Whether only changes follow: from now on, or after a bookmark at which the caller has the records."""
-        return self.command != "sow" and (not self.command.startswith("sow") or self.bookmark_range.is_return)
+        return not self.is_query and (not self.command.startswith("sow") or self.bookmark_range.is_return)
 
     @property
     def bookmark_range(self) -> BookmarkRange:
@@ -79,7 +88,27 @@ class Ask:
     @property
     def has_end(self) -> bool:
         """Whether a subscription has an end."""
-        return self.command != "sow" and self.bookmark_range.end is not None
+        return not self.is_query and self.bookmark_range.end is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it begins paused."""
+        return _options_of(self.options).pause
+
+    @property
+    def select(self) -> Select | None:
+        """The fields that it selects."""
+        return _options_of(self.options).select
+
+    def paused(self, is_paused: bool) -> "Ask":
+        """Return the request that begins paused, or not."""
+        if is_paused is self.is_paused:
+            return self
+        return replace(self, options=with_pause(self.options, is_paused))
+
+    def replaced(self, changes: Mapping[str, Any]) -> "Ask":
+        """Return the request with changes; what they don't name stays as it is."""
+        return replace(self, **{"bookmark": "", **changes})
 
     def afresh(self, end: str) -> "Ask":
         """Return the request for the current group and the changes after it, with the same end."""
@@ -88,10 +117,11 @@ class Ask:
 
     def going_on(self, bookmark: str, end: str) -> "Ask":
         """Return the request that continues after a bookmark, with the same end; `end` is that end, if known."""
+        command = self.command if self.is_view else self.command.removeprefix("sow_and_")
         given = None if end else split_range(bookmark_text(self.bookmark))
         if given is not None:
             bookmark = range_text(bookmark, given)
-        return replace(self._once_begun, bookmark=bookmark, up_to=end or self.up_to)
+        return replace(self._once_begun, command=command, bookmark=bookmark, up_to=end or self.up_to)
 
     @property
     def _once_begun(self) -> "Ask":
@@ -126,3 +156,11 @@ class Ask:
         """Return the command that replaces the subscription with this id by this request."""
         options = f"replace,{self.options}".rstrip(",")
         return self.request(command_id) | {"sub_id": id, "query_id": id, "options": options}
+
+
+@lru_cache(maxsize=256)
+def _options_of(options: str) -> Options:
+    try:
+        return parse_options(options)
+    except SowlineError:  # options of a later server
+        return Options()

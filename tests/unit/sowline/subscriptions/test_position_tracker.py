@@ -2,7 +2,7 @@
 
 import pytest
 
-from sowline.client.position_tracker import PositionTracker
+from sowline.subscriptions.position_tracker import PositionTracker
 from sowline.wire.client_message import Message
 
 

@@ -1,0 +1,283 @@
+"""The lifecycle of a subscription or query for its subscriber: states, events, actions, and what is legal when.
+
+Pure data. `ClientMachine` gives the events their effects. The TypeScript client has the same machine:
+`tests/conformance/lifecycle/` drives both.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from sowline.errors import SowlineError
+from sowline.subscriptions.ask import Ask
+from sowline.wire.client_message import Message
+
+
+class State(Enum):
+    """What the service has of the subscription."""
+
+    UNSENT = "unsent"
+    """No connection carries the request: there was none yet, or it was lost."""
+    ASKED = "asked"
+    """The request is sent, and has no answer yet."""
+    POSTPONED = "postponed"
+    """The service could not serve the request yet; it is to be sent again after a pause."""
+    SNAPSHOT = "snapshot"
+    """It is accepted, and a group is due: the first one, or that of a replacement or a reset."""
+    CATCHING_UP = "catching up"
+    """What has happened since its bookmark comes."""
+    LIVE = "live"
+    """What happens comes as it happens. Of a query: all records came."""
+    ENDED = "ended"
+    """It has reached its end, or its subscriber has left."""
+    FAILED = "failed"
+
+
+class Holding(Enum):
+    """What the subscriber has taken."""
+
+    NOTHING = "nothing"
+    PART = "part"
+    """Part of a group, or the whole group of a request that was replaced since."""
+    WHOLE = "whole"
+    """All records at a position, from which the subscription can resume."""
+    VOID = "void"
+    """Records that are no longer valid, until the next group has ended."""
+    RENEWED = "renewed"
+    """The same, and the next group was requested: it replaces everything."""
+
+
+class Legal(Enum):
+    """What becomes of an event in a state."""
+
+    ACTS = "+"
+    IS_PASSED_OVER = "-"
+    """It may come, and has no effect: it is late."""
+    IS_REFUSED = "."
+
+
+_TABLE = """
+                  unsent  asked  postponed  snapshot  catching_up  live  ended  failed
+    connected       +       .        .         .           .         .     -      -
+    lost            -       +        +         +           +         +     -      -
+    again           -       -        +         +           +         +     -      -
+    fail            +       +        +         +           +         +     -      -
+    accepted        .       +        .         .           .         .     -      -
+    refused         .       +        .         +           +         +     -      -
+    replaced        .       .        .         +           +         +     -      -
+    not_replaced    .       -        -         +           +         +     -      -
+    not_proven      .       +        +         +           +         +     -      -
+    completed       .       .        .         +           +         +     -      -
+    group_begin     .       .        .         +           +         +     -      -
+    sow             .       .        .         +           .         .     -      -
+    group_end       .       .        .         +           .         .     -      -
+    publish         .       .        .         +           +         +     -      -
+    oof             .       .        .         +           +         +     -      -
+    progress        .       .        .         +           +         +     -      -
+    take            +       +        +         +           +         +     +      +
+    replace         +       +        +         +           +         +     .      .
+    pause           +       +        +         +           +         +     -      -
+    unpause         +       +        +         +           +         +     -      -
+    hold            -       -        -         -           +         +     -      -
+    release         -       -        -         +           +         +     -      -
+    prove           +       +        +         +           +         +     -      -
+    leave           +       +        +         +           +         +     +      +
+"""
+
+
+def _read_table(text: str) -> dict[str, dict[State, Legal]]:
+    _, *rows = (line.split() for line in text.strip().splitlines())
+    return {name: dict(zip(State, map(Legal, marks), strict=True)) for name, *marks in rows}
+
+
+LEGAL: Mapping[str, Mapping[State, Legal]] = _read_table(_TABLE)
+"""By event and state, what becomes of the event. A message of a group or of a change is an event by its command."""
+
+
+class Signal(Enum):
+    """The events that say no more than their name."""
+
+    LOST = "lost"
+    """The connection is lost."""
+    COMPLETED = "completed"
+    """Everything up to now, or up to the end, came."""
+    PAUSE = "pause"
+    """The subscriber wants no messages for now."""
+    UNPAUSE = "unpause"
+    HOLD = "hold"
+    """Too many messages wait for the subscriber."""
+    RELEASE = "release"
+    """Few messages wait."""
+    PROVE = "prove"
+    """The subscriber asks for the checksum of what it should hold."""
+    LEAVE = "leave"
+    """The subscriber wants no more."""
+
+    @property
+    def row(self) -> str:
+        """The row of the table."""
+        return str(self.value)
+
+
+class _Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    @property
+    def row(self) -> str:
+        """The row of the table."""
+        return str(self.__struct_config__.tag)
+
+
+class ConnectionMade(_Event, frozen=True, tag="connected"):
+    """There is a connection; after `rights_changed`, what the subscriber holds is no longer valid."""
+
+    rights_changed: bool = False
+
+
+class Again(_Event, frozen=True, tag="again"):
+    """The pause after `AskLater` is over."""
+
+    number: int = 0
+
+
+class Fail(_Event, frozen=True, tag="fail"):
+    """There will be no connection any more."""
+
+    reason: str
+    message: str = ""
+
+
+class Accepted(_Event, frozen=True, tag="accepted"):
+    """The service has accepted the request, at a bookmark; `end` is the position where it ends, if it has one."""
+
+    bookmark: str | None = None
+    end: str = ""
+
+
+class Refused(_Event, frozen=True, tag="refused"):
+    """The service has refused the request, or has ended the subscription."""
+
+    reason: str
+    message: str = ""
+
+
+class Replaced(_Event, frozen=True, tag="replaced"):
+    """The service has accepted the replacement with a number."""
+
+    number: int
+
+
+class NotReplaced(_Event, frozen=True, tag="not_replaced"):
+    """The service has refused the replacement with a number; it may also have ended the subscription."""
+
+    number: int
+    reason: str
+    message: str = ""
+    ends: bool = False
+
+
+class NotProven(_Event, frozen=True, tag="not_proven"):
+    """The service has no checksum."""
+
+    reason: str
+
+
+class Arrived(_Event, frozen=True, tag="arrived"):
+    """Messages of one command came; with `more`, the next ones belong to the same step."""
+
+    command: str
+    messages: tuple[Message, ...]
+    more: bool = False
+
+    @property
+    def row(self) -> str:
+        """The row of the table."""
+        return self.command
+
+
+class Take(_Event, frozen=True, tag="take"):
+    """The subscriber takes messages, up to a limit and up to the next `group_end`."""
+
+    limit: int
+
+
+class Replace(_Event, frozen=True, tag="replace"):
+    """The subscriber asks for something else; what it does not name stays as it is."""
+
+    changes: dict[str, Any]
+
+
+Answer = Accepted | Refused | Replaced | NotReplaced | NotProven | Arrived
+Event = Signal | ConnectionMade | Again | Fail | Answer | Take | Replace
+
+_KEPT = ("command", "bookmark", "reset", "replace", "more", "hash", "reason")
+
+
+def written(event: Event) -> Any:
+    """Return an event as a line of JSON has it, without the records that it carries; `read_event` reads it."""
+    if not isinstance(event, Arrived):
+        return msgspec.to_builtins(event)
+    parts = [{name: getattr(message, name) for name in _KEPT} for message in event.messages]
+    messages = [{name: value for name, value in part.items() if value} for part in parts]
+    more = {"more": True} if event.more else {}
+    return {"type": "arrived", "command": event.command, "messages": messages, **more}
+
+
+def read_event(line: Any) -> Event:
+    """Return the event that a line describes."""
+    event: Event = msgspec.convert(line, Event)
+    return event
+
+
+class _Action(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+class SendAsk(_Action, frozen=True):
+    """Send the request, or the one that resumes."""
+
+    ask: Ask
+
+
+class ReplaceBy(_Action, frozen=True):
+    """Send the replacement with a number."""
+
+    number: int
+    ask: Ask
+
+
+class Send(_Action, frozen=True):
+    """Send a command about the subscription: `pause`, `resume`, `prove` or `leave`."""
+
+    what: str
+
+
+class AskLater(_Action, frozen=True):
+    """Let `Again` come with this number after a pause: that of a replacement, or 0 for the request."""
+
+    number: int
+
+
+class Started(_Action, frozen=True):
+    """Tell the subscriber that the service has accepted its request."""
+
+
+class Settled(_Action, frozen=True):
+    """Tell the subscriber what became of its first replacement without an answer."""
+
+    error: SowlineError | None = None
+
+
+class Give(_Action, frozen=True):
+    """Give messages to the subscriber."""
+
+    messages: list[Message]
+
+
+class Over(_Action, frozen=True):
+    """Tell the subscriber that nothing more comes; with an error, why."""
+
+    error: SowlineError | None = None
+
+
+Action = SendAsk | ReplaceBy | Send | AskLater | Started | Settled | Give | Over

@@ -1,0 +1,85 @@
+"""The client machine: the sequences that every client is held to, its table, and its record."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sowline.subscriptions.ask import Ask
+from sowline.subscriptions.client_machine import ClientMachine, replayed
+from sowline.subscriptions.lifecycle import LEGAL, Answer, Legal, Signal, State, read_event
+from tests.conformance.lifecycle_cases import TABLE, files, handled, play, read
+
+_TABLE = json.loads(TABLE.read_text(encoding="utf-8"))
+_CELLS = [(row, state) for row in LEGAL for state in State]
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda file: file.stem)
+def test_a_sequence(file: Path) -> None:
+    """Each event leads to its actions, and to its state."""
+    lines = read(file)
+    assert list(play(lines)) == lines
+
+
+def test_the_table_is_the_one_of_all_clients() -> None:
+    """Each state and each event is in it."""
+    assert _TABLE["legal"] == {row: "".join(mark.value for mark in LEGAL[row].values()) for row in LEGAL}
+    assert list(_TABLE["states"]) == [state.value for state in State]
+    assert list(_TABLE["events"]) == list(LEGAL)
+
+
+def in_state(state: State) -> ClientMachine:
+    """Return a machine in a state."""
+    machine = replayed(Ask(**_TABLE["ask"]), _TABLE["states"][state.value])
+    assert machine.state is state
+    return machine
+
+
+def all_of(machine: ClientMachine) -> Any:
+    """Return everything that a machine has, to compare."""
+    ways = [(one.number, one.sending) for one in machine._pending]
+    parts = {
+        name: value for name, value in vars(machine).items() if name not in ("inbox", "_pending", "_position")
+    }
+    return parts, ways, list(machine.inbox), machine.inbox._unfinished, machine._position.bookmark
+
+
+@pytest.mark.parametrize(("row", "state"), _CELLS, ids=lambda part: getattr(part, "value", part))
+def test_an_event_in_a_state(row: str, state: State) -> None:
+    """It acts, is late and changes nothing, or is refused: an answer ends the subscription, a command raises."""
+    machine, event = in_state(state), read_event(_TABLE["events"][row])
+    before = all_of(machine)
+    actions = handled(machine, event)
+    is_answer = isinstance(event, Answer) or event is Signal.COMPLETED
+    match LEGAL[row][state]:
+        case Legal.IS_PASSED_OVER:
+            assert (actions, all_of(machine)) == ([], before)
+        case Legal.IS_REFUSED if is_answer:
+            leaving = [{"send": "leave"}] if state not in (State.UNSENT, State.POSTPONED) else []
+            assert actions == [*leaving, {"over": "bad message"}]
+            assert str(machine.error).endswith(f"while it is {state.value}, got {row}")
+        case Legal.IS_REFUSED:
+            refused = {State.ENDED: "disconnected", State.FAILED: "bad filter"}.get(state, "internal")
+            assert (actions, all_of(machine)) == ([{"raises": refused}], before)
+        case Legal.ACTS:
+            # Where no replacement was sent, an answer to one is refused, too.
+            is_unasked = row == "replaced"
+            assert ({"over": "bad message"} in actions) is is_unasked
+            assert all("raises" not in action for action in actions)
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda file: file.stem)
+def test_a_machine_is_replayed_from_its_record(file: Path) -> None:
+    """What a log shows of a machine leads another one into the same state."""
+    head, *steps = read(file)
+    machine = ClientMachine(Ask(**head["ask"]), record=True)
+    for step in steps:
+        handled(machine, read_event(step["event"]))
+    first, *lines = repr(machine).removesuffix(">").splitlines()
+    again = ClientMachine(Ask(**head["ask"]))
+    for line in lines:
+        handled(again, read_event(msgspec.json.decode(line)))
+    assert repr(again) == f"{first}>"
+    assert (again.state, again.holding, again.bookmark) == (machine.state, machine.holding, machine.bookmark)
