@@ -24,7 +24,7 @@ from sowline_materializer.core.applier import Applier
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.overlay import Overlay
-from sowline_views.core.joins import JoinedEvent, JoinedTable, JoinedTables
+from sowline_views.core.joined_tables import JoinedEvent, JoinedTables, joined_table
 from sowline_views.core.outgoing import Outgoing
 from sowline_views.core.source_partition import SourcePartition, take_joined
 from sowline_views.core.spilling import SpillSpace
@@ -149,6 +149,9 @@ class MergedPartition:
 class Joins:
     """A view, its topics, the processes that compute it, and its partitions."""
 
+    records_max = 2
+    """Records of a source partition that are joined again before others get a turn."""
+
     def __init__(self, topics: Topics, view: str, new_space: Callable[[], SpillSpace] = SpillSpace) -> None:
         self._new_space = new_space
         self.view = topics.named(view)
@@ -166,7 +169,7 @@ class Joins:
 
     def _tables(self, topics: Topics) -> JoinedTables:
         space = self._new_space()
-        tables = JoinedTables([JoinedTable(join, topics.named(join.topic), space) for join in self.joins])
+        tables = JoinedTables([joined_table(join, topics.named(join.topic), space) for join in self.joins])
         for table in tables.all:
             for number in range(table.topic.partitions):
                 tables.put(JoinedEvent(table.topic.log, number, before_the_log()))
@@ -237,7 +240,9 @@ class Joins:
         """A process takes changes of joined topics that wait."""
         one = self.processes[process]
         for _ in range(min(count, len(one.waiting))):
-            self.write(take_joined(one.waiting.popleft(), one.tables, one.owners.values()))
+            event, owners = one.waiting.popleft(), one.owners.values()
+            for _, messages in take_joined(event, one.tables, owners, self.records_max):
+                self.write(messages)
 
     def flush(self, *, also_idle: bool) -> None:
         """Owners write what they have taken."""

@@ -13,6 +13,7 @@ from sowline.errors import SowlineError
 from sowline.model.bookmark import parse_bookmark
 from sowline.model.key import partition_of
 from sowline_views.core import outgoing
+from sowline_views.core.source_partition import take_joined
 from sowline_views.core.spilling import SpillSpace
 from tests.property.join_world import PROCESSES, SOURCE, Joins
 from tests.property.spill_disks import DISKS, opened_disk
@@ -197,6 +198,44 @@ def test_a_joined_record_of_many_goes_out_in_steps(monkeypatch: pytest.MonkeyPat
     assert sum(len(step.states) for step in steps) == 30
     assert [step.taken != "" for step in steps] == [step.ends for step in steps]
     assert sum(step.ends for step in steps) == 4, "of two source partitions, for two partitions of the view"
+    joins.settle()
+
+
+def test_a_joined_record_of_many_is_taken_in_portions() -> None:
+    """Others get a turn after each portion. The view gets the whole change at the end: no group has half of it."""
+    joins = Joins(TOPICS, "labeled")
+    for id in range(30):
+        joins.change(SOURCE, order(id), is_deleted=False)
+    joins.flush(also_idle=True)
+    joins.change("customers", {"id": "1", "desk": "a", "tier": 7}, is_deleted=False)
+    one = joins.processes[0]
+    most = max(len(owner.concerned(one.waiting[0])) for owner in one.owners.values())
+    turns = 0
+    for _, messages in take_joined(one.waiting.popleft(), one.tables, one.owners.values(), 4):
+        turns += 1
+        joins.write(messages)
+        joins.flush(also_idle=True)
+    assert turns == (most - 1) // 4 + len(one.owners)
+    joins.settle()
+
+
+def test_a_partition_that_is_lost_in_a_turn_gets_nothing_more() -> None:
+    """Its records are closed. Those of the other partitions are joined again, as the record is now."""
+    joins = Joins(TOPICS, "labeled")
+    for id in range(30):
+        joins.change(SOURCE, order(id), is_deleted=False)
+    joins.flush(also_idle=True)
+    joins.change("customers", {"id": "1", "desk": "a", "tier": 7}, is_deleted=False)
+    one = joins.processes[0]
+    taking = take_joined(one.waiting.popleft(), one.tables, one.owners.values(), 1)
+    assert next(taking)[1] == ()
+    lost = one.owners.pop(0)
+    lost.close()
+    left = list(taking)
+    assert lost not in [owner for owner, messages in left if messages]
+    for _, messages in left:
+        joins.write(messages)
+    joins.take_over(0, 1)
     joins.settle()
 
 

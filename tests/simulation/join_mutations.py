@@ -1,5 +1,6 @@
 """Small mistakes in joins of views."""
 
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -7,25 +8,26 @@ from msgspec import structs
 
 from sowline.changes.change import Change
 from sowline.model.position import Position
-from sowline_views.core.joins import NO_MATCH, JoinedEvent, JoinedStates, JoinedTable, TakenOut
+from sowline_views.core.join_keys import NO_MATCH
+from sowline_views.core.joined_tables import JoinedEvent, JoinedTable, KeyedTable, MultipliedTable
+from sowline_views.core.joins import JoinedStates, TakenOut
 from sowline_views.core.outgoing import OutgoingPartials
 from sowline_views.core.source_partition import SourcePartition
 from sowline_views.core.states import StateChange
 from tests.simulation.join_world import JoinOwner, Process
 from tests.simulation.mistake import Mistake, mistakes_in
 
-_take_out = JoinedStates.take_out
+_concerned = JoinedStates.concerned
 _take_in = JoinedStates.take_in
-_put = JoinedTable.put
 _key_of = JoinedTable.key_of
 _in_portions = OutgoingPartials._in_portions
 
 
 def _one_join_side_behind() -> list[Any]:
-    def take_out(self: JoinedStates, event: JoinedEvent) -> TakenOut:
-        return _take_out(self, event) if event.log == self._tables.all[0].topic.log else []
+    def concerned(self: JoinedStates, event: JoinedEvent) -> list[bytes]:
+        return _concerned(self, event) if event.log == self._tables.all[0].topic.log else []
 
-    return [patch.object(JoinedStates, "take_out", take_out)]
+    return [patch.object(JoinedStates, "concerned", concerned)]
 
 
 def _snapshot_before_the_joined_topics_are_there() -> list[Any]:
@@ -46,18 +48,17 @@ def _generation_not_raised() -> list[Any]:
 
 
 def _deletion_of_a_joined_record_lost() -> list[Any]:
-    def put(self: JoinedTable, change: Change) -> None:
-        if change.body is not None:
-            _put(self, change)
+    def lost(put: Callable[[Any, Change], None]) -> Callable[[Any, Change], None]:
+        return lambda table, change: None if change.body is None else put(table, change)
 
-    return [patch.object(JoinedTable, "put", put)]
+    return [patch.object(kind, "put", lost(kind.put)) for kind in (KeyedTable, MultipliedTable)]
 
 
 def _only_one_record_of_many_joined_again() -> list[Any]:
-    def take_out(self: JoinedStates, event: JoinedEvent) -> TakenOut:
-        return _take_out(self, event)[:1]
+    def concerned(self: JoinedStates, event: JoinedEvent) -> list[bytes]:
+        return _concerned(self, event)[:1]
 
-    return [patch.object(JoinedStates, "take_out", take_out)]
+    return [patch.object(JoinedStates, "concerned", concerned)]
 
 
 def _first_state_of_a_group_written() -> list[Any]:
@@ -72,12 +73,12 @@ def _first_state_of_a_group_written() -> list[Any]:
 
 
 def _record_without_a_match_forgotten() -> list[Any]:
-    def take_out(self: JoinedStates, event: JoinedEvent) -> TakenOut:
+    def concerned(self: JoinedStates, event: JoinedEvent) -> list[bytes]:
         tables = (self._tables.all[number] for number in self._tables.of(event.log))
         is_new = event.change is None or not any(table.matches(event.change.sow_key) for table in tables)
-        return [] if is_new else _take_out(self, event)
+        return [] if is_new else _concerned(self, event)
 
-    return [patch.object(JoinedStates, "take_out", take_out)]
+    return [patch.object(JoinedStates, "concerned", concerned)]
 
 
 def _strings_and_numbers_do_not_match() -> list[Any]:

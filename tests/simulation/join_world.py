@@ -19,9 +19,9 @@ from sowline.config.topics import Topics
 from sowline.model.key import partition_of
 from sowline.model.position import Position
 from sowline_views.core.followed_partition import ChangesMissing, FollowedPartition
-from sowline_views.core.joins import JoinedEvent, JoinedTable, JoinedTables
+from sowline_views.core.joined_tables import JoinedEvent, JoinedTables, joined_table
 from sowline_views.core.outgoing import Outgoing
-from sowline_views.core.source_partition import SourcePartition
+from sowline_views.core.source_partition import SourcePartition, take_joined
 from tests.property.view_reference import Body
 from tests.property.view_world import MESSAGES_MAX, SourceModel, SourceOwner, Vector, ViewFollower, ViewWorld
 from tests.property.world import World
@@ -167,10 +167,11 @@ class Process:
                 self._take(JoinedEvent(*number, taken.position, change))
 
     def _take(self, event: JoinedEvent) -> None:
-        taken_out = [(one, one.partition.take_out(event)) for one in self.owners.values()]
-        self.tables.put(event)
-        for owner, records in taken_out:
-            owner.produced += owner.partition.take_in(event, records)
+        owners = {id(one.partition): one for one in self.owners.values()}
+        for partition, messages in take_joined(
+            event, self.tables, [one.partition for one in owners.values()]
+        ):
+            owners[id(partition)].produced += messages
 
     def has_joined(self, owner: JoinOwner) -> bool:
         """Whether it has what the joined topics had when the owner's generation began."""
@@ -229,7 +230,7 @@ class JoinWorld(ViewWorld):
     def _new_process(self) -> Process:
         assert self.definition.view is not None
         joins = self.definition.view.joins
-        tables = JoinedTables([JoinedTable(join, self.topics.named(join.topic)) for join in joins])
+        tables = JoinedTables([joined_table(join, self.topics.named(join.topic)) for join in joins])
         return Process(tables, self.joined)
 
     def write_joined(self, topic: str, value: Any, body: Body | None) -> None:

@@ -19,7 +19,7 @@ from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import Behind, member_consumer, poll_batch, raising
 from sowline.kafka.messages import event_of
 from sowline.kafka.retriable import commit, committed
-from sowline_views.core.joins import JoinedTable
+from sowline_views.core.joined_tables import JoinedTable
 from sowline_views.core.outgoing import Outgoing
 from sowline_views.core.source_partition import NO_TABLES, SourcePartition, take_joined
 from sowline_views.output import PartialsOutput
@@ -32,6 +32,9 @@ SNAPSHOT_MESSAGES = 100
 """Messages of a snapshot that are written before the next poll: a group member must poll in time."""
 
 POLL_SECONDS = 0.2
+POLL_SECONDS_MAX = 10.0
+"""How long one event may take before the next poll."""
+
 JOIN_POLL_SECONDS = 0.01
 """With joins, two consumers are read in turn."""
 
@@ -70,7 +73,7 @@ class ViewRunner:
         assert topic.view is not None
         self._interval = topic.view.interval_ms / 1000
         """Seconds for which the changes of a conflated topic are merged; 0 in a view."""
-        self._flushed_at = 0.0
+        self._flushed_at = self._polled_at = 0.0
         self.assigned = False
 
     def run(self) -> None:
@@ -87,9 +90,7 @@ class ViewRunner:
         try:
             while not self._stop.is_set():
                 is_busy = self._advance_loads()
-                messages = poll_batch(
-                    self._consumer, BATCH_MAX, 0.0 if is_busy else self._wait(), self._on_end
-                )
+                messages = self._poll(0.0 if is_busy else self._wait())
                 self._take_joined()
                 self._take(messages)
                 self._warn_of_large_states()
@@ -99,6 +100,10 @@ class ViewRunner:
             self._consumer.close()
             if self._joined is not None:
                 self._joined.close()
+
+    def _poll(self, seconds: float) -> list[Message]:
+        self._polled_at = time.monotonic()
+        return poll_batch(self._consumer, BATCH_MAX, seconds, self._on_end)
 
     def _on_end(self, topic: str, number: int, offset: int) -> None:
         if (partition := self._partitions.get(number)) is not None:
@@ -189,10 +194,24 @@ class ViewRunner:
             return
         for event in self._joined.events():
             try:
-                self._output.send(take_joined(event, self._joined.tables, self._partitions.values()))
+                for _, messages in take_joined(event, self._joined.tables, self._partitions.values()):
+                    self._output.send(messages)
+                    self._stay_member()
+                    if self._stop.is_set():
+                        return
             except Exception as error:
                 error.add_note(f"the change of {event.log} [{event.partition}] at {event.position}")
                 raise
+
+    def _stay_member(self) -> None:
+        """Poll while the work on one event takes long: Kafka takes the partitions of a member that does not."""
+        if time.monotonic() - self._polled_at < POLL_SECONDS_MAX:
+            return
+        # No event of the source may come in between: the states are those of half a change.
+        held = self._consumer.assignment()
+        self._consumer.pause(held)
+        self._take(self._poll(0.0))
+        self._consumer.resume([one for one in held if one.partition in self._partitions])
 
     # a batch
 
@@ -277,7 +296,6 @@ class ViewRunner:
             partition = self._partitions.pop(one.partition, None)
             if partition is None:
                 continue
-            # It may come back to this runner.
-            if partition.is_sending_snapshot:
-                consumer.resume([one])
+            # It may come back to this runner, and is not paused then.
+            consumer.resume([one])
             partition.close()

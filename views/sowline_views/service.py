@@ -17,7 +17,7 @@ from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
 from sowline.runtime.health import HealthServer
 from sowline_views.core.followed_partition import ChangesMissing
-from sowline_views.core.joins import JoinedTable
+from sowline_views.core.joined_tables import JoinedTable, joined_table
 from sowline_views.runner import ViewRunner
 from sowline_views.spill_store import SpillDirectory
 
@@ -92,7 +92,7 @@ class ViewsService:
         if self._directory is None or not topic.view.joins:
             return []
         space = stack.enter_context(self._directory.space(topic.name))
-        return [JoinedTable(join, self._topics.named(join.topic), space) for join in topic.view.joins]
+        return [joined_table(join, self._topics.named(join.topic), space) for join in topic.view.joins]
 
     def not_started(self) -> str | None:
         """Return which views have no partitions yet; None if all have some."""

@@ -14,7 +14,7 @@ from sowline.kafka.admin import Cluster, compaction_lag_ms
 from sowline.kafka.clients import REPORT_ENDS, plain_consumer, poll_batch
 from sowline.kafka.messages import event_of
 from sowline_views.core.followed_partition import FollowedPartition
-from sowline_views.core.joins import JoinedEvent, JoinedTable, JoinedTables
+from sowline_views.core.joined_tables import JoinedEvent, JoinedTable, JoinedTables
 
 log = structlog.get_logger()
 

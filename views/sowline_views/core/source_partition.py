@@ -17,11 +17,15 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.model.bookmark import Positions
 from sowline.model.position import Position
 from sowline_views.core.followed_partition import FollowedPartition
-from sowline_views.core.joins import JoinedEvent, JoinedStates, JoinedTables, TakenOut
+from sowline_views.core.joined_tables import JoinedEvent, JoinedTables
+from sowline_views.core.joins import JoinedStates, TakenOut
 from sowline_views.core.outgoing import NOTHING_TAKEN, LargeState, Moved, Outgoing, OutgoingPartials
-from sowline_views.core.states import states_of
+from sowline_views.core.states import StateChange, states_of
 
 NO_TABLES: Final = JoinedTables(())
+
+RECORDS_MAX: Final = 500
+"""Records of a source partition that are joined again before others get a turn."""
 
 
 class SourcePartition(FollowedPartition):
@@ -56,6 +60,8 @@ class SourcePartition(FollowedPartition):
         self._log = log
         self._count = 0
         self._outgoing: OutgoingPartials | None = None
+        self._rejoined: dict[str, StateChange] = {}
+        """The last state of each group that the present event of a joined topic has changed so far."""
         self._snapshot: Iterator[Outgoing] | None = None
 
     def close(self) -> None:
@@ -95,17 +101,30 @@ class SourcePartition(FollowedPartition):
         # (test_a_topic_joined_to_itself_is_taken_twice).
         return Moved(log, partition, self._followed if joined is None else min(joined, self._followed))
 
-    def take_out(self, event: JoinedEvent) -> TakenOut:
-        """Take out the records that a joined record belongs to, before that changes."""
-        return [] if self._joined is None or self._outgoing is None else self._joined.take_out(event)
+    # an event of a joined topic, by `take_joined`
 
-    def take_in(self, event: JoinedEvent, taken_out: TakenOut) -> Sequence[Outgoing]:
-        """Join the records again that were taken out; return the messages that this ends."""
+    def concerned(self, event: JoinedEvent) -> list[bytes]:
+        """Return the records that a joined record belongs to, before that changes."""
+        return [] if self._joined is None or self._outgoing is None else self._joined.concerned(event)
+
+    def take_out(self, event: JoinedEvent, records: Sequence[bytes]) -> TakenOut:
+        """Take some of these records out, as long as the joined record is as before."""
+        if self._joined is None or self._outgoing is None:
+            return []
+        return self._joined.take_out(event, records)
+
+    def take_in(self, event: JoinedEvent, taken_out: TakenOut) -> None:
+        """Join the records again that were taken out."""
+        if self._joined is not None and self._outgoing is not None:
+            self._rejoined.update((one.key, one) for one in self._joined.take_in(event, taken_out))
+
+    def end_joined(self, event: JoinedEvent) -> Sequence[Outgoing]:
+        """Return the messages that the event ends, once all of its records are joined again."""
+        changes, self._rejoined = self._rejoined, {}
         if self._joined is None or self._outgoing is None:
             return ()
-        changes = self._joined.take_in(event, taken_out)
         moved = self._moved(event.log, event.partition)
-        return list(self._outgoing.take(self._next_position(), changes, moved))
+        return list(self._outgoing.take(self._next_position(), changes.values(), moved))
 
     def large_state(self) -> LargeState | None:
         """Return a state that has become large, if there is one to warn of."""
@@ -144,10 +163,34 @@ class SourcePartition(FollowedPartition):
 
 
 def take_joined(
-    event: JoinedEvent, tables: JoinedTables, partitions: Collection[SourcePartition]
-) -> Iterator[Outgoing]:
-    """Take an event of a joined topic into its tables, and into the source partitions; yield the messages it ends."""
-    taken_out = [partition.take_out(event) for partition in partitions]
-    tables.put(event)
-    for partition, records in zip(partitions, taken_out, strict=True):
-        yield from partition.take_in(event, records)
+    event: JoinedEvent,
+    tables: JoinedTables,
+    partitions: Collection[SourcePartition],
+    records_max: int = RECORDS_MAX,
+) -> Iterator[tuple[SourcePartition, Sequence[Outgoing]]]:
+    """Take an event of a joined topic into its tables, and into the source partitions; yield the messages it ends.
+
+    A joined record may belong to very many records: they are joined again in portions, and after each portion the
+    caller gets no messages, but a turn. Messages come at the end, with the last state of each group: a state in
+    between would show half a change (test_a_joined_record_of_many_is_taken_in_portions). In a turn, `partitions` may
+    lose some.
+    """
+    owners = list(partitions)
+    left = [(one, one.concerned(event)) for one in owners]
+    before, start = tables.before(event), 0
+    while True:
+        stop = start + records_max
+        portions = [
+            (one, one.take_out(event, records[start:stop])) for one, records in left if one in partitions
+        ]
+        tables.put(event)
+        for one, taken_out in portions:
+            one.take_in(event, taken_out)
+        left, start = [(one, records) for one, records in left if len(records) > stop], stop
+        if not left or before is None:
+            break
+        yield left[0][0], ()
+        tables.take_back(event, before)
+    for one in owners:
+        if one in partitions:
+            yield one, one.end_joined(event)
