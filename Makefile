@@ -23,7 +23,7 @@ SECONDS ?= 600
 # A clone that was moved, or a Python that was taken away, leaves a .venv that is of no use: make a new one.
 $(shell [ "$$(cat $(INSTALLED) 2>&1)" = "$$(pwd)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(INSTALLED))
 
-.PHONY: help demo test test-all test-tools simulate mutants fuzz rust coverage lint docs bench pictures clean prerequisites set-up
+.PHONY: help demo check test test-all test-tools simulate mutants fuzz rust coverage lint docs bench pictures clean prerequisites set-up
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -31,6 +31,9 @@ help: ## list these commands
 
 demo: set-up ## the whole system on real flights, with a live departures board
 	@$(BIN)/python -m examples.flights $(ARGS)
+
+check: lint ## before each commit: lint, types, units, properties with few examples
+	@EXAMPLES=few $(BIN)/python -m pytest -n 2 -m quick $(ARGS)
 
 test: lint ## lint, then the tests of every commit
 ifeq ($(ARGS),)

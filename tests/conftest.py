@@ -17,6 +17,7 @@ from xdist.workermanage import WorkerController
 from deploy import ports
 from tests import tools
 from tests.brokers import kafka_broker
+from tests.examples import examples
 
 TESTS = Path(__file__).parent
 # Directories below tests/, in the order they run: quick ones first. The last has many modules, none of them long, so
@@ -32,6 +33,9 @@ SUITES = {
     "browser": "needs Chromium",
     "integration": "needs a real Kafka",
 }
+
+QUICK = {"unit", "property", "docs"}
+"""Suites of which `make check` runs the quick tests."""
 
 OWN_SPARKS = {
     "tests/spark/test_demo.py",
@@ -57,9 +61,10 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="sowline-state-")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
-# `ci` looks at new examples each time and prints how to get a failing one back; `dev` is for the edit loop.
+# `ci` looks at new examples each time and prints how to get a failing one back; `dev` is for the edit loop. A test
+# that needs another number of them takes it from `tests.examples`.
 hypothesis.settings.register_profile("ci", derandomize=False, print_blob=True, deadline=None)
-hypothesis.settings.register_profile("dev", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("dev", examples(50))
 hypothesis.settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
 )
@@ -78,6 +83,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs(*tools): tools of tests/tools.py; without them, the test is left out"
     )
+    config.addinivalue_line("markers", "quick: what `make check` runs")
+    config.addinivalue_line("markers", "slow: of seconds, so that `make check` leaves it to `make test`")
     config.addinivalue_line("markers", "one_node: about a query service that holds all partitions")
     tools.extend_path()
 
@@ -102,6 +109,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if (suite := _suite(item)) in SUITES:
             item.add_marker(suite)
+        if suite in QUICK and not item.get_closest_marker("slow") and not _needs_kafka(item):
+            item.add_marker("quick")
         if os.environ.get("SHARDS") and item.get_closest_marker("one_node"):
             item.add_marker(pytest.mark.skip(reason="it is about a query service that holds all partitions"))
     is_one_of_several = hasattr(config, "workerinput")
@@ -156,6 +165,10 @@ def pytest_xdist_node_collection_finished(node: WorkerController) -> None:
 
 def _missing(item: pytest.Item) -> list[str]:
     return tools.missing(name for mark in item.iter_markers("needs") for name in mark.args)
+
+
+def _needs_kafka(item: pytest.Item) -> bool:
+    return "kafka" in getattr(item, "fixturenames", ())
 
 
 class SideBySide(LoadScopeScheduling):

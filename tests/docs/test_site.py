@@ -9,6 +9,8 @@ import pytest
 
 from sowline import __version__
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [path.relative_to(DOCS).with_suffix("") for path in sorted(DOCS.rglob("*.md"))]

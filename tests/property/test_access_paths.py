@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sowline.changes.change import Change
@@ -32,6 +32,7 @@ from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.replica.plain_run import EventAtOffset
 from sowline_query_service.topics.state import ServedTopics, TopicState
+from tests.examples import examples
 from tests.property.test_index_access_paths import DOCUMENTS, FILTERS, LOOKUPS
 
 LIMITS = QueryLimits()
@@ -410,14 +411,14 @@ def _happens(drawn: Drawn) -> None:
     asyncio.run(live())
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(WORLDS)
 def test_every_access_path_finds_the_same_records(drawn: Drawn) -> None:
     """Indexes are made at once, as small topics have them."""
     _happens(drawn)
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(WORLDS)
 def test_the_same_while_indexes_are_being_made(drawn: Drawn) -> None:
     """Builds take many steps, with changes, other queries and cancellations in between."""

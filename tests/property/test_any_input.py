@@ -3,7 +3,7 @@
 from typing import Any
 
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -15,6 +15,7 @@ from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import Partition
 from sowline_materializer.store.integrity import survey
 from sowline_materializer.store.memory import MemoryStore
+from tests.examples import examples
 from tests.property.world import dump, written
 
 LIMITED = {"name": "things", "key": ["/id"], "partitions": 2, "record_bytes_max": 500}
@@ -112,7 +113,7 @@ records = st.builds(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(records, max_size=12), st.sampled_from([PLAIN, COMPUTED, EXPIRING, WITHOUT]))
 def test_any_input_is_applied_or_refused(log: list[LogRecord], definition: TopicDefinition) -> None:
     """Every record has its effect or its reason, and what is written of it can be read again."""

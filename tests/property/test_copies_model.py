@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.store.memory import MemoryStore
+from tests.examples import examples
 from tests.property.copied import CopiedWorld
 from tests.property.test_core_model import CoreAgainstModel, limits, numbers
 from tests.property.test_transient_model import Transient, same
@@ -92,9 +92,9 @@ class TransientCopies(Transient):
             super().teardown()
 
 
-CopiesAgainstModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+CopiesAgainstModel.TestCase.settings = examples(60, stateful_step_count=40)
 TestCopiesAgainstModel = CopiesAgainstModel.TestCase
-TransientCopies.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TransientCopies.TestCase.settings = examples(60, stateful_step_count=30)
 TestTransientCopies = TransientCopies.TestCase
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from msgspec import structs
@@ -28,6 +27,7 @@ from sowline_materializer.store.memory import MemoryStore
 from sowline_query_service.index.rows import Rows
 from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
+from tests.examples import examples
 from tests.property.model import FILTERS, Body, PartitionModel
 from tests.property.world import World, Written, changes_of, dump
 
@@ -566,5 +566,5 @@ def fresh(definition: TopicDefinition, number: int, first: TopicDefinition) -> t
     return store, Partition(definition, number, opened)
 
 
-CoreAgainstModel.TestCase.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)
+CoreAgainstModel.TestCase.settings = examples(250, stateful_step_count=40)
 TestCoreAgainstModel = CoreAgainstModel.TestCase

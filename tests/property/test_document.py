@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.errors import SowlineError
@@ -21,6 +21,7 @@ from sowline.language.emodb import (
 )
 from sowline.language.emodb.json_text import json_text
 from sowline.language.emodb.writable import check_deltas
+from tests.examples import examples
 
 ABOUT = Intrinsics("k", "t", "0" * 32, False, None, "2012-06-22T20:11:53.473Z", None, "p:q")
 
@@ -148,7 +149,7 @@ def _error_of(do: Callable[[], object]) -> str | None:
 
 
 @given(delta_texts, values | st.just(UNDEFINED))
-@settings(max_examples=150)
+@examples(150)
 def test_a_delta_prints_as_itself_and_gives_a_value(text: str, value: Any) -> None:
     """Reading the canonical text gives the same text, and the same delta."""
     delta, _ = _read(parse_delta, text)
@@ -163,7 +164,7 @@ def test_a_delta_prints_as_itself_and_gives_a_value(text: str, value: Any) -> No
 
 
 @given(condition_texts, values | st.just(UNDEFINED))
-@settings(max_examples=150)
+@examples(150)
 def test_a_condition_prints_as_itself_and_holds_or_not(text: str, value: Any) -> None:
     """Reading the canonical text gives the same text, and the same answer."""
     condition = compile_condition(text)

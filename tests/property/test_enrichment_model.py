@@ -3,9 +3,8 @@
 import json
 from dataclasses import dataclass, field
 
-from hypothesis import settings
-
 from sowline.commands.command import LogRecord
+from tests.examples import examples
 from tests.property.model import Body, Effect, Kept, PartitionModel, RecordPosition, Refused, merged
 from tests.property.test_core_model import CoreAgainstModel
 
@@ -81,5 +80,5 @@ class EnrichedCoreAgainstModel(CoreAgainstModel):
     room = 1000
 
 
-EnrichedCoreAgainstModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+EnrichedCoreAgainstModel.TestCase.settings = examples(60, stateful_step_count=40)
 TestEnrichedCoreAgainstModel = EnrichedCoreAgainstModel.TestCase

@@ -4,10 +4,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from sowline.serving.result import QueryLimits
+from tests.examples import examples
 from tests.property.asks import Ask, asks, asks_for_records, writes
 from tests.property.clock import ClockLoop
 from tests.property.test_subscriptions import ROOMY, Connection, Service, Subscriber
@@ -29,7 +30,7 @@ pages = st.builds(
 both = st.tuples(asks_for_records(), asks_for_records()) | st.tuples(pages, pages) | st.tuples(asks, asks)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@examples(150, derandomize=True)
 @given(whose=mine, asked=both, before=batches, after=batches, limits=st.integers(1, 3))
 def test_only_what_may_be_seen(
     whose: str, asked: tuple[Ask, Ask], before: list[Any], after: list[Any], limits: int

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.language.filter import Expression, Metadata, compile_expression
@@ -14,6 +14,7 @@ from sowline.language.filter.functions import FUNCTIONS
 from sowline.language.filter.functions.registry import TEXT_CHARS_MAX
 from sowline.language.filter.tree import Call, Field, Literal, Node, walk
 from sowline.model.path import Path
+from tests.examples import examples
 from tests.property.filter_reference import distance, reference_values
 from tests.unit.sowline.language.filter.test_properties import calls, documents, leaf_nodes, nodes
 
@@ -83,7 +84,7 @@ def is_result(value: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_no_function_fails(name: str, data: st.DataObject) -> None:
     """Whatever the arguments, there is a value, and a constant call gives the same as one of fields."""
@@ -99,7 +100,7 @@ def test_no_function_fails(name: str, data: st.DataObject) -> None:
         assert repr(Expression(Call(name, tuple(constants))).value({})) == repr(found)
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(calls(leaf_nodes), documents)
 def test_functions_agree_with_the_reference(node: Node, document: dict[str, Any]) -> None:
     """A function's value is what the reference says, of the same kind."""
@@ -111,7 +112,7 @@ def has_few_regexes(tree: Node) -> bool:
     return sum(map(regex_size, walk(tree))) <= REGEXES_SIZE_MAX
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(nodes.filter(has_few_regexes), documents)
 def test_an_expression_has_the_reference_s_value(node: Node, document: dict[str, Any]) -> None:
     """The value of any expression is what the reference says; an array of one is that one."""
@@ -120,7 +121,7 @@ def test_an_expression_has_the_reference_s_value(node: Node, document: dict[str,
     assert repr(found if isinstance(found, list) else [found]) == repr(expected)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(nodes.filter(has_few_regexes), documents)
 def test_knowing_more_changes_nothing_else(node: Node, document: dict[str, Any]) -> None:
     """In an envelope, with facts that stand beside the fields, every path finds what it found before."""
@@ -164,7 +165,7 @@ FORMATS = [
 ]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.datetimes(datetime(1970, 1, 1), datetime(2068, 12, 31)), st.sampled_from(FORMATS))
 def test_dates_read_back(moment: datetime, form: str) -> None:
     """What STRFTIME writes STRPTIME reads, to the microsecond."""

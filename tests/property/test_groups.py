@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.errors import SowlineError
@@ -13,6 +13,7 @@ from sowline.language.expressions.projection import parse_grouping, parse_projec
 from sowline.language.groups import GroupChange, Groups, GroupStates, MergedGroups
 from sowline.language.groups.aggregates import AGGREGATES
 from sowline.model.position import Position
+from tests.examples import examples
 
 Document = dict[str, Any]
 Step = tuple[int, Document | None]
@@ -61,7 +62,7 @@ def applied(view: dict[bytes, bytes], changes: Iterable[GroupChange]) -> None:
             view[change.sow_key] = change.body
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(history=steps, projection=st.sampled_from([EVERYTHING, WITHOUT_LATEST]))
 @example(history=[(0, {"v": 1e308}), (1, {"v": 1e308}), (0, None)], projection=EVERYTHING)
 @example(
@@ -85,7 +86,7 @@ def test_kept_is_computed_afresh(history: list[Step], projection: str) -> None:
         assert len(kept) == len(view)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(loaded=st.lists(documents, max_size=8), data=st.data())
 def test_the_order_of_arrival_leaves_no_trace(loaded: list[Document], data: st.DataObject) -> None:
     """The same records in any order, loaded or as changes, are the same groups."""
@@ -97,7 +98,7 @@ def test_the_order_of_arrival_leaves_no_trace(loaded: list[Document], data: st.D
     assert list(one.records()) == list(other.records())
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     loaded=st.lists(st.tuples(documents, st.integers(0, 2)), max_size=12),
     projection=st.sampled_from([EVERYTHING, WITHOUT_LATEST]),
@@ -123,7 +124,7 @@ def test_merged_groups_are_those_of_all_records(loaded: list[tuple[Document, int
     assert (len(merged), merged.members) == (len(whole), whole.members)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     changes=st.lists(st.tuples(st.integers(0, 4), st.none() | documents, st.integers(0, 2)), max_size=20),
     projection=st.sampled_from([EVERYTHING, WITHOUT_LATEST]),

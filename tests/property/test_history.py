@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -32,6 +32,7 @@ from sowline_query_service.query.selection import Selection
 from sowline_query_service.replica.plain_run import EventAtOffset
 from sowline_query_service.subscriptions.query_at_bookmark import query_at
 from sowline_query_service.topics.state import ServedTopics, TopicState
+from tests.examples import examples
 
 PARTITIONS = 2
 KEYS = 4
@@ -351,7 +352,7 @@ async def check(
     assert found == wanted
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.integers(1, 60),
     st.sampled_from([0, 1, 2, 5, 30]),
@@ -391,7 +392,7 @@ def test_the_past_is_what_was(
         asyncio.run(run())
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.integers(1, 60),
     st.sampled_from([0, 1, 2, 5, 30]),
@@ -443,7 +444,7 @@ def nothing_kept(*asked: object) -> Iterator[list[Any]]:
     yield from ()
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.lists(STEPS, max_size=12),
     st.lists(STEPS, max_size=12),

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 import orjson
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.language.expressions.order import Order, Term
@@ -19,6 +19,7 @@ from sowline_query_service.index.hash_index import HashIndex
 from sowline_query_service.index.ranks import ranks, top
 from sowline_query_service.index.read import reader_of
 from sowline_query_service.index.vector import evaluate, split
+from tests.examples import examples
 
 PATHS = ["/a", "/b", "/c/d", "/a[0]", "/c"]
 
@@ -126,7 +127,7 @@ def _check_columns(condition: Filter, documents: list[Any]) -> None:
 CHANGES = st.lists(st.tuples(st.integers(0, 7), DOCUMENTS | st.none()), max_size=20)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(FILTERS, CHANGES, st.integers(1, 6))
 def test_any_history_of_rows(text: str, changes: list[tuple[int, Any]], batch: int) -> None:
     """Rows that are put one by one or together, cleared and reused give what their last documents give."""

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 import orjson
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -17,6 +17,7 @@ from sowline.language.filter.tree import conjunction
 from sowline.model.position import Position
 from sowline.subscriptions.engine.matching import LiveSubscriptions, SubscriptionIndex
 from sowline.subscriptions.engine.subscription import ChangeView, Subscription
+from tests.examples import examples
 from tests.unit.sowline.language.filter.test_properties import documents as wild_documents
 from tests.unit.sowline.language.filter.test_properties import nodes
 
@@ -76,7 +77,7 @@ def tried_one_by_one(filters: Iterable[Filter], document: dict[str, Any]) -> lis
 CROWD = [f"/b > {low} AND /c/a <= {low + 1} AND /c = '{low % 3}'" for low in range(-5, 5)]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.lists(filters, min_size=1, max_size=12),
     st.lists(documents | wild_documents, min_size=1, max_size=4),
@@ -131,7 +132,7 @@ plain_documents = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(plain_filters, min_size=25, max_size=50), st.lists(plain_documents, min_size=1, max_size=6))
 def test_packed_columns_agree_with_trying_all(filters: list[Filter], documents: list[dict[str, Any]]) -> None:
     """Ranges and texts compared in columns are what the filters say, at every end of every range."""
@@ -198,4 +199,4 @@ def as_json(document: dict[str, Any]) -> bytes:
 
 
 TestComing = Coming.TestCase
-TestComing.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestComing.settings = examples(40, stateful_step_count=20)

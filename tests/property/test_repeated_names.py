@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.config.outgoing_command import checked_key
@@ -16,6 +16,7 @@ from sowline.model.key import key_text, sow_key
 from sowline.model.merge import merge, take_out
 from sowline.model.select import parse_select
 from sowline_materializer.store.overlay import Overlay
+from tests.examples import examples
 from tests.unit.materializer.core.test_applier import Core
 from tests.unit.query_service.sessions import DOMAIN, Server
 
@@ -88,7 +89,7 @@ def test_what_is_selected_is_of_the_last(body: bytes, text: str) -> None:
     assert json.loads(select.apply(body)) == json.loads(select.apply(plain(body)))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(bodies, min_size=1, max_size=6))
 @example([TWICE, b'{"id":1,"id":3,"a":2,"a":1}'])
 def test_queries_find_the_last(records: list[bytes]) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
@@ -20,6 +19,7 @@ from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.model.key import partition_of
 from sowline.subscriptions.position_tracker import PositionTracker
 from sowline.wire.client_message import Message, Received
+from tests.examples import examples
 from tests.property.answers import Answer, answer_of, is_sorted
 from tests.property.asks import (
     FILTERS,
@@ -936,7 +936,7 @@ class ShardsAgainstOne(RuleBasedStateMachine):
 
 
 TestShards = ShardsAgainstOne.TestCase
-TestShards.settings = settings(max_examples=110, stateful_step_count=20, deadline=None, derandomize=True)
+TestShards.settings = examples(110, stateful_step_count=20, derandomize=True)
 
 
 def begun(*asked: Ask, first: Sequence[Json], shards: int = 2) -> ShardsAgainstOne:

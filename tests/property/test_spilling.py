@@ -4,10 +4,11 @@ from collections import Counter, defaultdict
 from contextlib import ExitStack
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sowline_views.core.spilling import BYTES, SpillIndex, SpillMap, SpillSpace
+from tests.examples import examples
 from tests.property.spill_disks import DISKS, opened_disk
 
 KEYS = [b"", b"a", b"ab", b"b", b"\xff", b"\xff\xff"]
@@ -23,7 +24,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.sampled_from(DISKS), st.sampled_from([0, 500, 1500, 1 << 20]), steps)
 def test_maps_and_indexes_equal_a_dict(disk: str, bytes_max: int, taken: list[tuple]) -> None:  # type: ignore[type-arg]
     """Two maps and an index in one space, of which each may be spilled at any time, and a map that is replaced."""

@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
@@ -22,6 +21,7 @@ from sowline.model.position import Position, before_the_log
 from sowline.serving.result import QueryLimits
 from sowline.wire.server_message import iso_time
 from sowline_query_service.replica.plain_run import EventAtOffset
+from tests.examples import examples
 from tests.property.asks import (
     FILTERS,
     GROUPINGS,
@@ -935,9 +935,7 @@ class Subscriptions(RuleBasedStateMachine):
 
 
 TestSubscriptions = Subscriptions.TestCase
-TestSubscriptions.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, derandomize=True
-)
+TestSubscriptions.settings = examples(60, stateful_step_count=30, derandomize=True)
 
 
 def test_a_group_that_went_meanwhile() -> None:

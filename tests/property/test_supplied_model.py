@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from unittest.mock import patch
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from sowline.commands.command import Headers, LogRecord
 from sowline.commands.key_generator import Appended
 from sowline.model.key import partition_of
+from tests.examples import examples
 from tests.property.keys import NO_KEYS, header_keys, kafka_keys
 from tests.property.model import Body, PartitionModel, Refused
 from tests.property.supplied_model import SuppliedModel, checked
@@ -153,7 +153,7 @@ class GeneratedAgainstModel(SuppliedAgainstModel):
 
 
 for kind in (SuppliedAgainstModel, HeaderAgainstModel, GeneratedAgainstModel):
-    kind.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+    kind.TestCase.settings = examples(120, stateful_step_count=40)
 TestSuppliedAgainstModel = SuppliedAgainstModel.TestCase
 TestHeaderAgainstModel = HeaderAgainstModel.TestCase
 TestGeneratedAgainstModel = GeneratedAgainstModel.TestCase

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
@@ -16,6 +15,7 @@ from sowline.model.position import before_the_log
 from sowline_materializer.partition.changes_loader import ChangesLoader
 from sowline_materializer.store.integrity import survey
 from sowline_materializer.store.memory import MemoryStore
+from tests.examples import examples
 from tests.property.world import World, changes_of, dump
 
 DEFINITION = define_topic(
@@ -184,5 +184,5 @@ def same(checkpoint: Any) -> Any:
     return replace(checkpoint, changes_end=0, changes_id="", stale_keys=frozenset())
 
 
-Transient.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+Transient.TestCase.settings = examples(150, stateful_step_count=30)
 TestTransient = Transient.TestCase

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.config.topics import parse_topics
@@ -15,6 +15,7 @@ from sowline.model.key import partition_of
 from sowline_views.core import outgoing
 from sowline_views.core.source_partition import take_joined
 from sowline_views.core.spilling import SpillSpace
+from tests.examples import examples
 from tests.property.join_world import PROCESSES, SOURCE, Joins
 from tests.property.spill_disks import DISKS, opened_disk
 
@@ -158,7 +159,7 @@ JOINED_BY_ANOTHER_JOIN = [customer("1", 1), tier(0, 1), tier(1, 2), TAKE, tier(1
 """A record of a topic that is joined twice changes, and only the second join has it."""
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(
     st.sampled_from(VIEWS),
     st.sampled_from(DISKS),

@@ -3,10 +3,10 @@
 from contextlib import ExitStack
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from tests.examples import examples
 from tests.property.view_reference import VIEWS, Body
 from tests.property.view_world import SourceOwner, ViewWorld
 
@@ -169,7 +169,5 @@ class ViewsAgainstRecomputation(RuleBasedStateMachine):
             self.stack.close()
 
 
-ViewsAgainstRecomputation.TestCase.settings = settings(
-    max_examples=100, stateful_step_count=25, deadline=None
-)
+ViewsAgainstRecomputation.TestCase.settings = examples(100, stateful_step_count=25)
 TestViewsAgainstRecomputation = ViewsAgainstRecomputation.TestCase

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from sowline.language.filter import ALL, compile_filter
@@ -19,6 +19,7 @@ from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
 from sowline_gateway.nodes.connections import NodeLost
 from sowline_gateway.streams.catch_up_slot import CLIENT_MAX
+from tests.examples import examples
 from tests.unit.gateway.rig import Json, Rig, RigClient, rig
 from tests.unit.gateway.subscriber import Subscriber, change, matching, subscriber
 
@@ -268,7 +269,7 @@ Steps = st.lists(
 
 
 @given(steps=Steps, seed=st.integers(0, 1 << 20))
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(20, suppress_health_check=list(HealthCheck))
 def test_members_at_any_time(steps: list[tuple[str, Any]], seed: int) -> None:
     """Whenever they join, pause, resume and leave, and nodes cut connections, members hold what they should."""
     asyncio.run(run_steps(steps, random.Random(seed)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.language.expressions.enrichment import (
@@ -23,6 +23,7 @@ from sowline.language.filter import UNKNOWN, Metadata
 from sowline.language.filter.parse import parse
 from sowline.language.filter.tree import Field, FieldOf, Node, rebuilt
 from sowline.model.path import Document, Path, parse_path
+from tests.examples import examples
 from tests.property.filter_reference import reference_values
 
 NOW = 1_234_567_890.5
@@ -314,7 +315,7 @@ def with_field(document: Any, field: ComputedField, value: Any) -> Any:
     return document
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(documents, st.none() | documents, stages())
 @example({"a": 1}, None, ["/a + 1 AS /a HINT SET_CURRENT", "/a AS /b"])
 @example({"c": 5}, None, ["1 AS /c/d HINT SET_CURRENT", "/x AS /c/e HINT OPTIONAL"])

@@ -3,7 +3,7 @@
 import pickle
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.language.expressions.projection import (
@@ -20,6 +20,7 @@ from sowline.language.expressions.projection import (
 )
 from sowline.language.filter.parse import parse
 from sowline.model.path import Path
+from tests.examples import examples
 
 
 def refused(text: str) -> ProjectionError:
@@ -202,7 +203,7 @@ pieces = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(pieces, max_size=12).map("".join))
 @example("r'\\' AS /a")
 @example("/a AS /b,\\")

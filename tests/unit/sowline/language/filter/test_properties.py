@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from sowline.language.filter import Filter, FilterError, compile_filter
@@ -32,6 +32,7 @@ from sowline.language.filter.tree import (
     walk,
 )
 from sowline.model.path import parse_path
+from tests.examples import examples
 from tests.property.filter_reference import FUNCTIONS, OFFSETS, RELATIONS, reference_values, reference_verdict
 
 # --- Random filters and documents, from few names and values, so that they often meet. ---
@@ -173,7 +174,7 @@ def is_within_limits(node: Node) -> bool:
     return sum(sizes) <= REGEXES_SIZE_MAX
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(nodes, documents)
 @example(parse("NOT /a = 1"), {"a": ""})
 @example(parse("/a <= /b"), {"a": [10, "9"], "b": ["10", 5]})
@@ -189,7 +190,7 @@ def test_agrees_with_the_reference(node: Node, document: dict[str, Any]) -> None
     assert Filter(node).nondeterministic == ()
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(nodes | st.recursive(compound(leaf_nodes | states), compound, max_leaves=4))
 def test_text_reads_back_as_the_same_tree(node: Node) -> None:
     """Whatever a tree prints as is read back as that tree."""
@@ -217,7 +218,7 @@ field_predicates = st.one_of(
 flat_values = scalars | st.lists(scalars, max_size=3)
 
 
-@settings(max_examples=3000, deadline=None)
+@examples(3000)
 @given(field_predicates, flat_values | st.just({}), st.booleans())
 @example(parse("/a < 'b'"), "", False)
 @example(parse("/a != 'b'"), "", False)
@@ -233,7 +234,7 @@ def test_shortcuts_agree_with_the_reference(node: Node, value: Any, is_below: bo
     assert compile_filter(text_of(Not(node))).matches(document) is (expected is False)
 
 
-@settings(max_examples=2000, deadline=None)
+@examples(2000)
 @given(st.sampled_from(list("+-*/%")), scalars, scalars)
 def test_arithmetic_agrees_with_the_reference(operator: str, left: Any, right: Any) -> None:
     """An operation on two values gives what the reference gives, of the same kind."""
@@ -242,7 +243,7 @@ def test_arithmetic_agrees_with_the_reference(operator: str, left: Any, right: A
     assert repr(value_closure(node)(document)) == repr(reference_values(node, document)[0])
 
 
-@settings(max_examples=3000, deadline=None)
+@examples(3000)
 @given(
     st.sampled_from(list(RELATIONS)),
     st.lists(scalars, min_size=2, max_size=4),
@@ -287,7 +288,7 @@ WORDS = [
 ]
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(
     st.lists(st.sampled_from(TOKENS + PATH_TOKENS + WORDS), max_size=12), st.sampled_from(["", " ", "\n "])
 )
@@ -303,7 +304,7 @@ def test_any_text_is_a_filter_or_an_error(tokens: list[str], blank: str) -> None
         assert parse(text_of(tree)) == tree
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(
     st.lists(st.sampled_from(TOKENS + PATH_TOKENS + WORDS), max_size=12), st.sampled_from(["", " ", "\n "])
 )

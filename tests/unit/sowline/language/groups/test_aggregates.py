@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.language.expressions.projection import AGGREGATES as NAMES
@@ -18,6 +18,7 @@ from sowline.language.groups import aggregates as table
 from sowline.language.groups.aggregates import AGGREGATES, aggregate
 from sowline.language.groups.ranks import CONCAT_CHARS_MAX, CUT
 from sowline.model.path import Scalar
+from tests.examples import examples
 
 finite = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
@@ -62,7 +63,7 @@ def test_every_aggregate_of_the_language_is_there() -> None:
     assert table.DELIMITER == ","
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.sampled_from(NAMES), st.lists(scalars, max_size=8), st.lists(scalars, max_size=5), st.randoms())
 @example("SUM", [0.1], ["cat", math.inf, -math.inf, math.nan], None)
 @example("MIN", [-0.0, 0.0], [0.0], None)
@@ -204,7 +205,7 @@ def test_extremes_survive_the_loss_of_the_extreme(values: list[Scalar], data: st
         assert same(AGGREGATES["MIN"].result(state), result("MIN", remaining))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(st.one_of(texts, st.integers(0, 2), st.booleans(), st.sampled_from([1.0, 0.0])), max_size=7))
 @example([1, "1", "01"])
 @example([True, 1, 1.0])
