@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value
 from sowline.registry.client import RegistryAway, resolved
 from sowline_materializer.core.applier import Applier
-from sowline_materializer.core.batch_state import BatchState
+from sowline_materializer.core.bodies import RecordBodies
 from sowline_materializer.worker import schemas
 from sowline_materializer.worker.schemas import UNKNOWN, Schemas
 from tests.simulation.mistake import Mistake, mistakes_in
@@ -82,7 +82,7 @@ def _define_without_its_reader() -> list[Any]:
 
 
 def _delta_merged_into_the_old_form() -> list[Any]:
-    return [patch.object(BatchState, "upgraded", lambda self, body: body)]
+    return [patch.object(RecordBodies, "upgraded", lambda self, body: body)]
 
 
 SCHEMA_MISTAKES: dict[str, Mistake] = mistakes_in(globals())

@@ -30,12 +30,14 @@ from sowline.model.body import read_object
 from sowline.model.limits import Limits, read_define
 from sowline.native import share
 from sowline_materializer.core.batch_state import BatchState, Target
+from sowline_materializer.core.bodies import RecordBodies
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.deduplication import Deduplication
 from sowline_materializer.core.deletes import Deletes
 from sowline_materializer.core.document_writer import DocumentWriter
 from sowline_materializer.core.documents import delta_of
 from sowline_materializer.core.forwards import Forwards
+from sowline_materializer.core.limit_checks import checked_size, require_time
 from sowline_materializer.core.record import Record
 from sowline_materializer.core.step import REPEAT, Accelerator, Records, Step
 from sowline_materializer.core.views import ViewFold
@@ -63,16 +65,17 @@ class Applier:
         bodies: TypedBodies | None = None,
     ) -> None:
         self._definition = definition
-        self._bodies = bodies
+        self._typed = bodies
         self._accelerator = accelerator
         self._key_rule = definition.key_rule
         self._records = records
-        self._state = state = BatchState(definition, partition, checkpoint, records, bodies)
+        self._state = state = BatchState(definition, partition, checkpoint, records)
+        self._bodies = RecordBodies(state, bodies)
         self._deduplication = deduplication = Deduplication(state)
         self._forwards = Forwards(state)
         self._documents = DocumentWriter(state, deduplication) if definition.documents else None
-        self._writer: Writer = self._documents or RecordWriter(state, deduplication)
-        self._deletes = Deletes(state, deduplication, self._forwards, self._writer)
+        self._writer: Writer = self._documents or RecordWriter(state, deduplication, self._bodies)
+        self._deletes = Deletes(state, deduplication, self._forwards, self._writer, self._bodies)
         self._appended_of = self._forwards.appended
         view = definition.view
         self._view = None if view is None else ViewFold(definition, view, state)
@@ -88,12 +91,12 @@ class Applier:
             accelerated = partial(self._accelerator.apply, batch, state=state)
             share(len(batch), accelerated, lambda start, stop: self._apply_run(batch[start:stop]))
         if batch:
-            state.step.checkpoint = state.checkpoint()
-        return state.step
+            state.out.step.checkpoint = state.checkpoint()
+        return state.out.step
 
     def _apply_run(self, records: Sequence[LogRecord]) -> None:
         state = self._state
-        state.step.others += records
+        state.out.step.others += records
         for record in records:
             self.applying = record.offset
             state.begin(record)
@@ -106,17 +109,17 @@ class Applier:
             except CompilerAway:
                 raise
             except SowlineError as error:
-                state.add_dead_letter(record, error)
+                state.out.add_dead_letter(record, error)
             # A forward or a `define` changes the checkpoint without a change event. If it were not reported
             # before the next change, an owner that loads the changes topic would hold that change but not the origin,
             # and apply the forward again (test_an_origin_without_a_change_is_reported_before_the_next_change).
-            if state.has_unreported_news:
+            if state.out.has_unreported_news:
                 state.end()
         self.applying = None
 
     def _apply_one(self, record: LogRecord, command: Command) -> None:
         """Execute the command; raise SowlineError if it is refused."""
-        self._state.require_time(record)
+        require_time(record)
         if command.key is not None and not (self._key_rule.takes_header and self._definition.has_sow):
             raise SowlineError(
                 "bad header",
@@ -129,7 +132,7 @@ class Applier:
             command.origin is not None
             and (dropped := self._deduplication.dropped(command.origin)) is not None
         ):
-            self._state.set_outcome(dropped)
+            self._state.out.set_outcome(dropped)
         elif command.command == DEFINE:
             self._define(record)
         elif self._view is not None:
@@ -151,8 +154,10 @@ class Applier:
             self._publish(record, command)
 
     def _publish(self, record: LogRecord, command: Command) -> None:
-        self._state.checked_size(record.value or b"")
-        given = keyed_body(self._definition, self._state.as_json(record, command), command, self._appended_of)
+        checked_size(self._state.limits, record.value or b"")
+        given = keyed_body(
+            self._definition, self._bodies.as_json(record, command), command, self._appended_of
+        )
         target = self._target(given.key_text, record, command)
         if target is not None:
             self._writer.write(target, given)
@@ -174,7 +179,7 @@ class Applier:
             )
         text = self._key_rule.named(record, command)
         self._key_rule.check(text)
-        delta = delta_of(self._state.checked_size(record.value or b""))
+        delta = delta_of(checked_size(self._state.limits, record.value or b""))
         target = self._target(text, record, command)
         if target is not None:
             self._documents.fold(target, delta)
@@ -194,7 +199,7 @@ class Applier:
             # (test_another_key_text_under_the_same_sow_key_is_refused).
             raise _collision(key, current, text)
         elif command.publisher is not None and self._deduplication.is_repeat(current, command):
-            self._state.set_outcome(REPEAT)
+            self._state.out.set_outcome(REPEAT)
             return None
         return Target(key, text, current, record, command)
 
@@ -206,8 +211,8 @@ class Applier:
                 f"expected a publish in topic {self._definition.name}, which has no SOW, got a command for a record",
             )
         state = self._state
-        state.checked_size(record.value)
-        body = state.checked_size(state.as_json(record, command).value or b"")
+        checked_size(state.limits, record.value)
+        body = checked_size(state.limits, self._bodies.as_json(record, command).value or b"")
         read_object(body)
         change = Change(
             sow_key=f"{state.partition}@{record.offset}".encode(),
@@ -218,7 +223,7 @@ class Applier:
             op=PUBLISH,
             time=state.time,
             correlation=command.correlation,
-            schema_id=state.schema_id,
+            schema_id=self._bodies.schema_id,
             origin=first_position(command),
         )
         state.add_change(change)
@@ -231,15 +236,15 @@ class Applier:
         was, limits = read_define(record.value)
         limits = replace(limits, schema=self._next_reader(was, limits))
         if limits == state.limits:
-            state.set_outcome("noop")
+            state.out.set_outcome("noop")
             return
         # A deleted record's numbers are cleared after the window, at a time that the log does not determine. With a
         # longer window, those not cleared yet would count again, and a replay would take other commands as repeats
         # (test_numbers_out_of_the_window_stay_out_of_a_longer_one).
         state.numbers_since = self._deduplication.numbers_since()
         state.limits = limits
-        state.set_outcome("applied")
-        state.note_news()
+        state.out.set_outcome("applied")
+        state.out.note_news()
 
     def _next_reader(self, was: Limits, now: Limits) -> str | None:
         """Return the digest of the reader schema after a `define`."""
@@ -248,7 +253,7 @@ class Applier:
         # earlier ones, and would bring them back (test_a_define_that_names_another_schema_does_not_count).
         if was.schema != held or now.schema == held:
             return held
-        if self._bodies is None or now.schema is None or self._bodies.resolutions.reader(now.schema) is None:
+        if self._typed is None or now.schema is None or self._typed.resolutions.reader(now.schema) is None:
             raise SowlineError(
                 "bad definition",
                 f"expected a reader schema that {self._definition.kafka.schema_log} has, got {now.schema!r}",

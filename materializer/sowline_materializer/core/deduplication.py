@@ -27,7 +27,7 @@ class Deduplication:
         if command.publisher is None and numbers is None:
             return None
         numbers, pushed_out = note_number(numbers, command, self._state.log_time, self.numbers_since())
-        self._state.step.publishers_pushed_out += pushed_out
+        self._state.out.step.publishers_pushed_out += pushed_out
         return numbers
 
     def numbers_since(self) -> int:
@@ -56,7 +56,7 @@ class Deduplication:
         if origin.offset < highest or (origin.offset == highest and not state.resumed):
             return False
         state.origins[origin.partition] = origin.offset
-        state.note_news()
+        state.out.note_news()
         return True
 
 

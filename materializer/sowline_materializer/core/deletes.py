@@ -11,8 +11,10 @@ from sowline.language.filter import Filter, Metadata, compile_filter, require_de
 from sowline.language.filter.metadata import document_about
 from sowline.model.log_time import TIME_MAX
 from sowline_materializer.core.batch_state import BatchState, Target
+from sowline_materializer.core.bodies import RecordBodies
 from sowline_materializer.core.deduplication import Deduplication
 from sowline_materializer.core.forwards import Forwards
+from sowline_materializer.core.limit_checks import checked_size
 from sowline_materializer.core.record import Record
 from sowline_materializer.core.step import REPEAT
 from sowline_materializer.core.writer import Removal, Writer
@@ -22,12 +24,18 @@ class Deletes:
     """Removes the records that a delete names or selects, and records that have expired."""
 
     def __init__(
-        self, state: BatchState, deduplication: Deduplication, forwards: Forwards, writer: Writer
+        self,
+        state: BatchState,
+        deduplication: Deduplication,
+        forwards: Forwards,
+        writer: Writer,
+        bodies: RecordBodies,
     ) -> None:
         self._state = state
         self._deduplication = deduplication
         self._forwards = forwards
         self._writer = writer
+        self._bodies = bodies
         self._key_rule = state.definition.key_rule
 
     def delete(self, record: LogRecord, command: Command) -> None:
@@ -64,7 +72,7 @@ class Deletes:
         for target in targets[-1:]:
             self._writer.remove(target, Removal(outcome=outcome))
         if not targets:
-            state.set_outcome(outcome)
+            state.out.set_outcome(outcome)
 
     def _matching(self, text: str) -> list[bytes]:
         filter = compile_filter(text)
@@ -89,8 +97,8 @@ class Deletes:
 
     def _delete_named(self, record: LogRecord, command: Command) -> None:
         state = self._state
-        state.checked_size(record.value or b"")
-        named = state.as_json(record, command) if record.value else record
+        checked_size(state.limits, record.value or b"")
+        named = self._bodies.as_json(record, command) if record.value else record
         text = named_key(state.definition, named, command, self._forwards.appended)
         key = self._key_rule.sow_key(text)
         current = state.records.get(key)
@@ -102,7 +110,7 @@ class Deletes:
             self._writer.remove(Target(key, text, current, record, command), Removal(outcome="deleted 1"))
         else:
             repeat = current is not None and self._deduplication.is_repeat(current, command)
-            state.set_outcome(REPEAT if repeat else "deleted 0")
+            state.out.set_outcome(REPEAT if repeat else "deleted 0")
 
     def _can_delete(self, current: Record, command: Command) -> bool:
         return current.body is not None and not self._deduplication.is_repeat(current, command)
@@ -122,7 +130,7 @@ class Deletes:
             target = Target(key, text, current, record, command)
             self._writer.remove(target, Removal(op=EXPIRE, reason=EXPIRED))
         else:
-            self._state.set_outcome("noop")
+            self._state.out.set_outcome("noop")
 
     def _is_due(self, current: Record, command: Command) -> bool:
         state = self._state

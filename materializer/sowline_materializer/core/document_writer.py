@@ -9,6 +9,7 @@ from sowline.model.merge import merge
 from sowline_materializer.core.batch_state import BatchState, Target
 from sowline_materializer.core.deduplication import Deduplication
 from sowline_materializer.core.documents import DELETION, Documents, literal, write_of
+from sowline_materializer.core.limit_checks import check_size, require_capacity
 from sowline_materializer.core.record import Record
 from sowline_materializer.core.writer import Removal, first_position
 
@@ -43,8 +44,8 @@ class DocumentWriter:
         is_live = made.body is not None
         if made.body is not None:
             if previous is None:
-                state.require_capacity()
-            state.check_size(made.size)
+                require_capacity(state)
+            check_size(state.limits, made.size)
         op, reason, last, outcome = removal or (command.command, DELETED, True, None)
         change = Change(
             sow_key=target.sow_key,

@@ -42,8 +42,8 @@ class Forwards:
             record = LogRecord(record.offset, record.time, record.key, record.value, headers)
         self._check_fits(record)
         owner = owner_of(state.definition, key_text)
-        state.step.forwards.append(Forward(owner, record, self._copy_of(record)))
-        state.set_outcome(f"forwarded {owner}")
+        state.out.step.forwards.append(Forward(owner, record, self._copy_of(record)))
+        state.out.set_outcome(f"forwarded {owner}")
 
     def to_all(self, record: LogRecord, command: Command) -> None:
         """Forward a command for any record to all other partitions, unless it was forwarded to this one."""
@@ -52,7 +52,7 @@ class Forwards:
             origin = self._copy_of(record)
             state = self._state
             others = (p for p in range(state.definition.partitions) if p != state.partition)
-            state.step.forwards.extend(Forward(other, record, origin) for other in others)
+            state.out.step.forwards.extend(Forward(other, record, origin) for other in others)
 
     def _copy_of(self, record: LogRecord) -> CopyOf:
         return CopyOf(self._state.log_id, Origin(self._state.partition, record.offset))

@@ -31,6 +31,7 @@ from sowline.language.groups.layout import ExportedGroup, Layout
 from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.model.position import Position, before_the_log
 from sowline_materializer.core.batch_state import BatchState
+from sowline_materializer.core.limit_checks import checked_size
 from sowline_materializer.core.record import Record
 from sowline_materializer.core.step import REPEAT
 
@@ -70,12 +71,12 @@ class ViewFold:
         # It was computed by an earlier definition, or by a process that still has it. That is no fault of the
         # message, and after a rebuild all such messages are applied again.
         if message.definition != self._definition.digest:
-            self._state.set_outcome(OTHER_DEFINITION)
+            self._state.out.set_outcome(OTHER_DEFINITION)
             return
         source, up_to, taken = message.partition, Position.parse(message.up_to), _read_taken(message)
         reached = self._state.reflected.get(source, NOWHERE)
         if up_to <= reached:
-            self._state.set_outcome(REPEAT)
+            self._state.out.set_outcome(REPEAT)
             return
         if not message.is_snapshot and Position.parse(message.after) > reached:
             raise SowlineError(
@@ -92,7 +93,7 @@ class ViewFold:
         reflects = None
         if message.ends:
             self._state.reflect(source, up_to, taken, is_all=message.is_snapshot)
-            self._state.note_news()
+            self._state.out.note_news()
             reflects = source, up_to
         for one in merged[:-1]:
             self._write(one, is_last=False)
@@ -148,7 +149,7 @@ class ViewFold:
             body = self._body(states)
         except SowlineError as error:
             # Its states count on, so the group comes back once it is small enough.
-            self._state.add_dead_letter(
+            self._state.out.add_dead_letter(
                 record, SowlineError(error.reason, f"group {key_text}: {error.message}")
             )
             body = None
@@ -163,7 +164,7 @@ class ViewFold:
         condition = self._view.result_filter
         if condition is not None and not condition.matches(orjson.loads(body)):
             return None
-        return self._state.checked_size(body)
+        return checked_size(self._state.limits, body)
 
     def _write(
         self, one: _Merged, reflects: tuple[int, Position] | None = None, *, is_last: bool = True

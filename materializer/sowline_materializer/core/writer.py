@@ -12,7 +12,9 @@ from sowline.model.body import read_object
 from sowline.model.bookmark import format_position
 from sowline.model.position import Position
 from sowline_materializer.core.batch_state import BatchState, Target
+from sowline_materializer.core.bodies import RecordBodies
 from sowline_materializer.core.deduplication import Deduplication
+from sowline_materializer.core.limit_checks import checked_size, require_capacity
 from sowline_materializer.core.record import Record
 
 
@@ -38,8 +40,9 @@ class Writer(Protocol):
 class RecordWriter:
     """Writes JSON records: a publish replaces the body, a delta publish merges into it."""
 
-    def __init__(self, state: BatchState, deduplication: Deduplication) -> None:
+    def __init__(self, state: BatchState, deduplication: Deduplication, bodies: RecordBodies) -> None:
         self._state = state
+        self._bodies = bodies
         self._deduplication = deduplication
         self._enrichment = state.definition.enrich
         self._computes = self._enrichment is not None or state.definition.preprocess is not None
@@ -51,14 +54,14 @@ class RecordWriter:
         if self._enrichment is not None:
             body = self._enriched(self._enrichment, target, given)
         if previous is None:
-            state.require_capacity()
+            require_capacity(state)
         elif command.command == DELTA_PUBLISH:
-            body = state.merged(previous, body)
+            body = self._bodies.merged(previous, body)
         if self._computes or command.command == DELTA_PUBLISH:
-            body = state.completed(body)
-        if self._computes and state.bodies is not None:
+            body = self._bodies.completed(body)
+        if self._computes and self._bodies.are_typed:
             self._require_key(target, body)
-        state.checked_size(body)
+        checked_size(state.limits, body)
         change = Change(
             sow_key=target.sow_key,
             body=body,
@@ -70,7 +73,7 @@ class RecordWriter:
             expires=state.limits.due(state.time, command.expiration),
             correlation=command.correlation,
             numbers=self._deduplication.numbers_after(current, command),
-            schema_id=state.schema_id,
+            schema_id=self._bodies.schema_id,
             origin=None if command.origin is None else command.origin.source,
         )
         state.add_change(change)
@@ -102,7 +105,7 @@ class RecordWriter:
 
     def _enriched(self, stage: Stage, target: Target, given: KeyedBody) -> bytes:
         previous = target.previous if stage.needs_previous else None
-        held = None if previous is None else read_object(self._state.upgraded(previous))
+        held = None if previous is None else read_object(self._bodies.upgraded(previous))
         metadata = self._metadata(target)
         return stage.apply(given.body, given.document, metadata, self._state.time / 1000, held)
 

@@ -1,5 +1,6 @@
 """The interface of a partition's store: records by SOW key, the expiry index and the checkpoint."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, Protocol
@@ -91,10 +92,33 @@ def in_key_order(
     )
 
 
-def portions(store: Store) -> Iterator[Portion]:
-    """Yield the portions of a store that has no faster way than its scans."""
-    due_times = ((EXPIRY + due, b"") for due in store.expiries())
-    records = ((RECORD + key, data) for key, data in store.scan())
-    for entries in (due_times, records):
-        while portion := list(islice(entries, PORTION_ENTRIES)):
-            yield portion
+class LastCommit(ABC):
+    """What stores have in common that keep the last checkpoint in memory, and have nothing faster than scans."""
+
+    def __init__(self, checkpoint: bytes | None, checksum: Checksum) -> None:
+        self._checkpoint = checkpoint
+        self._checksum = checksum
+
+    @abstractmethod
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries in key order, as they were when the scan began."""
+
+    @abstractmethod
+    def expiries(self, start: bytes = b"") -> Iterator[bytes]:
+        """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
+
+    def portions(self) -> Iterator[Portion]:
+        """Yield all that the checksum covers, due times first."""
+        due_times = ((EXPIRY + due, b"") for due in self.expiries())
+        records = ((RECORD + key, data) for key, data in self.scan())
+        for entries in (due_times, records):
+            while portion := list(islice(entries, PORTION_ENTRIES)):
+                yield portion
+
+    def checkpoint(self) -> bytes | None:
+        """Return the checkpoint's bytes; None if nothing was ever committed."""
+        return self._checkpoint
+
+    def checksum(self) -> Checksum:
+        """Return the checksum of the last commit."""
+        return self._checksum

@@ -3,17 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sowline_materializer.store.checksum import Checksum
-from sowline_materializer.store.interface import EXPIRY, NO_EXPIRIES, RECORD, Portion, portions
+from sowline_materializer.store.interface import EXPIRY, NO_EXPIRIES, RECORD, LastCommit
 
 
-class MemoryStore:
+class MemoryStore(LastCommit):
     """A store in memory, for tests of the core and as the measure of the one on disk."""
 
     def __init__(self) -> None:
+        super().__init__(None, Checksum())
         self._entries: dict[bytes, bytes] = {}
         self._expiries: set[bytes] = set()
-        self._checkpoint: bytes | None = None
-        self._checksum = Checksum()
 
     def get(self, key: bytes) -> bytes | None:
         """Return the bytes under the key."""
@@ -30,18 +29,6 @@ class MemoryStore:
     def expiries(self, start: bytes = b"") -> Iterator[bytes]:
         """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
         return iter(sorted(due for due in self._expiries if due >= start))
-
-    def portions(self) -> Iterator[Portion]:
-        """Yield all that the checksum covers, due times first."""
-        return portions(self)
-
-    def checkpoint(self) -> bytes | None:
-        """Return the checkpoint's bytes; None if nothing was ever committed."""
-        return self._checkpoint
-
-    def checksum(self) -> Checksum:
-        """Return the checksum of the last commit."""
-        return self._checksum
 
     def commit(
         self,

@@ -95,14 +95,14 @@ class NativeOverlay:
         numbers = _CoreLimits(
             limits.record_bytes_max, limits.repeat_window, state.numbers_since, expiration, share
         )
-        first_change, repeats = len(state.step.changes), list[int]()
-        after = self._core.apply(records, start, state, numbers, state.step.changes, repeats)
+        first_change, repeats = len(state.out.step.changes), list[int]()
+        after = self._core.apply(records, start, state, numbers, state.out.step.changes, repeats)
         state.position, state.last_change = position_of(after.position), position_of(after.last_change)
         state.log_time, state.live_records = after.log_time, after.live_records
-        state.step.outcomes.update((str(offset), REPEAT) for offset in repeats)
-        changes = len(state.step.changes) - first_change
-        state.step.commands += Counter({DELTA_PUBLISH: after.deltas, PUBLISH: changes - after.deltas})
-        state.report_before(first_change)
+        state.out.step.outcomes.update((str(offset), REPEAT) for offset in repeats)
+        changes = len(state.out.step.changes) - first_change
+        state.out.step.commands += Counter({DELTA_PUBLISH: after.deltas, PUBLISH: changes - after.deltas})
+        state.out.report_before(first_change)
         end: int = after.end
         return end
 

@@ -15,7 +15,7 @@ import structlog
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.errors import DiskFull, NoDescriptors
-from sowline_materializer.store.interface import NO_EXPIRIES, DiskStore, Portion, in_key_order, portions
+from sowline_materializer.store.interface import NO_EXPIRIES, DiskStore, LastCommit, in_key_order
 from sowline_materializer.store.unflushed import Unflushed
 
 log = structlog.get_logger()
@@ -30,7 +30,7 @@ HALF_COMMITTED: Final = "a commit has failed in the middle"
 _NONE_PENDING: Final = object()
 
 
-class WriteBehindStore(Generic[StoreT]):
+class WriteBehindStore(LastCommit, Generic[StoreT]):
     """A store over another one, `disk`. Reads see all commits; the disk has those up to the last `flush`.
 
     `native` is the module of the native core, which then keeps the entries.
@@ -39,11 +39,10 @@ class WriteBehindStore(Generic[StoreT]):
     """
 
     def __init__(self, disk: StoreT, native: ModuleType | None = None) -> None:
+        super().__init__(disk.checkpoint(), disk.checksum())
         self.disk: Final = disk
         self._entries: Unflushed = Unflushed() if native is None else native.Unflushed()
         self._expiries: dict[bytes, bool] = {}
-        self._checkpoint = disk.checkpoint()
-        self._checksum = disk.checksum()
         self._is_flushed = True
         self._is_whole = True
         """Whether the entries are those of whole commits."""
@@ -77,18 +76,6 @@ class WriteBehindStore(Generic[StoreT]):
         )
         stored = ((due, b"") for due in self.disk.expiries(start))
         return (due for due, _ in merged(pending, stored))
-
-    def portions(self) -> Iterator[Portion]:
-        """Yield all that the checksum covers, due times first."""
-        return portions(self)
-
-    def checkpoint(self) -> bytes | None:
-        """Return the checkpoint's bytes; None if nothing was ever committed."""
-        return self._checkpoint
-
-    def checksum(self) -> Checksum:
-        """Return the checksum of the last commit."""
-        return self._checksum
 
     def commit(
         self,
