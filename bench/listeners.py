@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 
 from bench.frames import HANDSHAKE, frame_of_client
-from deploy.ports import HOST
+from sowline.runtime.ports import HOST
 
 CONNECTING_MAX = 500
 """Handshakes at once."""

@@ -14,8 +14,8 @@ from bench.broker import broker
 from bench.merging import PARTITIONS, Entrant, Figure, Load, held_load, line, measure, median, new_load
 from bench.service import metric, until
 from bench.table import table
-from deploy.ports import HOST, free_port
 from sowline.config.topic_definition import define_topic
+from sowline.runtime.ports import HOST, free_port
 
 
 def run(records: int, runs: int) -> str:

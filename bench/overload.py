@@ -30,7 +30,7 @@ from confluent_kafka import Producer
 from bench.frames import HANDSHAKE
 from bench.table import table
 from bench.traffic import Lags, Traffic, system
-from deploy.local import LocalKafka
+from sowline.runtime.local_kafka import LocalKafka
 
 TOPICS = "topics: [{name: orders, key: /id}, {name: flood, key: /id}, {name: crowd, key: /id}]"
 LIMITS = {"SOWLINE_BACKLOG_BYTES_MAX": 1 << 20, "SOWLINE_RESULT_RECORDS_MAX": 15_000}

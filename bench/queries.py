@@ -19,7 +19,6 @@ import uvicorn
 
 from bench.orders import CONDITION, bodies_of
 from bench.servers import Ready
-from deploy.ports import free_port
 from sowline.changes.change import Change
 from sowline.client.async_client import AsyncClient
 from sowline.config.settings import Settings
@@ -29,6 +28,7 @@ from sowline.language.filter import compile_filter
 from sowline.model.key import key_text, sow_key
 from sowline.model.position import Position
 from sowline.runtime.http_server import HttpProtocol
+from sowline.runtime.ports import free_port
 from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import QueryLimits

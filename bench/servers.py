@@ -21,7 +21,6 @@ import uvicorn
 from websockets.asyncio.server import ServerConnection, serve
 
 from bench.orders import NOTES_CHARS, bodies_of
-from deploy.ports import HOST, free_port
 from sowline.changes.change import Change
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
@@ -30,6 +29,7 @@ from sowline.model.position import Position
 from sowline.runtime.connections import Connections
 from sowline.runtime.health import ServiceHealth
 from sowline.runtime.http_server import HttpProtocol
+from sowline.runtime.ports import HOST, free_port
 from sowline.runtime.process import spare_the_collector
 from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.cooperative import StepSize

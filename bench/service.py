@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from bench.usage import Usage, usage
-from deploy.ports import HOST, free_port
+from sowline.runtime.ports import HOST, free_port
 
 SECONDS_MAX = 600.0
 LOOK_SECONDS = 0.02

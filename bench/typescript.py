@@ -25,7 +25,7 @@ from bench.frames import MESSAGE_BYTES_MAX
 from bench.servers import BareService, BenchQueryService, BenchService, Load, Push, opened
 from bench.table import table
 from bench.usage import usage
-from deploy.ports import HOST
+from sowline.runtime.ports import HOST
 from tests.browser.files import web_server
 from tests.browser.seen import browser
 from tests.clients.typescript import PACKAGE, build

@@ -470,6 +470,14 @@ REASONS = (
         "Run `pip install 'sowline[spark]'`.",
     ),
     Reason(
+        "no server",
+        "expected the packages of the services, but rocksdict, uvicorn can't be imported: install them with"
+        " pip install 'sowline[server]'",
+        "The packages that services need are not installed. `pip install sowline` installs the client and the"
+        " commands that send requests.",
+        "Run `pip install 'sowline[server]'` where services run.",
+    ),
+    Reason(
         "no record",
         "expected the key of a record of orders, got 'a-17'",
         "There is no record with this key.",

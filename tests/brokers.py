@@ -11,8 +11,8 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from deploy.local import LocalKafka
-from deploy.ports import free_port
+from sowline.runtime.local_kafka import SERVER_PROPERTIES, LocalKafka
+from sowline.runtime.ports import free_port
 
 IMAGE = "apache/kafka:4.3.1"
 CONTAINER_SECONDS_MAX = 90.0
@@ -65,8 +65,8 @@ def _container() -> Iterator[str]:
 
 
 def container_settings(advertised: str) -> dict[str, str]:
-    """Return the image's environment: `deploy/server.properties` but for what a container must have otherwise."""
-    text = Path(__file__).parent.parent.joinpath("deploy", "server.properties").read_text(encoding="utf-8")
+    """Return the image's environment: `server.properties` but for what a container must have otherwise."""
+    text = SERVER_PROPERTIES.read_text(encoding="utf-8")
     lines = (line for line in text.splitlines() if line and not line.startswith("#"))
     ours = dict(line.split("=", 1) for line in lines)
     del ours["controller.quorum.bootstrap.servers"]  # the image formats its storage with fixed voters

@@ -14,7 +14,7 @@ from xdist.remote import Producer
 from xdist.scheduler.loadscope import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-from deploy import ports
+from sowline.runtime import ports
 from tests import tools
 from tests.brokers import kafka_broker
 from tests.examples import examples

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import click
 from rich.console import Console
 
-from deploy.local import LocalKafka
 from examples.flights.board import AIRPORTS
 from examples.flights.counter import ChangeCounter
 from examples.flights.data import Airport, Fact, feed_of, flights_csv, read_airports, read_flights
@@ -30,6 +29,7 @@ from sowline.config.kafka_options import kafka_config
 from sowline.config.topics import load_topics
 from sowline.kafka.admin import ensure_topics
 from sowline.runtime.java import find_java
+from sowline.runtime.local_kafka import LocalKafka
 
 TOPICS_FILE = Path(__file__).with_name("topics.yaml")
 PIPELINE_FILE = TOPICS_FILE.with_name("pipeline.yaml")

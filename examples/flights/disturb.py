@@ -7,8 +7,8 @@ import subprocess
 import time
 from dataclasses import dataclass
 
-from deploy.local import LocalKafka
 from examples.flights.run import Run
+from sowline.runtime.local_kafka import LocalKafka
 
 BACK_S_MAX = 60.0
 LOOK_S = 0.02

@@ -19,9 +19,9 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from deploy.ports import HOST, free_port
 from examples.flights.disturb import Disturbances
 from examples.flights.run import Run
+from sowline.runtime.ports import HOST, free_port
 
 PAGE = Path(__file__).with_name("page")
 CONSOLE = Path(__file__).parents[2] / "sowline" / "serving" / "console"

@@ -13,6 +13,7 @@ from sowline.cli.dead import dead
 from sowline.cli.doctor.command import doctor
 from sowline.cli.help import CONTEXT, HelpGroup, not_utf8
 from sowline.cli.interrupt import end_on_interrupt
+from sowline.cli.kafka import kafka
 from sowline.cli.operate import backup, dump, rebuild, restore, verify
 from sowline.cli.reading import explain, sow, sow_and_subscribe, subscribe, timeline, topics
 from sowline.cli.schema_commands import schemas
@@ -88,7 +89,7 @@ def main() -> None:
 
 main.add_commands(
     {
-        "Run": (up, materializer, query_service, gateway, views, fanout, pipeline),
+        "Run": (up, materializer, query_service, gateway, views, fanout, pipeline, kafka),
         "Read": (topics, sow, subscribe, sow_and_subscribe, timeline, explain, types),
         "Write": (publish, delta_publish, delta, delete),
         "Operate": (top, doctor, bench, dead, schemas, dump, verify, backup, restore, rebuild, token),

@@ -1,11 +1,11 @@
 """The settings of a service: `SOWLINE_*` environment variables, overridden by command-line options."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BeforeValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
 from sowline.config.expected import expected_by
 from sowline.config.kafka_options import kafka_config, read_options
@@ -13,6 +13,9 @@ from sowline.config.plain_numbers import PlainNumbers
 from sowline.config.shard import WHOLE, Shard, read_shard
 from sowline.errors import SowlineError
 from sowline.native import Core
+
+PREFIX = "sowline_"
+"""What the names of variables begin with, in lower case."""
 
 WORKERS = "-materializer"
 """The suffix of the names of the materializers' consumer groups, after the setting `group`."""
@@ -32,13 +35,13 @@ def _shard(given: Any) -> Any:
     return read_shard(given) if isinstance(given, str) else given
 
 
-class Settings(PlainNumbers, BaseSettings):
+class Settings(PlainNumbers):
     """The settings of a service. Each field is read from the variable `SOWLINE_<FIELD>`."""
 
-    model_config = SettingsConfigDict(env_prefix="SOWLINE_", frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", validate_default=True)
 
     kafka: str = Field(default="127.0.0.1:9092", description="bootstrap servers, host:port with commas")
-    kafka_options: Annotated[dict[str, str], NoDecode, BeforeValidator(_options)] = Field(
+    kafka_options: Annotated[dict[str, str], BeforeValidator(_options)] = Field(
         default_factory=dict, description="further librdkafka options, for TLS and SASL"
     )
     kafka_advertised: str = Field(
@@ -177,7 +180,7 @@ class Settings(PlainNumbers, BaseSettings):
         description="memory for these changes; older ones are read from Kafka",
     )
 
-    shard: Annotated[Shard, NoDecode, BeforeValidator(_shard)] = Field(
+    shard: Annotated[Shard, BeforeValidator(_shard)] = Field(
         default=WHOLE,
         description="the partitions that a query service holds: shard k of n, as k/n; 0/1 holds all of them",
     )
@@ -281,10 +284,18 @@ class SettingsError(SowlineError):
 def read_settings(**given: Any) -> Settings:
     """Return the settings from the environment, overridden by the given ones; raise `SettingsError`."""
     try:
-        return Settings(**given)
+        return Settings.model_validate(_of_environment() | given)
     except ValidationError as error:
         misfits = [_misfit(str(one["loc"][0]), expected_by(one), one["input"]) for one in error.errors()]
     raise SettingsError(misfits)
+
+
+def _of_environment() -> dict[str, str]:
+    """Return the settings that variables have, by field; upper and lower case are the same in a variable's name."""
+    names = (
+        (name.lower().removeprefix(PREFIX), name) for name in os.environ if name.lower().startswith(PREFIX)
+    )
+    return {field: os.environ[name] for field, name in names if field in Settings.model_fields}
 
 
 def _misfit(name: str, expected: str, found: Any) -> Misfit:

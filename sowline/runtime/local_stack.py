@@ -178,7 +178,7 @@ class LocalStack:
     def _start_broker(self) -> str:
         """Start the local broker and return its address."""
         directory = self._data_dir / "kafka"
-        command = bound_to_parent(Program.LOCAL_KAFKA.command("--data-dir", str(directory)))
+        command = bound_to_parent(Program.SOWLINE.command("kafka", "--data-dir", str(directory)))
         self._broker = subprocess.Popen(
             command, stdout=subprocess.PIPE, start_new_session=True, pass_fds=(self._lock.descriptor,)
         )

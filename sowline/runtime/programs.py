@@ -2,6 +2,12 @@
 
 import sys
 from enum import StrEnum
+from importlib.util import find_spec
+
+from sowline.errors import SowlineError
+
+SERVER = ("cryptography", "jwt", "numpy", "rocksdict", "starlette", "uvicorn")
+"""Modules that services import and nothing else does: the extra `server` installs them."""
 
 
 class Program(StrEnum):
@@ -13,8 +19,22 @@ class Program(StrEnum):
     FANOUT = "sowline_fanout"
     VIEWS = "sowline_views"
     PIPELINE = "sowline_ingest"
-    LOCAL_KAFKA = "deploy.local"
+    SOWLINE = "sowline"
 
     def command(self, *arguments: str) -> list[str]:
-        """Return the command that runs the program with this Python interpreter."""
-        return [sys.executable, "-m", self.value, *arguments]
+        """Return the command that runs the program with this Python interpreter.
+
+        With `-P`, a `views.py` or `gateway/__init__.py` in the working directory is not imported in place of what
+        services import (test_a_directory_with_names_of_ours).
+        """
+        return [sys.executable, "-P", "-m", self.value, *arguments]
+
+
+def require_server() -> None:
+    """Raise `no server` if the packages are missing that services need."""
+    if missing := [module for module in SERVER if find_spec(module) is None]:
+        raise SowlineError(
+            "no server",
+            f"expected the packages of the services, but {', '.join(missing)} can't be imported: install them with"
+            " pip install 'sowline[server]'",
+        )

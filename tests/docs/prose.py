@@ -19,7 +19,6 @@ from markdown_it.token import Token
 ROOT = Path(__file__).parents[2]
 PRODUCT = (
     "contract",
-    "deploy",
     "fanout",
     "gateway",
     "ingest",

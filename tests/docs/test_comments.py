@@ -9,7 +9,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PRODUCT = (
     "contract",
-    "deploy",
     "fanout",
     "gateway",
     "ingest",

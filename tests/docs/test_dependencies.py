@@ -21,8 +21,8 @@ COMPANIONS = {"py4j": "pyspark", "pydantic-core": "pydantic", "opentelemetry-api
 
 
 def names_of(requirements: Iterable[str]) -> list[str]:
-    """Return the packages of requirements, sorted."""
-    return sorted(Requirement(one).name for one in requirements)
+    """Return the packages of requirements, sorted, each once."""
+    return sorted({Requirement(one).name for one in requirements})
 
 
 def declared() -> list[str]:
@@ -53,12 +53,14 @@ def test_the_page_has_every_dependency_and_no_other() -> None:
     assert [row for row in rows if len(row) != len(COLUMNS) or not all(row)] == []
 
 
-def test_runtime_and_optional_ones_are_apart() -> None:
+def test_what_is_installed_together_is_in_one_table() -> None:
     """As they are in pyproject.toml."""
-    _, runtime, optional, _ = text_of("docs/dependencies.md").split("\n## ")
+    _, base, services, optional, _ = text_of("docs/dependencies.md").split("\n## ")
+    extras = PROJECT["project"]["optional-dependencies"]
     required = names_of(PROJECT["project"]["dependencies"])
-    assert re.findall(r"^\| `(\S+)`", runtime, re.MULTILINE) == required
-    assert not set(required) & set(re.findall(r"^\| `(\S+)`", optional, re.MULTILINE))
+    assert re.findall(r"^\| `(\S+)`", base, re.MULTILINE) == required
+    assert re.findall(r"^\| `(\S+)`", services, re.MULTILINE) == names_of(extras["server"])
+    assert not set(required) & set(re.findall(r"^\| `(\S+)`", services + optional, re.MULTILINE))
 
 
 def test_what_is_imported_is_declared_and_the_other_way_round() -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests.docs.metric_names import ROOT
 
-PACKAGES = ("sowline", "materializer", "query_service", "gateway", "fanout", "views", "ingest", "deploy")
+PACKAGES = ("sowline", "materializer", "query_service", "gateway", "fanout", "views", "ingest")
 LEVELS = {name: name for name in ("debug", "info", "warning", "error", "critical")} | {"exception": "error"}
 LOGGERS = ("log", "self._log")
 BOUND = {"self._log": frozenset({"topic", "partition"})}

@@ -26,7 +26,7 @@ from sowline_query_service.topics.state import ServedTopics
 from tests.unit.query_service.sessions import Server
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("sowline", "ingest", "materializer", "query_service", "gateway", "fanout", "views", "deploy")
+PACKAGES = ("sowline", "ingest", "materializer", "query_service", "gateway", "fanout", "views")
 SOURCES = "".join(path.read_text() for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
 
 

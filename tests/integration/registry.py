@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.ports import HOST, free_port
 from sowline.runtime.child_process import bound_to_parent
 from sowline.runtime.jars import JarSet, cache_dir, retrieve
 from sowline.runtime.java import find_java
+from sowline.runtime.ports import HOST, free_port
 from tests.integration.services import wait_for
 
 NAME = "apicurio-registry-app"

@@ -15,8 +15,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from deploy.local import LocalKafka
-from deploy.ports import HOST, free_port
+from sowline.runtime.local_kafka import LocalKafka
+from sowline.runtime.ports import HOST, free_port
 
 USER = "desk"
 PASSWORD = "a password, with = and a comma"

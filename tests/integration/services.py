@@ -17,13 +17,13 @@ from urllib.parse import quote, urlencode, urlsplit
 import yaml
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from deploy.ports import free_port
 from sowline.client.publisher import Publisher
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics, parse_topics
 from sowline.kafka.admin import Cluster, ensure_topics
 from sowline.runtime.child_process import bound_to_parent
+from sowline.runtime.ports import free_port
 from tests.described import check_answer
 from tests.integration.forked import Forked
 

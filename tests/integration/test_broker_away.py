@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local import LocalKafka
-from deploy.ports import HOST, free_port
+from sowline.runtime.local_kafka import LocalKafka
+from sowline.runtime.ports import HOST, free_port
 from sowline_fanout.message import OutputMessage, ReaderState
 from tests.integration.load import Publishers, check_all, model_of, new_seed, write_marks
 from tests.integration.model import Model

@@ -12,7 +12,7 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from sowline.changes.change import REMOVED_BYTES_MAX
-from sowline.config.settings import Settings
+from sowline.config.settings import read_settings
 from sowline_fanout.runner import Runner
 from tests.integration.load import KEYS, Publishers, model_of, new_seed, write_marks
 from tests.integration.model import Body, Model, Position, Sent
@@ -234,7 +234,7 @@ def test_load_in_steps(fanout: Fanout, monkeypatch: pytest.MonkeyPatch) -> None:
     """A load that takes many polls leaves nothing out of what is written meanwhile."""
     monkeypatch.setattr("sowline_fanout.runner.LOAD_STEP", 2)
     made = fanout.system
-    settings = Settings(kafka=made.kafka, group=made.group, session_timeout_ms=SESSION_MS)
+    settings = read_settings(kafka=made.kafka, group=made.group, session_timeout_ms=SESSION_MS)
     stop = threading.Event()
     runner = Runner(settings, made.topics.fanouts[0], made.topics.topics[0], stop)
     running = threading.Thread(target=runner.run)

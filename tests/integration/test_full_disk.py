@@ -13,8 +13,8 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
-from deploy.local import LocalKafka
 from sowline.config.kafka_options import kafka_config
+from sowline.runtime.local_kafka import LocalKafka
 from tests.integration.changes import check_chain, read_changes
 from tests.integration.load import check_sow, model_of
 from tests.integration.services import http_refusal, system, wait_for

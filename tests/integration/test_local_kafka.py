@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from deploy.local import LocalKafka
-from deploy.ports import HOST, free_port, is_listening
 from sowline.errors import SowlineError
+from sowline.runtime.local_kafka import LocalKafka
+from sowline.runtime.ports import HOST, free_port, is_listening
 
 SECONDS_MAX = 60.0
 
@@ -112,15 +112,15 @@ def test_lost_port(running: LocalKafka, tmp_path: Path, monkeypatch: pytest.Monk
     """A chosen port that another process takes first is given up for a new one, and never mistaken for ours."""
     taken = int(running.bootstrap.split(":")[1])
     choices = iter([taken, free_port(), free_port(), free_port()])
-    monkeypatch.setattr("deploy.local.free_port", lambda: next(choices))
+    monkeypatch.setattr("sowline.runtime.local_kafka.free_port", lambda: next(choices))
     with LocalKafka(tmp_path / "other") as other:
         assert other.bootstrap != running.bootstrap
 
 
 @pytest.fixture
 def command(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, object]]]:
-    """`python -m deploy.local` once it is up, and the line that it printed."""
-    arguments = [sys.executable, "-m", "deploy.local", "--data-dir", str(tmp_path / "data")]
+    """`sowline kafka` once it is up, and the line that it printed."""
+    arguments = [sys.executable, "-m", "sowline", "kafka", "--data-dir", str(tmp_path / "data")]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

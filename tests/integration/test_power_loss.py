@@ -12,11 +12,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from deploy.local import LocalKafka
 from sowline.kafka.admin import ensure_topics
 from sowline.kafka.clients import exact_producer
 from sowline.model.key import partition_of
 from sowline.model.position import Position
+from sowline.runtime.local_kafka import LocalKafka
 from sowline_materializer.service import Materializer
 from tests.integration.services import SECONDS_MAX, wait_for
 from tests.integration.test_mirrored import ids

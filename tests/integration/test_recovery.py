@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from sowline.changes.change import PROGRESS_KEY, Change, Event
 from sowline.commands.command import Command, LogRecord
-from sowline.config.settings import Settings
+from sowline.config.settings import read_settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import parse_topics
 from sowline.kafka.admin import Cluster, ensure_topics
@@ -48,7 +48,7 @@ class Rig:
     def __init__(self, kafka: str, name: str, directory: Path, more: str = "") -> None:
         self.name = name
         self.define(more)
-        self.settings = Settings(kafka=kafka, data_dir=directory, group=name, batch_records_max=7)
+        self.settings = read_settings(kafka=kafka, data_dir=directory, group=name, batch_records_max=7)
         self.admin = AdminClient({**self.settings.kafka_client})
         self.cluster = Cluster(self.settings.kafka_client)
         self.accept_loss = False

@@ -17,7 +17,7 @@ import pytest
 from tests.mutants.scope import ROOT, dotted
 
 # Imported once, not by every fork. None of them imports ours, and none starts a thread.
-LIBRARIES = ["lark", "msgspec", "numpy", "orjson", "re2", "sortedcontainers", "pydantic_settings", "jwt"]
+LIBRARIES = ["lark", "msgspec", "numpy", "orjson", "re2", "sortedcontainers", "pydantic", "jwt"]
 MEMORY = 6 * 2**30
 
 

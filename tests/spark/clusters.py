@@ -12,8 +12,8 @@ from urllib.request import urlopen
 
 import pyspark
 
-from deploy.ports import HOST, free_port
 from sowline.runtime.java import find_java
+from sowline.runtime.ports import HOST, free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
 SECONDS_TO_START_MAX = 120.0

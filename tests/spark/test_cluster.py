@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from deploy.ports import HOST
+from sowline.runtime.ports import HOST
 from tests.spark.clusters import QUICK, standalone
 from tests.spark.log import Written, create_topic, read_log
 from tests.spark.pipelines import run_once

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 UV = "-m pip install --quiet --group lock"
-SYNC = "-m uv sync --quiet --locked --python .venv/bin/python --extra spark"
+SYNC = "-m uv sync --quiet --locked --python .venv/bin/python --extra server --extra spark"
 WITHOUT_NATIVE = "-m pip uninstall --quiet --yes sowline-native"
 NATIVE = "-m pip install --quiet ./native"
-PLAIN = "-m pip install --quiet --editable .[spark] --group dev"
+PLAIN = "-m pip install --quiet --editable .[server,spark] --group dev"
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.needs("make")

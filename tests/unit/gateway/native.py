@@ -15,9 +15,9 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from deploy.ports import free_port
 from sowline.config.settings import Settings
 from sowline.runtime.http_server import HttpProtocol
+from sowline.runtime.ports import free_port
 from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.app import Server
 from sowline_gateway.server.commands import GatewayCommands

@@ -16,13 +16,13 @@ from unittest.mock import patch
 import pytest
 import uvicorn
 
-from deploy.ports import free_port
 from sowline.changes.change import Event
 from sowline.config.credentials import Credentials
 from sowline.config.settings import Settings
 from sowline.config.shard import Shard
 from sowline.model.key import partition_of
 from sowline.runtime.http_server import HttpProtocol
+from sowline.runtime.ports import free_port
 from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.authorization.entitlements import EVERYTHING, Rights

@@ -42,7 +42,7 @@ def test_every_argument_is_handed_on(given: list[str], monkeypatch: pytest.Monke
     seen: list[list[str]] = []
     monkeypatch.setattr(os, "execve", lambda _path, arguments, _environment: seen.append(arguments))
     assert CliRunner().invoke(sowline, ["pipeline", *given]).exit_code == 0
-    assert seen == [[sys.executable, "-m", "sowline_ingest", *given]]
+    assert seen == [[sys.executable, "-P", "-m", "sowline_ingest", *given]]
 
 
 def test_problems_as_json(file: str) -> None:

@@ -5,8 +5,8 @@ import gc
 
 import pytest
 
-from deploy.ports import HOST
 from sowline.config.credentials import Credentials
+from sowline.runtime.ports import HOST
 from sowline_gateway.nodes import http
 from sowline_gateway.nodes.http import NodeHttp
 

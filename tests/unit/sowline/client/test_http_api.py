@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from deploy.ports import free_port
 from sowline.cli import http
 from sowline.client import http_api
 from sowline.client.http_api import HttpClient
 from sowline.config.credentials import Credentials
 from sowline.errors import SowlineError
+from sowline.runtime.ports import free_port
 
 
 @pytest.fixture(autouse=True)

@@ -20,11 +20,11 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from starlette.applications import Starlette
 
-from deploy.ports import free_port
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.runtime.health import HealthServer, health_routes
+from sowline.runtime.ports import free_port
 from sowline.runtime.process import listener
 from sowline_fanout.service import FanoutService
 from sowline_materializer.service import Materializer

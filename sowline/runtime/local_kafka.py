@@ -1,39 +1,37 @@
-"""A real, single-node Kafka (KRaft) on this machine, started from its published jars.
-
-`python -m deploy.local --data-dir DIR [--port N]` runs it in the foreground and prints a line of JSON once it is up.
-"""
+"""A real, single-node Kafka (KRaft) on this machine, started from its published jars."""
 
 import base64
 import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 import uuid
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import NoReturn, Self
+from types import TracebackType
+from typing import Self
 
-import click
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from deploy.ports import HOST, free_port, is_free, is_listening
 from sowline.errors import SowlineError
 from sowline.runtime.child_process import bound_to_parent
 from sowline.runtime.directory_lock import DirectoryLock
 from sowline.runtime.jars import kafka_jars
 from sowline.runtime.java import find_java
+from sowline.runtime.ports import HOST, free_port, is_free, is_listening
 
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 15.0
 LAUNCHES_MAX = 5
 LOG_TAIL_LINES = 25
 
-_HERE = Path(__file__).parent
+SERVER_PROPERTIES = Path(__file__).with_name("server.properties")
+"""The broker's settings, with marks for the ports."""
+
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
 class LocalKafka:
@@ -165,7 +163,7 @@ class LocalKafka:
 
     def _write_config(self) -> None:
         broker, controller = map(str, self._ports)
-        text = (_HERE / "server.properties").read_text(encoding="utf-8")
+        text = SERVER_PROPERTIES.read_text(encoding="utf-8")
         text = text.replace("@BROKER@", broker).replace("@CONTROLLER@", controller)
         (self.data_dir / "server.properties").write_text(text, encoding="utf-8")
         (self.data_dir / "ports.json").write_text(json.dumps(self._ports))
@@ -229,7 +227,7 @@ def _new_cluster_id() -> str:
 
 def _java(main: str, *arguments: str) -> list[str]:
     classpath = os.pathsep.join(map(str, kafka_jars()))
-    options = ["-Xms128m", "-Xmx512m", f"-Dlog4j2.configurationFile={_HERE / 'log4j2.properties'}"]
+    options = ["-Xms128m", "-Xmx512m", f"-Dlog4j2.configurationFile={_LOG_SETTINGS}"]
     return [str(find_java()), *options, "-cp", classpath, main, *arguments]
 
 
@@ -243,35 +241,3 @@ def _popen(command: list[str], directory: Path, log: int, lock: int) -> subproce
         start_new_session=True,
         pass_fds=(lock,),
     )
-
-
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(0)
-
-
-@click.command()
-@click.option(
-    "--data-dir",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Directory that is kept between runs.",
-)
-@click.option("--port", type=click.IntRange(1, 65535), help="The port for clients; a free one without it.")
-def main(data_dir: Path, port: int | None) -> None:
-    """Run one Kafka broker in the foreground until SIGINT or SIGTERM."""
-    signal.signal(signal.SIGINT, _leave)
-    signal.signal(signal.SIGTERM, _leave)
-    kafka = LocalKafka(data_dir, port)
-    try:
-        kafka.start()
-        click.echo(json.dumps({"kafka": kafka.bootstrap, "pid": kafka.pid}))
-        code = kafka.wait()
-    except SowlineError as error:
-        raise click.ClickException(f"{error.reason}: {error.message}") from None
-    finally:
-        kafka.stop()
-    sys.exit(f"the broker ended by itself with code {code}; see {kafka.log_path}")
-
-
-if __name__ == "__main__":
-    main()

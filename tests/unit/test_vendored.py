@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from deploy.vendored import differences, fetched, kept, lock
+from tests.vendored import differences, fetched, kept, lock
 
 
 def test_every_file_is_what_was_published() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from deploy import ports
+from sowline.runtime import ports
 
 
 def test_no_port_is_given_twice() -> None:

@@ -1,6 +1,6 @@
 """What the console takes from others: packages of npm, by version and checksum, of which some files are kept here.
 
-`console/vendor/lock.json` names them. `python -m deploy.vendored` fetches the packages again with `npm pack`
+`console/vendor/lock.json` names them. `python -m tests.vendored` fetches the packages again with `npm pack`
 and compares; `--write` makes the files, and writes their checksums into the lock. No service runs any of this.
 """
 

@@ -1,1 +1,0 @@
-"""Run Sowline: a local Kafka broker, container images, a compose file."""

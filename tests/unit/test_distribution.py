@@ -1,0 +1,91 @@
+"""What is installed: names, dependencies, and what runs without the packages of the services.
+
+`tests/distribution/` installs it, into environments that have nothing else.
+"""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from sowline.runtime.programs import SERVER, Program
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({SERVER!r}));"
+"""The begin of a program that can't import the packages of the services."""
+READING = ("topics", "sow", "subscribe", "sow-and-subscribe", "timeline", "explain", "types", "top")
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python program that can't import the packages of the services."""
+    command = [sys.executable, "-c", WITHOUT + program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_only_names_of_ours_are_installed() -> None:
+    """A package `views` or `gateway` would hide a user's own, or be hidden by it."""
+    packages = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert len(packages) > 5
+    assert all(Path(package).name.startswith("sowline") for package in packages)
+    assert all((ROOT / package / "py.typed").exists() for package in packages)
+
+
+def test_a_reader_installs_little() -> None:
+    """What the client and the command need; the extra `server` has the rest."""
+    assert len(PROJECT["project"]["dependencies"]) <= 14
+
+
+def test_the_client_needs_no_package_of_services() -> None:
+    """Each name that `sowline` offers."""
+    done = run("import sowline; print(*(getattr(sowline, name) for name in sowline.__all__))")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", READING)
+def test_a_command_that_sends_requests_needs_none(name: str) -> None:
+    """It reports that no service answers, and nothing else."""
+    words = {"topics": (), "top": (), "timeline": ("orders", "1")}.get(name, ("orders",))
+    program = f"from sowline.cli import main; main([{name!r}, *sys.argv[1:], '--url', 'http://127.0.0.1:1'])"
+    done = run(program, *words)
+    assert done.returncode == (0 if name == "top" else 1)
+    assert "127.0.0.1:1" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["up", "materializer", "query-service", "gateway", "views", "fanout", "dump"]
+)
+def test_a_service_without_its_packages(name: str, tmp_path: Path) -> None:
+    """One sentence has the command that installs them."""
+    config = tmp_path / "topics.yaml"
+    config.write_text("topics: [{name: orders, key: /id}]")
+    words = ["orders"] if name == "dump" else ["--config", str(config)]
+    done = run(f"from sowline.cli import main; main([{name!r}, *sys.argv[1:]])", *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"no server: expected the packages of the services, but {', '.join(SERVER)} can't be imported: install them"
+        " with pip install 'sowline[server]'\n"
+    )
+
+
+@pytest.mark.parametrize("program", [Program.MATERIALIZER, Program.VIEWS])
+def test_a_directory_with_names_of_ours(program: Program, tmp_path: Path) -> None:
+    """A service that starts in a user's directory imports nothing of it."""
+    for name in ("views.py", "gateway/__init__.py", "sowline/__init__.py", "structlog.py", f"{program}.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("raise SystemExit('the module of the user runs')")
+    done = subprocess.run(
+        program.command(),
+        cwd=tmp_path,
+        env={"SOWLINE_CONFIG": "nowhere.yaml", "SOWLINE_LOG": "json"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "nowhere.yaml" in done.stdout + done.stderr
+    assert "of the user" not in done.stdout + done.stderr
