@@ -197,8 +197,8 @@ REASONS = (
     ),
     Reason(
         "changes replaced",
-        "orders.changes was deleted and created again while it was loaded. Start again",
-        "The changes topic was deleted and created again while a service loaded it.",
+        "orders.changes was deleted and created again while it was read. Start again",
+        "The changes topic was deleted and created again while a service read it.",
         "Start the service again.",
     ),
     Reason(

@@ -1,7 +1,7 @@
 """The load of one partition of a fanout: the records at the time when the fanout starts. Pure.
 
 A new fanout has no position to continue from; nor has one whose changes topic was deleted and created again. It loads
-the partition by the rule that all readers share (`sowline.changes.changes_loader`), and writes the resulting
+the partition by the rule that all readers share (`sowline.changes.changes_reader`), and writes the resulting
 messages.
 """
 
@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from sowline.changes.change import DELETE, DELETED, Change
-from sowline.changes.changes_loader import Phase
 from sowline.changes.newest_changes import NewestChanges
 from sowline.language.filter import Metadata
-from sowline.model.position import Position, before_the_log
+from sowline.model.position import before_the_log
 from sowline.subscriptions.engine.subscription import MATCH, OOF, ChangeView, Delivery, Subscription
 
 SOW = "sow"
@@ -25,18 +24,6 @@ class Load(NewestChanges):
     """The newest change of each key, and the messages that a fanout writes of them."""
 
     newest: dict[bytes, Change] = field(default_factory=dict)
-    emitted_up_to: Position = field(default_factory=before_the_log)
-    """The newest position of the messages that the fanout has written. A load that ends before it is not complete.
-
-    A lost changes topic is filled again from a state that may be older than these messages. If such a load counted as
-    complete, the fanout would write `oof` for records that still exist, and readers would drop their next messages as
-    repeats.
-    """
-
-    def phase(self, now: float) -> Phase:
-        """Return the phase of the load at the time `now`, in seconds of a monotonic clock."""
-        phase = super().phase(now)
-        return Phase.INCOMPLETE if phase is Phase.COMPLETE and self.position < self.emitted_up_to else phase
 
     def messages(
         self, subscription: Subscription, about: Metadata, written: dict[bytes, bytes]

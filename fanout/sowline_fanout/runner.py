@@ -8,25 +8,24 @@ whose changes topic was deleted and created again.
 
 import socket
 import threading
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import structlog
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
-from sowline.changes.change import Change, ChangesId, Event
-from sowline.changes.changes_loader import LoadProgress, Phase, Verdict, incomplete, is_of, verdict
+from sowline.changes.change import Change
+from sowline.changes.changes_reader import ChangesMissing, ChangesReader, Phase, Verdict
 from sowline.config.fanouts import FanoutDefinition
 from sowline.config.settings import FANOUTS, Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.kafka.admin import Cluster, compaction_lag_ms
-from sowline.kafka.clients import Behind, member_consumer, poll_batch, raising, read_range
+from sowline.kafka.admin import Cluster
+from sowline.kafka.changes_driver import MemberChanges
+from sowline.kafka.clients import member_consumer, read_range
 from sowline.kafka.messages import event_of, headers_of
 from sowline.kafka.retriable import commit, committed
 from sowline.language.filter import Metadata, compile_filter, require_deterministic
-from sowline.model.position import Position, before_the_log
+from sowline.model.position import Position
 from sowline.runtime.tracing import TraceSpan, begin
 from sowline.subscriptions.engine.subscription import ChangeView, Subscription, require_sent_before
 from sowline_fanout.load import Load
@@ -39,26 +38,6 @@ log = structlog.get_logger()
 BATCH_MAX = 1000
 LOAD_STEP = 10_000
 """Records of a load that are read or written before the next poll: a group member must poll in time."""
-
-LOOK_SECONDS = 1.0
-"""Interval at which a load that waits for its topic to be filled checks that the topic is still the same."""
-
-
-class TopicReplaced(Exception):
-    """The changes topic was deleted and created again, so committed offsets are void."""
-
-
-@dataclass
-class Following:
-    """The state of a fanout in one partition of the changes topic; with a `load`, it loads first."""
-
-    topic_id: str
-    next_offset: int
-    position: Position | None = None
-    load: Load | None = None
-    writing: Iterator[None] | None = None
-    """Writes the messages of the load, one step for each `next`."""
-    phase: Phase = Phase.COMPLETE
 
 
 class Runner:
@@ -82,51 +61,38 @@ class Runner:
         self._subscription = _subscription(fanout)
         self._about = Metadata(topic=source.name, instance=socket.gethostname(), group=settings.group)
         self._output = FanoutOutput(settings.kafka_client, fanout, source, values)
-        self._consumer = member_consumer(
+        consumer = member_consumer(
             settings.kafka_client, f"{settings.group}{FANOUTS}{fanout.name}", settings.session_timeout_ms
         )
-        self._partitions: dict[int, Following] = {}
+        self._changes = MemberChanges(consumer, self._cluster, source, stop)
+        self._loads: dict[int, Load] = {}
+        self._writing: dict[int, Iterator[None]] = {}
+        """By partition: writes the messages of its load, one step for each `next`."""
         self._spans: list[TraceSpan] = []
-        self.assigned = False
-        self._behind = Behind()
-        self._look_at = 0.0
 
     def run(self) -> None:
         """Follow the changes until the service stops. Raise if it can't continue without losing messages.
 
-        After `TopicReplaced`, `KafkaException` or `RegistryAway` a new runner can continue from the committed
+        After `ChangesReplaced`, `KafkaException` or `RegistryAway` a new runner can continue from the committed
         offsets.
         """
-        self._consumer.subscribe(
-            [self._source.changes],
-            on_assign=raising(self._on_assign),
-            on_revoke=raising(self._on_revoke),
-            on_lost=raising(self._on_revoke),
-        )
+        changes = self._changes
+        changes.join(self._opened, self._closed)
         try:
             while not self._stop.is_set():
-                is_loaded = self._look_at_loads()
-                messages = poll_batch(self._consumer, BATCH_MAX, 0.0 if is_loaded else 0.2, self._on_end)
+                changes.look()
+                is_loaded = any(one.phase is Phase.COMPLETE for one in changes.loading.values())
+                messages = changes.poll(BATCH_MAX, 0.0 if is_loaded else 0.2)
                 if messages or is_loaded:
                     self._write(messages)
-                self._behind.look(self._consumer, self._reached)
         finally:
             self._output.close()
-            self._consumer.close()
+            changes.consumer.close()
 
-    def _on_end(self, topic: str, number: int, offset: int) -> None:
-        # There may be no events at the last offsets before the end. Without this, a fanout that has everything would
-        # be reported as behind.
-        following = self._partitions.get(number)
-        if following is not None:
-            following.next_offset = max(offset, following.next_offset)
-            if following.load is not None:
-                following.load.progress.at_end(offset)
-
-    def _reached(self) -> list[TopicPartition]:
-        """Return the next offset of each of its partitions."""
-        changes = self._source.changes
-        return [TopicPartition(changes, number, one.next_offset) for number, one in self._partitions.items()]
+    @property
+    def assigned(self) -> bool:
+        """Whether the group has given it partitions, or none."""
+        return self._changes.is_member
 
     @property
     def messages(self) -> int:
@@ -136,62 +102,27 @@ class Runner:
     @property
     def behind(self) -> int | None:
         """The number of events in its partitions that were not processed yet; None while that is unknown."""
-        return self._behind.total(self._source.changes, list(self._partitions)) if self.assigned else None
+        return self._changes.total_behind
 
     def waiting(self) -> str | None:
         """Return a sentence that names the partitions that can't be loaded yet; None if there are none."""
-        numbers = [n for n, one in list(self._partitions.items()) if one.phase is Phase.INCOMPLETE]
-        return incomplete(self._source.changes, numbers) if numbers else None
-
-    # loading
-
-    def _look_at_loads(self) -> bool:
-        """Update the phases of the loads; return whether a complete one is to be written."""
-        now = time.monotonic()
-        for number, following in self._partitions.items():
-            if following.load is None or following.writing is not None:
-                continue
-            following.phase = following.load.phase(now)
-            # Compaction may have removed events below the target, because of newer events of their keys behind it.
-            # Only a load up to the current end has them all.
-            if following.phase is Phase.LATE:
-                log.warning(
-                    "loading takes long; continuing to the current end",
-                    topic=self._source.name,
-                    partition=number,
-                )
-                self._aim(number, following.load)
-            elif following.phase is Phase.INCOMPLETE and now >= self._look_at:
-                self._look_at = now + LOOK_SECONDS
-                self._require_topic(following)
-        return any(one.load is not None and one.phase is Phase.COMPLETE for one in self._partitions.values())
-
-    def _aim(self, number: int, load: Load) -> None:
-        end = self._cluster.ends(self._source.changes, [number])[number]
-        load.progress.aim(end, time.monotonic())
-
-    def _require_topic(self, following: Following) -> None:
-        """Raise `TopicReplaced` if the changes topic was deleted and created again."""
-        if self._cluster.topic_id(self._source.changes) != following.topic_id:
-            raise TopicReplaced(f"{self._source.changes} was deleted and created again")
+        return self._changes.waiting()
 
     # a batch
 
     def _write(self, messages: list[Message]) -> None:
         """Write the messages of the changes, wait until Kafka has them, then commit the offsets."""
         for message in messages:
-            following = self._partitions.get(message.partition() or 0)
-            if following is not None:
+            number = message.partition() or 0
+            if (reader := self._changes.readers.get((self._source.changes, number))) is not None:
                 try:
-                    self._take(message, following)
+                    self._take(number, reader, message)
                 except Exception as error:
-                    error.add_note(
-                        f"{self._source.changes} [{message.partition()}] at offset {message.offset()}"
-                    )
+                    error.add_note(f"{self._source.changes} [{number}] at offset {message.offset()}")
                     raise
-        for number, following in self._partitions.items():
-            if following.load is not None and following.phase is Phase.COMPLETE:
-                self._write_load(number, following, following.load)
+        for (_, number), reader in list(self._changes.loading.items()):
+            if reader.phase is Phase.COMPLETE:
+                self._write_load(number, reader)
         # Write before commit. If the fanout committed first and died, its readers would never get these messages. In
         # this order they are written again, and readers drop repeats by their bookmarks (test_killed_fanout).
         if not self._output.flush(self._stop.is_set):
@@ -204,36 +135,26 @@ class Runner:
             span.end({"fanout": self._fanout.name})
         self._spans.clear()
 
-    def _take(self, message: Message, following: Following) -> None:
+    def _take(self, number: int, reader: ChangesReader, message: Message) -> None:
         event = event_of(message)
-        offset = message.offset() or 0
-        following.next_offset = max(offset + 1, following.next_offset)
-        if following.load is not None:
-            following.load.take(event, offset)
-        elif is_of(event, following.topic_id):
-            self._follow(message.partition() or 0, event, following)
-
-    def _follow(self, number: int, event: Event, following: Following) -> None:
-        held = following.position or before_the_log()
-        judged = verdict(event, held)
-        # Changes between the committed position and this event are gone, usually because the fanout was stopped for
-        # longer than Kafka keeps them. Readers would never learn of them, so stop and let an operator decide. If the
-        # topic is a new one, a new runner loads it instead.
-        if judged is Verdict.GAP:
-            self._require_topic(following)
+        try:
+            judged = reader.take(event, message.offset() or 0)
+        except ChangesMissing as gap:
+            # Changes between the committed position and this event are gone, usually because the fanout was stopped
+            # for longer than Kafka keeps them. Readers would never learn of them, so stop and let an operator decide.
+            # If the topic is a new one, a new runner loads it instead.
+            self._changes.require_same((self._source.changes, number))
             raise SowlineError(
                 "gap",
-                f"fanout {self._fanout.name} is at {held} in partition {number}, but the changes after that were "
-                "deleted: delete its consumer group, and it starts again with the current records",
-            )
-        if judged is Verdict.TAKE:
-            following.position = event.position
-            if isinstance(event, Change):
-                delivery = self._subscription.on_change(
-                    ChangeView(event, self._about, f"{self._source.log}:{number}")
-                )
-                if delivery is not None:
-                    self._output.send(number, event, delivery, self._traced(number, event))
+                f"fanout {self._fanout.name} is at {reader.position} in partition {number}, but the changes after"
+                " that were deleted: delete its consumer group, and it starts again with the current records",
+            ) from gap
+        if judged is Verdict.LOAD:
+            self._loads[number].take(event)
+        elif judged is Verdict.TAKE and isinstance(event, Change):
+            seen = ChangeView(event, self._about, f"{self._source.log}:{number}")
+            if (delivery := self._subscription.on_change(seen)) is not None:
+                self._output.send(number, event, delivery, self._traced(number, event))
 
     def _traced(self, number: int, change: Change) -> str | None:
         """Start the span of a message if its change is part of a trace; return the context to send with it."""
@@ -245,21 +166,22 @@ class Runner:
         self._spans.append(span)
         return span.traceparent
 
-    def _write_load(self, number: int, following: Following, load: Load) -> None:
+    def _write_load(self, number: int, reader: ChangesReader) -> None:
         """Write the next step of a complete load. The partition is paused until all of it is written."""
-        changes = TopicPartition(self._source.changes, number)
-        if following.writing is None:
+        partition = self._source.changes, number
+        if number not in self._writing:
             # The writer iterates over the load, which changes that arrive meanwhile would alter.
-            self._consumer.pause([changes])
-            following.writing = self._loaded(number, load)
-        if next(following.writing, self) is self:
-            following.writing = None
-            # Otherwise nothing was written, and the load continues until it reaches `emitted_up_to`.
-            if load.position >= load.emitted_up_to:
-                following.position, following.load = load.position, None
-            self._consumer.resume([changes])
+            self._changes.pause(partition)
+            self._writing[number] = self._loaded(number, reader)
+        if next(self._writing[number], self) is self:
+            del self._writing[number]
+            # Otherwise nothing was written, and the load continues.
+            if reader.has_required:
+                self._changes.follow(partition)
+                del self._loads[number]
+            self._changes.resume(partition)
 
-    def _loaded(self, number: int, load: Load) -> Iterator[None]:
+    def _loaded(self, number: int, reader: ChangesReader) -> Iterator[None]:
         """Write the messages of a load in steps; none if a previous run wrote messages from beyond its end."""
         # Read first what a previous run wrote. It was killed during its load, and a record that it wrote no longer
         # matches: readers need an `oof` for it (test_load_that_was_cut_short).
@@ -268,11 +190,12 @@ class Runner:
             for message in messages:
                 holding.take(message.key() or b"", self._read(message))
             yield
-        load.emitted_up_to = holding.position or load.emitted_up_to
+        reader.required = holding.position or reader.required
         # A previous run wrote messages from beyond the end of this load. Written now, its records would replace newer
         # ones at the readers. The load continues instead.
-        if load.position < load.emitted_up_to:
+        if not reader.has_required:
             return
+        load = self._loads[number]
         for count, (change, delivery) in enumerate(
             load.messages(self._subscription, self._about, holding.bodies), 1
         ):
@@ -296,52 +219,51 @@ class Runner:
         # the start; the offset of half a load would lose the rest (test_load_that_was_cut_short).
         done = [
             TopicPartition(
-                self._source.changes,
-                number,
-                following.next_offset,
-                f"{following.position} {self._fanout.digest} {following.topic_id}",
+                *partition,
+                reader.next_offset,
+                f"{reader.position} {self._fanout.digest} {reader.topic_id}",
             )
-            for number, following in self._partitions.items()
-            if following.load is None and following.position is not None
+            for partition, reader in self._changes.readers.items()
+            if not reader.is_loading
         ]
         if done:
-            commit(self._consumer, done)
+            commit(self._changes.consumer, done)
 
     # partitions come and go
 
-    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        found = committed(consumer, partitions)
-        topic_id = self._cluster.topic_id(self._source.changes)
-        self._partitions |= {one.partition: self._opened(one, topic_id) for one in found}
-        starts = [
-            TopicPartition(one.topic, one.partition, self._partitions[one.partition].next_offset)
-            for one in found
-        ]
-        consumer.incremental_assign(starts)
-        self.assigned = True
+    def _opened(self, numbers: Sequence[int]) -> None:
+        """Continue after the committed positions of partitions, or load them."""
+        changes = self._source.changes
+        topic_id, starts = self._cluster.topic_id(changes), self._cluster.starts(changes, numbers)
+        for one in committed(self._changes.consumer, [TopicPartition(changes, n) for n in numbers]):
+            reader = self._resumed(one, starts[one.partition], topic_id)
+            if reader is not None:
+                self._changes.follow_after(one.partition, reader)
+            else:
+                self._changes.load(changes, [one.partition])
+                self._loads[one.partition] = Load()
 
-    def _opened(self, committed: TopicPartition, topic_id: str) -> Following:
-        """Return where to start: after the committed position, or with a load of the changes topic with this id."""
-        start = self._cluster.starts(committed.topic, [committed.partition])[committed.partition]
-        if committed.offset >= 0 and committed.metadata:
-            position, digest, committed_id = (*committed.metadata.split(" "), "", "")[:3]
-            self._require_same(digest)
-            # A committed offset is valid only in the topic that it was committed for. In a new one it would skip
-            # events that the fanout never saw. Where the head of a topic was deleted, Kafka refuses it.
-            if committed_id in ("", topic_id) and committed.offset >= start:
-                return Following(topic_id, committed.offset, Position.parse(position))
-            log.warning(
-                "the changes topic was deleted and created again: loading it",
-                fanout=self._fanout.name,
-                partition=committed.partition,
-            )
-        else:
+    def _resumed(self, committed: TopicPartition, start: int, topic_id: str) -> ChangesReader | None:
+        """Return the reader that continues after a committed position of the topic with this id; None to load it."""
+        if committed.offset < 0 or not committed.metadata:
             log.info("new fanout started", fanout=self._fanout.name, partition=committed.partition)
-        lag_seconds = compaction_lag_ms(self._source) / 1000
-        changes_id = str(ChangesId(topic_id, start))
-        load = Load(topic_id, LoadProgress(changes_id, lag_seconds, self._source.has_sow))
-        self._aim(committed.partition, load)
-        return Following(topic_id, start, load=load, phase=Phase.READING)
+            return None
+        position, digest, committed_id = (*committed.metadata.split(" "), "", "")[:3]
+        self._require_same(digest)
+        # A committed offset is valid only in the topic that it was committed for. In a new one it would skip
+        # events that the fanout never saw. Where the head of a topic was deleted, Kafka refuses it.
+        if committed_id in ("", topic_id) and committed.offset >= start:
+            return ChangesReader.after(Position.parse(position), committed.offset, topic_id)
+        log.warning(
+            "the changes topic was deleted and created again: loading it",
+            fanout=self._fanout.name,
+            partition=committed.partition,
+        )
+        return None
+
+    def _closed(self, number: int) -> None:
+        self._loads.pop(number, None)
+        self._writing.pop(number, None)
 
     def _require_same(self, digest: str) -> None:
         """Raise if deltas would be of records or fields that readers never received."""
@@ -354,13 +276,6 @@ class Runner:
                 " its readers could not apply the deltas. Restore them in topics.yaml, or give the fanout another"
                 " name",
             )
-
-    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        for one in partitions:
-            following = self._partitions.pop(one.partition, None)
-            # The partition was paused while its load was written, and may come back to this runner.
-            if following is not None and following.writing is not None:
-                consumer.resume([one])
 
 
 def _subscription(fanout: FanoutDefinition) -> Subscription:

@@ -7,6 +7,7 @@ import structlog
 from confluent_kafka import KafkaException
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from sowline.changes.changes_reader import ChangesReplaced
 from sowline.config.fanouts import FanoutDefinition
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
@@ -15,7 +16,7 @@ from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
 from sowline.registry.client import Registry, RegistryAway
 from sowline.runtime.health import HealthServer
-from sowline_fanout.runner import Runner, TopicReplaced
+from sowline_fanout.runner import Runner
 from sowline_fanout.typed_values import TypedValues
 
 log = structlog.get_logger()
@@ -66,13 +67,13 @@ class FanoutService:
                     log.warning("fanout waits for the schema registry", fanout=fanout.name, why=error.message)
                 self._held_up[fanout.name] = f"waiting for the schema registry: {error.message}"
                 self._stop.wait(PAUSE_SECONDS)
+            except (KafkaException, ChangesReplaced) as error:
+                log.error("restarting from committed offsets", fanout=fanout.name, why=str(error))
+                self._stop.wait(PAUSE_SECONDS)
             except SowlineError as error:
                 log.error("fanout stopped", fanout=fanout.name, reason=error.reason, why=error.message)
                 self._stopped[fanout.name] = error.message
                 return
-            except (KafkaException, TopicReplaced) as error:
-                log.error("restarting from committed offsets", fanout=fanout.name, why=str(error))
-                self._stop.wait(PAUSE_SECONDS)
             except Exception as error:
                 why = fault_sentence(f"write fanout {fanout.name}", error, "the fanout service")
                 log.exception("fanout stopped", fanout=fanout.name, reason="unexpected", why=why)

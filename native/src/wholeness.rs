@@ -1,4 +1,4 @@
-//! Whether the changes of a load include every record: `sowline.changes.changes_loader.Wholeness`.
+//! Whether the changes of a load include every record: `sowline.changes.wholeness.Wholeness`.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;

@@ -14,6 +14,7 @@ from sowline.config.settings import WORKERS, Settings
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import await_topics
+from sowline.kafka.changes_driver import ChangesPartition
 from sowline.kafka.health import KafkaHealth
 from sowline.language.emodb import use_native
 from sowline.native import Core
@@ -28,7 +29,6 @@ from sowline_query_service.server.server import server_of
 from sowline_query_service.snapshots.snapshots import Snapshots
 from sowline_query_service.topics.follower import Batches, TopicFollower
 from sowline_query_service.topics.log_ends import LogEnds
-from sowline_query_service.topics.message_reader import ChangesPartition
 from sowline_query_service.topics.state import ServedTopics
 
 log = structlog.get_logger()

@@ -1,15 +1,11 @@
-"""Loads one partition of a changes topic: the newest change of each key. Pure.
-
-For readers that load by the rule that all readers share (`sowline.changes.changes_loader`), and then follow.
-"""
+"""The newest change of each key, for readers that load a changes partition and then follow it. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from sowline.changes.change import Change, Event
-from sowline.changes.changes_loader import LoadProgress, NewestEvents, Phase, RelativeAge, is_of
-from sowline.model.position import Position, before_the_log
+from sowline.changes.ranking import NewestEvents, RelativeAge
 
 
 class ChangesByKey(Protocol):
@@ -27,31 +23,19 @@ class ChangesByKey(Protocol):
 
 @dataclass
 class NewestChanges:
-    """The newest change of each key so far, and the newest position; `progress` shows whether it is complete."""
+    """The newest change of each key so far. The partition's `ChangesReader` shows whether they are complete."""
 
-    topic_id: str
-    progress: LoadProgress
-    position: Position = field(default_factory=before_the_log)
     newest: ChangesByKey = field(default_factory=dict[bytes, Change])
     _ranks: NewestEvents = field(default_factory=NewestEvents)
 
-    def take(self, event: Event, offset: int) -> None:
-        """Add the next event of the partition, in the order of the offsets."""
-        self.progress.saw((event,), (offset,))
-        self.progress.read_up_to(offset + 1)
-        if not is_of(event, self.topic_id):
-            return
+    def take(self, event: Event) -> None:
+        """Add the next event of the load (`Verdict.LOAD`), in the order of the offsets."""
         self._ranks.saw(event)
-        self.position = max(self.position, event.position)
         if isinstance(event, Change):
             held = self.newest.get(event.sow_key)
             if self._ranks.relative_age(event, None if held is None else held.position) is RelativeAge.NEWER:
                 self.newest[event.sow_key] = event
                 self._ranks.keep(event, is_stored=True)
-
-    def phase(self, now: float) -> Phase:
-        """Return the phase of the load at the time `now`, in seconds of a monotonic clock."""
-        return self.progress.phase(now)
 
     def live(self) -> Iterator[Change]:
         """Yield the newest change of each live record."""

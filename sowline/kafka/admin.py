@@ -247,7 +247,7 @@ class Cluster:
 
     def ask(
         self,
-        partitions: Iterable[tuple[str, int]],
+        partitions: Iterable[tuple[str, int]] = (),
         *,
         starts: Iterable[tuple[str, int]] = (),
         uncommitted: bool = False,

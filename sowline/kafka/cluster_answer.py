@@ -32,7 +32,8 @@ class ClusterAnswer:
     ) -> None:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(*topic_partition): latest for topic_partition in partitions}
-        self._ends = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
+        committed = IsolationLevel.READ_COMMITTED
+        self._ends = admin.list_offsets(asked, isolation_level=committed) if asked else {}
         every = IsolationLevel.READ_UNCOMMITTED
         self._newest = admin.list_offsets(asked, isolation_level=every) if uncommitted else {}
         earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]

@@ -1,6 +1,6 @@
 """The rule of loading a changes topic as Spark SQL expressions: which events count, and whether any are missing.
 
-It is the rule of `sowline.changes.changes_loader`, for whole topics at once. `tests/spark/test_loading.py` checks
+It is the rule of `sowline.changes.changes_reader`, for whole topics at once. `tests/spark/test_loading.py` checks
 over random histories that both agree.
 """
 
@@ -18,7 +18,7 @@ from sowline.spark.events import PROGRESS, is_again, is_change
 class Facts(NamedTuple):
     """What the events of one partition show about a load that has read all of them.
 
-    `is_whole` is that of `sowline.changes.changes_loader.Wholeness`. `eras` are those that began in it, each with
+    `is_whole` is that of `sowline.changes.wholeness.Wholeness`. `eras` are those that began in it, each with
     the offset of its first event; era 0 begins before all.
     """
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from sowline.changes.changes_loader import incomplete
+from sowline.changes.changes_reader import incomplete
 from sowline.config.settings import read_settings
 from sowline.errors import SowlineError
 from sowline.spark.broker import connected

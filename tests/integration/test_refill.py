@@ -106,6 +106,23 @@ def test_readers_that_start_during_a_refill(lost: Fanout, started_before: bool) 
     assert lost.query.running
 
 
+def test_a_topic_that_is_replaced_under_running_readers(lost: Fanout) -> None:
+    """A query service ends, and loads the new topic when it is started again; a fanout goes on by itself."""
+    lost.system.write(lost.topic, *({"id": n, "n": n} for n in range(RECORDS)))
+    lost.system.wait_settled(lost.query.url, lost.topic)
+    lost.fanout.start().wait_ready()
+    wait_for(lambda: lost.count() == RECORDS, "the fanout to write the SOW")
+    lost.materializer.stop()
+    lost.system.cluster.delete_topics([f"{lost.topic}.changes"])
+    lost.materializer.start().wait_ready()
+    wait_for(lambda: not lost.query.running, "the query service to end")
+    lost.query.start().wait_ready()
+    assert held(lost.query, lost.topic) == RECORDS
+    lost.system.write(lost.topic, {"id": 1, "n": -1}, {"id": RECORDS, "n": RECORDS})
+    wait_for_view(lost, [{"id": n, "n": n} for n in range(RECORDS + 1) if n != 1])
+    assert lost.fanout.running
+
+
 def test_a_restore_next_to_running_readers(lost: Fanout, tmp_path: Path) -> None:
     """Readers wait for the whole backup; a fanout that was further waits until the log was applied up to there."""
     lost.fanout.start().wait_ready()

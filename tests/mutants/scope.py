@@ -29,7 +29,9 @@ PROPERTY = {
     "sowline/language/expressions/enrichment.py": ["test_enrichment_model.py"],
     "sowline/language/filter/functions": ["test_filter_functions.py"],
     "sowline/model/difference.py": ["test_difference.py"],
-    "sowline/changes/changes_loader.py": ["test_loaders.py"],
+    "sowline/changes/changes_reader.py": ["test_loaders.py", "test_reader.py"],
+    "sowline/changes/ranking.py": ["test_loaders.py"],
+    "sowline/changes/wholeness.py": ["test_loaders.py"],
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from sowline.changes.change import Change, Event, Progress
-from sowline.changes.changes_loader import LoadProgress, Phase
+from sowline.changes.changes_reader import ChangesReader, Phase
 from sowline.changes.partials import Partials, read_partials
 from sowline.commands.command import PARTIALS, Headers, LogRecord
 from sowline.config.topic_definition import TopicDefinition
@@ -193,14 +193,13 @@ class Joins:
                 self.late[-1].close()
         taking = self.processes[process]
         self.take_joined(process, len(taking.waiting))
-        progress = LoadProgress("", 1)
-        progress.aim(0, 0)
+        reader = ChangesReader("", 1)
+        reader.aim(0, 0)
         owner = SourcePartition(
             self.view,
             number,
             self.source.topic.partitions,
-            "",
-            progress,
+            reader,
             taking.tables,
             self._generations[number],
             self.source.topic.log,
@@ -208,8 +207,8 @@ class Joins:
         events: list[Event] = [*self.source.live(number), self.source.progress(number)]
         for event in events:
             owner.take(event, 0)
-        assert owner.load is not None
-        assert owner.load.phase(0) is Phase.COMPLETE
+        assert reader.look(0) is Phase.COMPLETE
+        reader.follow()
         owner.end_load()
         while owner.is_sending_snapshot:
             self.write(owner.snapshot(1))

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from msgspec import structs
 
 from sowline.changes.change import AGAIN, Change
-from sowline.changes.changes_loader import Verdict, verdict
+from sowline.changes.changes_reader import Verdict, verdict
 from sowline.commands.command import EXPIRE, Headers, joined_keys
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.language.filter import compile_filter

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sowline.changes.change import AGAIN, Change, Event, Progress
-from sowline.changes.changes_loader import LoadProgress, is_of
+from sowline.changes.changes_reader import ChangesReader, Verdict
+from sowline.changes.wholeness import is_of
 from sowline.config.topic_definition import define_topic
 from sowline.language.filter import Metadata, compile_filter
 from sowline.model.position import Position
@@ -35,7 +36,7 @@ def materializer(history: History) -> tuple[bool, Held]:
         loader.finish()
     records = {key: decode_record(data) for key, data in store.scan()}
     held = {key: (one.position, one.body) for key, one in records.items() if one.body is not None}
-    return loader.load_progress.is_whole, held
+    return loader.reader.is_whole, held
 
 
 def replica(history: History) -> Held:
@@ -54,14 +55,13 @@ def replica(history: History) -> Held:
 
 def fanout(history: History) -> tuple[bool, Held]:
     """Load a history as a fanout does, of all records."""
-    load = Load(TOPIC_ID, LoadProgress(TOPIC_ID, 10))
+    reader, load = ChangesReader(TOPIC_ID, 10), Load()
     for offset, event in history:
-        load.take(event, offset)
+        if reader.take(event, offset) is Verdict.LOAD:
+            load.take(event)
     subscription = Subscription(compile_filter("1=1"), True, False, False)
     due = load.messages(subscription, Metadata(topic="orders"), {})
-    return load.progress.is_whole, {
-        change.sow_key: (change.position, delivery.body) for change, delivery in due
-    }
+    return reader.is_whole, {change.sow_key: (change.position, delivery.body) for change, delivery in due}
 
 
 @given(seed=st.integers(0, 1_000_000))

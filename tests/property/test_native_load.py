@@ -113,7 +113,7 @@ def loaded(messages: Sequence[Written], cuts: Sequence[int], pending: int, modul
         return type(error)
     loader.finish()
     assert survey(store).checksum == store.checksum()
-    wholeness = loader.load_progress.wholeness
+    wholeness = loader.reader.wholeness
     assert wholeness is not None
     return (
         dict(store.scan()),

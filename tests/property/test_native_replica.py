@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -15,7 +14,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from sowline.changes.change import AGAIN, DELETE, UNFILLED, Change, Progress
-from sowline.changes.changes_loader import LoadProgress, Wholeness
+from sowline.changes.changes_reader import ChangesReader
+from sowline.changes.wholeness import Wholeness
 from sowline.commands.command import Headers, Origin
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics
@@ -229,11 +229,11 @@ class Loaded:
             {}, [definition], self._take, self._loaded, self.state.failed, native=core
         )
         self._follower._in_loop = lambda function, *given: function(*given)  # type: ignore[method-assign]
-        self._follower._cluster = SimpleNamespace(topic_id=lambda _: TOPIC_ID)  # type: ignore[assignment]
-        self._follower._topic_ids[definition.changes] = TOPIC_ID
         for number, target in enumerate(targets):
-            load = self._follower._loading[definition.changes, number] = LoadProgress(TOPIC_ID, 1000)
-            load.aim(target, time.monotonic())
+            reader = ChangesReader(TOPIC_ID, 1000)
+            reader.aim(target, time.monotonic())
+            for readers in (self._follower._changes.readers, self._follower._changes.loading):
+                readers[definition.changes, number] = reader
 
     def _take(self, batches: Batches) -> None:
         self.runs += sum(
@@ -252,7 +252,9 @@ class Loaded:
         """Read messages; `end` is a partition whose end was reached, and that end."""
         self._follower._hand_over(messages)  # type: ignore[arg-type]
         if end is not None:
-            self._follower._on_end("orders.changes", *end)
+            self._follower._changes._on_end("orders.changes", *end)
+        for reader in self._follower._changes.loading.values():
+            reader.look(time.monotonic())
         self._follower._report_loaded()
 
     def seen(self) -> Any:
@@ -262,8 +264,8 @@ class Loaded:
         captured = rows.capture(rows.all())
         columns = ("partitions", "eras", "offsets", "nths", "times", "read_at", "digests", "rows")
         loads = {
-            number: (vars(load) | {"wholeness": vars(load.wholeness), "_seen_at": None})
-            for (_, number), load in follower._loading.items()
+            number: (vars(load) | {"wholeness": vars(load.wholeness), "_aimed_at": None})
+            for (_, number), load in follower._changes.loading.items()
         }
         return {
             "broken": self.state.broken,

@@ -16,11 +16,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.changes.change import Change, Event, Progress
+from sowline.changes.changes_reader import ChangesMissing
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics
 from sowline.model.position import Position
 from sowline_query_service.index.rows import Rows
-from sowline_query_service.replica.partition_replica import GapFound, PartitionReplica
+from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
 from sowline_query_service.snapshots import block as blocks_module
 from sowline_query_service.snapshots import writer as writer_module
@@ -160,7 +161,7 @@ def test_a_snapshot_that_is_taken_during_changes(
         tail = [one for one in compacted(log, head.next_offset, chance) if one.offset >= head.next_offset]
     try:
         restored.apply(tail)
-    except GapFound:
+    except ChangesMissing:
         assert is_compacted
         restored.begin_again()
         assert records(restored, again.rows, 0) == {

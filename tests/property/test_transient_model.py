@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from sowline.changes.change import AGAIN, Change
-from sowline.changes.changes_loader import Verdict, verdict
+from sowline.changes.changes_reader import Verdict, verdict
 from sowline.config.topic_definition import define_topic
 from sowline.model.position import before_the_log
 from sowline_materializer.partition.changes_loader import ChangesLoader

@@ -19,7 +19,7 @@ from unittest.mock import patch
 import orjson
 
 from sowline.changes.change import AGAIN, DELETED, RESET, Change, Event, Progress
-from sowline.changes.changes_loader import LoadProgress, Phase, Verdict, verdict
+from sowline.changes.changes_reader import ChangesMissing, ChangesReader, Phase, Verdict, verdict
 from sowline.changes.partials import read_partials
 from sowline.commands.command import PARTIALS, Headers
 from sowline.config.topic_definition import TopicDefinition
@@ -42,7 +42,6 @@ from sowline_materializer.store.memory import MemoryStore
 from sowline_query_service.index.rows import Rows
 from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
-from sowline_views.core.followed_partition import ChangesMissing
 from sowline_views.core.outgoing import Outgoing
 from sowline_views.core.source_partition import SourcePartition
 from tests.property.view_reference import VIEWS, Body, Recompute, SourceRecord
@@ -186,13 +185,14 @@ class SourceOwner:
     @classmethod
     def begun(cls, topic: TopicDefinition, source: SourceModel, sources: int) -> Self:
         """Return a process that has loaded its source partition. Its snapshot is still to be produced."""
-        load = LoadProgress("", 1e9)
-        load.aim(source.end, 0)
-        partition = SourcePartition(topic, source.number, sources, "", load)
+        reader = ChangesReader("", 1e9)
+        reader.aim(source.end, 0)
+        partition = SourcePartition(topic, source.number, sources, reader)
         for offset, event in source.held:
             assert not partition.take(event, offset)
-        partition.at_end(source.end)
-        assert load.phase(0) is Phase.COMPLETE
+        reader.at_end(source.end)
+        assert reader.look(0) is Phase.COMPLETE
+        reader.follow()
         partition.end_load()
         return cls(source, partition)
 
@@ -206,7 +206,7 @@ class SourceOwner:
             if partition.is_sending_snapshot:
                 self.produced += partition.snapshot(1)
                 continue
-            ahead = (one for one in self.source.held if one[0] >= partition.next_offset)
+            ahead = (one for one in self.source.held if one[0] >= partition.reader.next_offset)
             offset, event = next(ahead, (None, None))
             if offset is None or event is None:
                 return

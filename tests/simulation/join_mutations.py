@@ -40,7 +40,7 @@ def _snapshot_before_the_joined_topics_are_there() -> list[Any]:
 def _generation_not_raised() -> list[Any]:
     def position(self: SourcePartition) -> Position:
         if self._joined is None:
-            return self._followed
+            return self.reader.position
         self._count += 1
         return Position(1, self._count)
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from sowline.changes.change import Change
-from sowline.changes.changes_loader import LoadProgress, Phase
+from sowline.changes.changes_reader import ChangesMissing, ChangesReader, Phase
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
 from sowline.model.key import partition_of
 from sowline.model.position import Position
-from sowline_views.core.followed_partition import ChangesMissing, FollowedPartition
+from sowline_views.core.followed_partition import FollowedPartition
 from sowline_views.core.joined_tables import JoinedEvent, JoinedTables, joined_table
 from sowline_views.core.outgoing import Outgoing
 from sowline_views.core.source_partition import SourcePartition, take_joined
@@ -138,16 +138,17 @@ class Process:
         self.followed: dict[Number, FollowedPartition] = {}
         self.owners: dict[int, JoinOwner] = {}
         for number, model in models.items():
-            load = LoadProgress("", 1e9)
-            load.aim(model.end, 0)
-            followed = FollowedPartition(str(number), "", load)
+            reader = ChangesReader("", 1e9)
+            reader.aim(model.end, 0)
+            followed = FollowedPartition(str(number), reader)
             for offset, event in model.held:
                 followed.taken(event, offset)
-            followed.at_end(model.end)
-            assert load.phase(0) is Phase.COMPLETE
+            reader.at_end(model.end)
+            assert reader.look(0) is Phase.COMPLETE
+            reader.follow()
             for change in followed.loaded():
                 tables.put(JoinedEvent(*number, change.position, change))
-            tables.put(JoinedEvent(*number, followed._followed))
+            tables.put(JoinedEvent(*number, reader.position))
             self.followed[number] = followed
 
     def take_joined(self, number: Number, count: int) -> None:
@@ -157,7 +158,7 @@ class Process:
             # As in the runner: a snapshot is of one position.
             if any(owner.partition.is_sending_snapshot for owner in self.owners.values()):
                 return
-            ahead = (one for one in self.models[number].held if one[0] >= followed.next_offset)
+            ahead = (one for one in self.models[number].held if one[0] >= followed.reader.next_offset)
             offset, event = next(ahead, (None, None))
             if offset is None or event is None:
                 return
@@ -175,12 +176,12 @@ class Process:
 
     def has_joined(self, owner: JoinOwner) -> bool:
         """Whether it has what the joined topics had when the owner's generation began."""
-        return all(self.followed[number].next_offset >= end for number, end in owner.ends.items())
+        return all(self.followed[number].reader.next_offset >= end for number, end in owner.ends.items())
 
     def taken_by(self, owner: JoinOwner) -> Taken:
         """Return what an owner has taken."""
-        joined = tuple(followed._followed for followed in self.followed.values())
-        return Taken(owner.partition._followed, joined)
+        joined = tuple(followed.reader.position for followed in self.followed.values())
+        return Taken(owner.partition.reader.position, joined)
 
 
 class JoinFollower(ViewFollower):
@@ -249,14 +250,13 @@ class JoinWorld(ViewWorld):
         self._generations[source] += 1
         for one in self.processes:
             one.owners.pop(source, None)
-        load = LoadProgress("", 1e9)
-        load.aim(self.sources[source].end, 0)
+        reader = ChangesReader("", 1e9)
+        reader.aim(self.sources[source].end, 0)
         partition = SourcePartition(
             self.definition,
             source,
             len(self.sources),
-            "",
-            load,
+            reader,
             self.processes[process].tables,
             self._generations[source],
             "orders",
@@ -265,7 +265,7 @@ class JoinWorld(ViewWorld):
         owner = JoinOwner(self.sources[source], partition, deque[Outgoing](), ends)
         for offset, event in owner.source.held:
             partition.take(event, offset)
-        partition.at_end(owner.source.end)
+        reader.at_end(owner.source.end)
         self.owners.append(owner)
         self.processes[process].owners[source] = owner
 
@@ -289,9 +289,11 @@ class JoinWorld(ViewWorld):
             return
         partition = owner.partition
         for _ in range(count):
-            if partition.load is not None:
+            if partition.reader.is_loading:
                 if not process.has_joined(owner):
                     return
+                assert partition.reader.look(0) is Phase.COMPLETE
+                partition.reader.follow()
                 partition.end_load()
                 self._note(process)
                 continue
@@ -316,7 +318,7 @@ class JoinWorld(ViewWorld):
 
     def _note(self, process: Process) -> None:
         for source, owner in process.owners.items():
-            if owner.partition.load is None:
+            if not owner.partition.reader.is_loading:
                 self.taken.setdefault((source, owner.position), process.taken_by(owner))
 
     # everything must add up

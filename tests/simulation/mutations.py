@@ -11,9 +11,11 @@ from confluent_kafka import TopicPartition
 from msgspec import structs
 
 from sowline.changes.change import Progress
-from sowline.changes.changes_loader import LoadProgress, Phase, Verdict, Wholeness, verdict
+from sowline.changes.changes_reader import ChangesReader, Phase, Verdict, takes
+from sowline.changes.wholeness import Wholeness
 from sowline.client.stream import Stream
 from sowline.kafka.admin import Cluster
+from sowline.kafka.changes_driver import AssignedChanges, ChangesDriver, MemberChanges
 from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.language.emodb.fold import fold
 from sowline.subscriptions.engine.subscription import OOF, Subscription
@@ -56,8 +58,9 @@ _commit_behind = WriteBehindStore.commit
 _again = Partition._again
 _fold = fold
 _record_of = record_of
-_phase = LoadProgress.phase
-_opened = Runner._opened
+_load_phase = ChangesReader._load_phase
+_load = ChangesDriver.load
+_resumed = Runner._resumed
 _write = Runner._write
 _write_of = write_of
 _keep = SnapshotWriter._keep
@@ -125,17 +128,14 @@ def _gap_taken() -> list[Any]:
     def judge(event: Any, held: Any) -> Verdict:
         return Verdict.TAKE if event.position > held else Verdict.DROP
 
-    return [
-        patch("sowline_query_service.replica.partition_replica.verdict", judge),
-        patch("sowline_query_service.subscriptions.catch_up.verdict", judge),
-    ]
+    return [patch("sowline.changes.changes_reader.verdict", judge)]
 
 
 def _repeat_taken() -> list[Any]:
-    def judge(event: Any, held: Any) -> Verdict:
-        return Verdict.TAKE if event.position == held else verdict(event, held)
+    def takes_at(event: Any, held: Any) -> bool:
+        return event.position == held or takes(event, held)
 
-    return [patch("sowline_query_service.replica.partition_replica.verdict", judge)]
+    return [patch("sowline_query_service.replica.partition_replica.takes", takes_at)]
 
 
 def _ring_one_too_few() -> list[Any]:
@@ -406,13 +406,13 @@ def _stopped_partition_continues() -> list[Any]:
 
 
 def _long_load_not_read_on() -> list[Any]:
-    def phase(self: LoadProgress, now: float) -> Phase:
-        found = _phase(self, now)
-        return Phase.COMPLETE if found is Phase.LATE else found
+    def load_phase(self: ChangesReader, now: float) -> Phase:
+        found = _load_phase(self, now)
+        return Phase.COMPLETE if found is Phase.AIMING else found
 
     # A service that starts from snapshots seldom loads for long.
     return [
-        patch.object(LoadProgress, "phase", phase),
+        patch.object(ChangesReader, "_load_phase", load_phase),
         patch("sowline_query_service.snapshots.reader.has_snapshots", lambda topic: False),
     ]
 
@@ -425,31 +425,34 @@ def _loaded_during_a_rewrite() -> list[Any]:
 
 
 def _loaded_without_a_word() -> list[Any]:
-    return [patch("sowline_query_service.topics.follower.LoadProgress", _of_anything)]
+    return [patch.object(AssignedChanges, "load", _load_anything)]
 
 
 def _fanout_loads_during_a_refill() -> list[Any]:
-    return [patch("sowline_fanout.runner.LoadProgress", _of_anything)]
+    return [patch.object(MemberChanges, "load", _load_anything)]
 
 
-def _of_anything(topic_id: str, lag_seconds: float, has_sow: bool = True) -> LoadProgress:
-    return LoadProgress(topic_id, lag_seconds, has_sow=False)
+def _load_anything(self: ChangesDriver, changes: str, numbers: Any) -> None:
+    _load(self, changes, numbers)
+    for number in numbers:
+        self.readers[changes, number].wholeness = None
 
 
 def _fanout_goes_on_in_another_topic() -> list[Any]:
-    def opened(self: Runner, partition_id: Any, topic_id: str) -> Any:
-        metadata = (partition_id.metadata or "").rpartition(" ")[0]
-        known = TopicPartition(partition_id.topic, partition_id.partition, partition_id.offset, metadata)
-        return _opened(self, known if metadata else partition_id, topic_id)
+    def resumed(self: Runner, committed: Any, start: int, topic_id: str) -> Any:
+        metadata = (committed.metadata or "").rpartition(" ")[0]
+        known = TopicPartition(committed.topic, committed.partition, committed.offset, metadata)
+        return _resumed(self, known if metadata else committed, start, topic_id)
 
-    return [patch.object(Runner, "_opened", opened)]
+    return [patch.object(Runner, "_resumed", resumed)]
 
 
 def _fanout_commits_before_it_writes() -> list[Any]:
     def write(self: Runner, messages: Any) -> None:
         for message in messages:
-            if (following := self._partitions.get(message.partition())) is not None:
-                self._take(message, following)
+            partition = message.topic(), message.partition()
+            if (reader := self._changes.readers.get(partition)) is not None:
+                self._take(message.partition(), reader, message)
         self._commit()
         _write(self, [])
 
@@ -463,7 +466,7 @@ def _snapshot_of_another_topic() -> list[Any]:
 
     return [
         patch("sowline_query_service.snapshots.reader.discard_reason", ignoring),
-        patch.object(TopicFollower, "_require_same_topics", lambda self, partitions: None),
+        patch.object(ChangesReader, "note_topic", lambda self, topic_id: None),
     ]
 
 
@@ -475,22 +478,25 @@ def _snapshot_begins_at_its_end() -> list[Any]:
 
 
 def _gap_behind_a_snapshot_taken() -> list[Any]:
-    def judge(event: Any, held: Any) -> Verdict:
-        judged = verdict(event, held)
-        return Verdict.TAKE if judged is Verdict.GAP else judged
+    def takes_newer(event: Any, held: Any) -> bool:
+        return bool(event.position > held)
 
     def apply(self: PartitionReplica, events: Any) -> Any:
         if not self.loading:
             return _apply(self, events)
-        with patch("sowline_query_service.replica.partition_replica.verdict", judge):
+        with patch("sowline_query_service.replica.partition_replica.takes", takes_newer):
             return _apply(self, events)
+
+    def load_phase(self: ChangesReader, now: float) -> Phase:
+        self._aimed_at = now if self.has_snapshot else self._aimed_at
+        return _load_phase(self, now)
 
     def ignoring(manifest: Manifest, expected: Any) -> Any:
         return discard_reason(manifest, expected._replace(now=manifest.taken_at))
 
     # Young snapshots have no gaps behind them.
     return [
-        patch.object(TopicFollower, "_leave_old_snapshots", lambda self, consumer: None),
+        patch.object(ChangesReader, "_load_phase", load_phase),
         patch.object(PartitionReplica, "apply", apply),
         patch("sowline_query_service.snapshots.reader.discard_reason", ignoring),
     ]
@@ -514,8 +520,8 @@ FOUND_BY: dict[str, int] = {
     "long load not read on": 77,
     "stale owner tail not seen": 172,
     "written between ours not seen": 29,
-    "fanout loads during a refill": 139,
-    "fanout commits before it writes": 94,
+    "fanout loads during a refill": 122,
+    "fanout commits before it writes": 746,
     "gap behind a snapshot taken": 33,
     "other shard not seen": 1,
     "floor ignored": 12,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sowline.config.settings import Settings
 from sowline.config.shard import WHOLE
 from sowline.config.topics import Topics
+from sowline.kafka.changes_driver import ChangesPartition
 from sowline.native import Core
 from sowline.runtime.native import native_core
 from sowline.serving.access.login_session import LoginSession
@@ -22,7 +23,6 @@ from sowline_query_service.replica.plain_run import events_of
 from sowline_query_service.server.server import session_of
 from sowline_query_service.snapshots.reader import SnapshotReader
 from sowline_query_service.topics.follower import Batches, TopicFollower, no_snapshot
-from sowline_query_service.topics.message_reader import ChangesPartition
 from sowline_query_service.topics.state import ServedTopics, TopicState
 from tests.simulation.broker import Broker, Group
 from tests.simulation.disk import Disks

@@ -12,7 +12,7 @@ from unittest.mock import patch
 from msgspec import structs
 
 from sowline.changes.change import AGAIN, Change
-from sowline.changes.changes_loader import Verdict, verdict
+from sowline.changes.changes_reader import takes
 from sowline.changes.partials import HeldState, HeldStates, Partials, read_held, read_partials
 from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import TopicDefinition
@@ -178,25 +178,24 @@ def _reflected_not_loaded() -> list[Any]:
 
 
 def _missing_changes_of_the_source_not_seen() -> list[Any]:
-    def judge(event: Any, held: Position) -> Verdict:
-        return Verdict.TAKE if event.position > held else Verdict.DROP
+    def takes_newer(event: Any, held: Position) -> bool:
+        return bool(event.position > held)
 
-    return [patch("sowline_views.core.followed_partition.verdict", judge)]
+    return [patch("sowline.changes.changes_reader.takes", takes_newer)]
 
 
 def _old_change_of_the_source_taken() -> list[Any]:
-    def judge(event: Any, held: Position) -> Verdict:
+    def takes_old(event: Any, held: Position) -> bool:
         is_old = isinstance(event, Change) and event.op != AGAIN and event.position < held
-        return Verdict.TAKE if is_old else verdict(event, held)
+        return is_old or takes(event, held)
 
-    return [patch("sowline_views.core.followed_partition.verdict", judge)]
+    return [patch("sowline.changes.changes_reader.takes", takes_old)]
 
 
 def _snapshot_as_of_the_newest_record() -> list[Any]:
     def end_load(self: SourcePartition) -> None:
-        assert self.load is not None
-        live = [change.position for change in self.load.live()]
-        self.load.position = max(live, default=self.load.position)
+        live = [change.position for change in self._load.live()]
+        self.reader.position = max(live, default=self.reader.position)
         _end_load(self)
 
     return [patch.object(SourcePartition, "end_load", end_load)]

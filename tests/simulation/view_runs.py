@@ -164,7 +164,7 @@ class ViewPlay:
             owner.flush(also_idle=self.chance.random() < 0.5)
         for number in range(self.world.partitions):
             self.world.append(owner, number, self.chance.choice((0, 1, 2, 9)))
-        self._note(f"source {owner.source.number} up to offset {owner.partition.next_offset}")
+        self._note(f"source {owner.source.number} up to offset {owner.partition.reader.next_offset}")
 
     def _append(self) -> None:
         self.world.append(self._owner(), self._partition(), self.chance.randint(1, 3))
@@ -195,7 +195,7 @@ class ViewPlay:
         before.flush(also_idle=False)
         for number in range(self.world.partitions):
             self.world.append(before, number, self.chance.randint(0, 9))
-        self._note(f"source {source} up to offset {before.partition.next_offset}")
+        self._note(f"source {source} up to offset {before.partition.reader.next_offset}")
 
     def _repeat(self) -> None:
         self.world.repeat(self._partition(), self.chance.randrange(1000))

@@ -1,11 +1,12 @@
-"""The Spark reads load a changes topic by the rule of `changes_loader`, over random histories too."""
+"""The Spark reads load a changes topic by the rule of `changes_reader`, over random histories too."""
 
 import pytest
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from sowline.changes.change import AGAIN, Change, ChangesId, Progress
-from sowline.changes.changes_loader import NewestEvents, RelativeAge, Wholeness, is_of
+from sowline.changes.ranking import NewestEvents, RelativeAge
+from sowline.changes.wholeness import Wholeness, is_of
 from sowline.errors import SowlineError
 from sowline.model.position import Position
 from sowline.spark import read_changes, read_sow

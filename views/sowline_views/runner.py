@@ -9,21 +9,21 @@ import time
 from collections.abc import Sequence
 
 import structlog
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
-from sowline.changes.change import ChangesId
-from sowline.changes.changes_loader import LoadProgress, Phase, incomplete
+from sowline.changes.changes_reader import Phase
 from sowline.config.settings import VIEWS, Settings
 from sowline.config.topic_definition import TopicDefinition
-from sowline.kafka.admin import Cluster, compaction_lag_ms
-from sowline.kafka.clients import Behind, member_consumer, poll_batch, raising
+from sowline.kafka.admin import Cluster
+from sowline.kafka.changes_driver import ChangesPartition, MemberChanges
+from sowline.kafka.clients import member_consumer
 from sowline.kafka.messages import event_of
 from sowline.kafka.retriable import commit, committed
 from sowline_views.core.joined_tables import JoinedTable
 from sowline_views.core.outgoing import Outgoing
 from sowline_views.core.source_partition import NO_TABLES, SourcePartition, take_joined
 from sowline_views.output import PartialsOutput
-from sowline_views.tables import JoinedTopics, TablePartition
+from sowline_views.tables import JoinedTopics
 
 log = structlog.get_logger()
 
@@ -62,31 +62,27 @@ class ViewRunner:
         self._stop = stop
         self._cluster = Cluster(settings.kafka_client, stop)
         self._output = PartialsOutput(settings.kafka_client, topic)
-        self._consumer = member_consumer(
+        consumer = member_consumer(
             settings.kafka_client, f"{settings.group}{VIEWS}{topic.name}", settings.session_timeout_ms
         )
+        self._changes = MemberChanges(consumer, self._cluster, source, stop)
         self._partitions: dict[int, SourcePartition] = {}
-        self._joined = JoinedTopics(settings.kafka_client, self._cluster, joined) if joined else None
-        self._joined_ends: dict[int, dict[TablePartition, int]] = {}
+        self._joined = JoinedTopics(settings.kafka_client, self._cluster, joined, stop) if joined else None
+        self._joined_ends: dict[int, dict[ChangesPartition, int]] = {}
         """By source partition, the ends of the joined topics when its generation began."""
-        self._behind = Behind()
         assert topic.view is not None
         self._interval = topic.view.interval_ms / 1000
         """Seconds for which the changes of a conflated topic are merged; 0 in a view."""
         self._flushed_at = self._polled_at = 0.0
-        self.assigned = False
 
     def run(self) -> None:
         """Follow the changes until the service stops.
 
-        After `ChangesMissing` or `KafkaException` a new runner can continue. Raise `SowlineError` if none can.
+        After `ChangesMissing`, `ChangesReplaced` or `KafkaException` a new runner can continue. Raise another
+        `SowlineError` if none can.
         """
-        self._consumer.subscribe(
-            [self._source.changes],
-            on_assign=raising(self._on_assign),
-            on_revoke=raising(self._on_revoke),
-            on_lost=raising(self._on_revoke),
-        )
+        changes = self._changes
+        changes.join(self._opened, self._closed)
         try:
             while not self._stop.is_set():
                 is_busy = self._advance_loads()
@@ -94,25 +90,15 @@ class ViewRunner:
                 self._take_joined()
                 self._take(messages)
                 self._warn_of_large_states()
-                self._behind.look(self._consumer, self._reached)
         finally:
             self._output.close()
-            self._consumer.close()
+            changes.consumer.close()
             if self._joined is not None:
                 self._joined.close()
 
     def _poll(self, seconds: float) -> list[Message]:
         self._polled_at = time.monotonic()
-        return poll_batch(self._consumer, BATCH_MAX, seconds, self._on_end)
-
-    def _on_end(self, topic: str, number: int, offset: int) -> None:
-        if (partition := self._partitions.get(number)) is not None:
-            partition.at_end(offset)
-
-    def _reached(self) -> list[TopicPartition]:
-        """Return the next offset of each of its partitions."""
-        changes = self._source.changes
-        return [TopicPartition(changes, number, one.next_offset) for number, one in self._partitions.items()]
+        return self._changes.poll(BATCH_MAX, seconds)
 
     # what services report
 
@@ -122,46 +108,36 @@ class ViewRunner:
         return self._output.states
 
     @property
+    def assigned(self) -> bool:
+        """Whether the group has given it partitions, or none."""
+        return self._changes.is_member
+
+    @property
     def behind(self) -> int | None:
         """The number of events in its partitions that were not processed yet; None while that is unknown."""
-        return self._behind.total(self._source.changes, list(self._partitions)) if self.assigned else None
+        return self._changes.total_behind
 
     def waiting(self) -> str | None:
         """Return a sentence that names the partitions that can't be loaded yet; None if there are none."""
-        numbers = [n for n, one in list(self._partitions.items()) if one.phase is Phase.INCOMPLETE]
-        if numbers:
-            return incomplete(self._source.changes, numbers)
-        return None if self._joined is None else self._joined.waiting()
+        waits = self._changes.waiting()
+        return self._joined.waiting() if waits is None and self._joined is not None else waits
 
     # loads and snapshots
 
     def _advance_loads(self) -> bool:
         """Update the phases of the loads, and send the next messages of snapshots; return whether more are left."""
-        now = time.monotonic()
+        self._changes.look()
         for number, partition in self._partitions.items():
-            if partition.load is not None:
-                self._advance(number, partition, partition.load.phase(now))
+            if partition.reader.phase is Phase.COMPLETE and self._has_joined(number):
+                # The snapshot is of one position, and is sent step by step.
+                self._changes.pause((self._source.changes, number))
+                self._changes.follow((self._source.changes, number))
+                partition.end_load()
             elif partition.is_sending_snapshot:
                 self._output.send(partition.snapshot(SNAPSHOT_MESSAGES))
                 if not partition.is_sending_snapshot:
-                    self._consumer.resume([TopicPartition(self._source.changes, number)])
+                    self._changes.resume((self._source.changes, number))
         return any(one.is_sending_snapshot for one in self._partitions.values())
-
-    def _advance(self, number: int, partition: SourcePartition, phase: Phase) -> None:
-        partition.phase = phase
-        assert partition.load is not None
-        if phase is Phase.LATE:
-            log.warning(
-                "loading takes long; continuing to the current end", topic=self._source.name, partition=number
-            )
-            self._aim(number, partition.load.progress)
-        elif phase is Phase.COMPLETE and self._has_joined(number):
-            # The snapshot is of one position, and is sent step by step.
-            self._consumer.pause([TopicPartition(self._source.changes, number)])
-            partition.end_load()
-
-    def _aim(self, number: int, progress: LoadProgress) -> None:
-        progress.aim(self._cluster.ends(self._source.changes, [number])[number], time.monotonic())
 
     # joins
 
@@ -173,12 +149,12 @@ class ViewRunner:
         is the time in seconds, which is higher than all before.
         """
         assert self._joined is not None
-        [claimed] = committed(self._consumer, [TopicPartition(self._source.changes, number)])
+        [claimed] = committed(self._changes.consumer, [TopicPartition(self._source.changes, number)])
         # From 1 on, all messages would count as repeats of what the view reflects
         # (test_joins_continue_after_their_consumer_group_is_gone).
         generation = max(int(claimed.metadata or 0) + 1, int(time.time()))
         claim = TopicPartition(self._source.changes, number, 0, str(generation))
-        commit(self._consumer, [claim])
+        commit(self._changes.consumer, [claim])
         # What an earlier owner has written reflects nothing behind these ends. The new one must not show less.
         self._joined_ends[number] = self._joined.ends()
         return generation
@@ -208,10 +184,12 @@ class ViewRunner:
         if time.monotonic() - self._polled_at < POLL_SECONDS_MAX:
             return
         # No event of the source may come in between: the states are those of half a change.
-        held = self._consumer.assignment()
-        self._consumer.pause(held)
+        held = list(self._changes.readers)
+        for partition in held:
+            self._changes.pause(partition)
         self._take(self._poll(0.0))
-        self._consumer.resume([one for one in held if one.partition in self._partitions])
+        for partition in held:
+            self._changes.resume(partition)
 
     # a batch
 
@@ -258,44 +236,22 @@ class ViewRunner:
 
     # partitions come and go
 
-    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        topic_id = self._cluster.topic_id(self._source.changes)
-        for one in partitions:
-            self._partitions[one.partition] = self._opened(one.partition, topic_id)
-        consumer.incremental_assign(
-            [
-                TopicPartition(one.topic, one.partition, self._partitions[one.partition].next_offset)
-                for one in partitions
-            ]
-        )
-        self.assigned = True
+    def _opened(self, numbers: Sequence[int]) -> None:
+        """Begin to load partitions."""
+        joined, source = self._joined, self._source
+        generations = {number: 0 if joined is None else self._generation(number) for number in numbers}
+        self._changes.load(source.changes, numbers)
+        for number in numbers:
+            self._partitions[number] = SourcePartition(
+                self._topic,
+                number,
+                source.partitions,
+                self._changes.readers[source.changes, number],
+                NO_TABLES if joined is None else joined.tables,
+                generations[number],
+                source.log,
+            )
+            log.info("view loads its source", view=self._topic.name, source=source.name, partition=number)
 
-    def _opened(self, number: int, topic_id: str) -> SourcePartition:
-        """Return a partition that begins to load."""
-        joined = self._joined
-        tables, generation = (NO_TABLES, 0) if joined is None else (joined.tables, self._generation(number))
-        start = self._cluster.starts(self._source.changes, [number])[number]
-        progress = LoadProgress(str(ChangesId(topic_id, start)), compaction_lag_ms(self._source) / 1000)
-        self._aim(number, progress)
-        partition = SourcePartition(
-            self._topic,
-            number,
-            self._source.partitions,
-            topic_id,
-            progress,
-            tables,
-            generation,
-            self._source.log,
-        )
-        partition.next_offset = start
-        log.info("view loads its source", view=self._topic.name, source=self._source.name, partition=number)
-        return partition
-
-    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        for one in partitions:
-            partition = self._partitions.pop(one.partition, None)
-            if partition is None:
-                continue
-            # It may come back to this runner, and is not paused then.
-            consumer.resume([one])
-            partition.close()
+    def _closed(self, number: int) -> None:
+        self._partitions.pop(number).close()

@@ -9,6 +9,7 @@ import structlog
 from confluent_kafka import KafkaException
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from sowline.changes.changes_reader import ChangesMissing, ChangesReplaced
 from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
@@ -16,7 +17,6 @@ from sowline.errors import SowlineError, fault_sentence
 from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
 from sowline.runtime.health import HealthServer
-from sowline_views.core.followed_partition import ChangesMissing
 from sowline_views.core.joined_tables import JoinedTable, joined_table
 from sowline_views.runner import ViewRunner
 from sowline_views.spill_store import SpillDirectory
@@ -73,13 +73,13 @@ class ViewsService:
                     runner = ViewRunner(self._settings, topic, source, self._stop, joined)
                     self._runners[topic.name] = runner
                     runner.run()
+            except (KafkaException, ChangesMissing, ChangesReplaced) as error:
+                log.error("view starts again", view=topic.name, why=str(error))
+                self._stop.wait(PAUSE_SECONDS)
             except SowlineError as error:
                 log.error("view stopped", view=topic.name, reason=error.reason, why=error.message)
                 self._stopped[topic.name] = error.message
                 return
-            except (KafkaException, ChangesMissing) as error:
-                log.error("view starts again", view=topic.name, why=str(error))
-                self._stop.wait(PAUSE_SECONDS)
             except Exception as error:
                 why = fault_sentence(f"compute view {topic.name}", error, "the views service")
                 log.exception("view stopped", view=topic.name, reason="unexpected", why=why)

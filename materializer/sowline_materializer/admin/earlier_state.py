@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 
 from sowline.changes.change import Change, Event
-from sowline.changes.changes_loader import UNKNOWN_OFFSET, Verdict, is_of, verdict
+from sowline.changes.changes_reader import Verdict, verdict
+from sowline.changes.wholeness import UNKNOWN_OFFSET, is_of
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.position import Position, before_the_log
@@ -40,10 +41,10 @@ class EarlierState(ChangesLoader):
         for event, offset in zip(events, offsets, strict=False):
             if is_of(event, self._changes_id):
                 self._newest_position = max(self._newest_position, event.position)
-            if event.position <= self._position:
+            if verdict(event, self._position) is Verdict.DROP:
                 super().load((event,), (offset,))
             else:
-                self.load_progress.saw((event,), (offset,))
+                self.reader.saw((event,), (offset,))
                 self._follow(event)
 
     def _follow(self, event: Event) -> None:
@@ -60,7 +61,7 @@ class EarlierState(ChangesLoader):
     @property
     def is_whole(self) -> bool:
         """Whether the events include every record. They may end within a log record, which is behind the position."""
-        return self.load_progress.is_whole
+        return self.reader.is_whole
 
     def checkpoint(self, changes_end: int) -> Checkpoint:
         """Return a checkpoint at the position, which has nothing else of the state."""

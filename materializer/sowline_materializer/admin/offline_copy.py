@@ -8,7 +8,9 @@ from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
-from sowline.changes.changes_loader import Phase
+from confluent_kafka import Message
+
+from sowline.changes.changes_reader import Phase
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.commands.command import LogRecord
 from sowline.config.kafka_options import KafkaConfig
@@ -146,14 +148,11 @@ class OfflineCopies:
         """Load until the changes are complete, and do not end within the changes of one log record."""
         deadline: float | None = None
         while True:
-            loader.load_progress.aim(end, time.monotonic())
-            self._load(loader, start, end)
-            loader.load_progress.read_up_to(end)
-            now = time.monotonic()
-            phase = loader.load_progress.phase(now)
-            if phase is not Phase.LATE and loader.is_whole:
+            phase = loader.load_range(self._changes(start, end), end, time.monotonic())
+            if phase is not Phase.AIMING and loader.is_whole:
                 return loader.checkpoint(end)
-            if deadline is None or phase is Phase.LATE:
+            now = time.monotonic()
+            if deadline is None or phase is Phase.AIMING:
                 deadline = now + WHOLE_SECONDS_MAX
             elif now > deadline:
                 raise SowlineError(
@@ -164,9 +163,10 @@ class OfflineCopies:
             time.sleep(PAUSE_SECONDS)
             start, end = end, self._cluster.ends(self.definition.changes, [self.partition])[self.partition]
 
-    def _load(self, loader: ChangesLoader, start: int, end: int) -> None:
+    def _changes(self, start: int, end: int) -> Iterator[list[Message]]:
+        """Yield the messages of the changes between two offsets, and report the progress after each batch."""
         for messages in read_range(self._kafka, self.definition.changes, self.partition, start, end):
-            loader.load_messages(messages)
+            yield messages
             self.report(
                 f"loading {self.name} from the changes", (messages[-1].offset() or 0) - start, end - start
             )

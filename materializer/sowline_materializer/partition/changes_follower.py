@@ -1,13 +1,14 @@
 """A store that follows its partition's changes, and holds the owner's state at each of them, without the log.
 
 After every portion, recovery can open it as a local store. If the changes do not certainly continue the state that it
-holds, it raises `Gap`. The changes must then be loaded again, the newest of each key.
+holds, it raises `ChangesMissing`. The changes must then be loaded again, the newest of each key.
 """
 
 from collections.abc import Iterable, Sequence
 
 from sowline.changes.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
-from sowline.changes.changes_loader import is_of
+from sowline.changes.changes_reader import ChangesMissing, takes
+from sowline.changes.wholeness import is_of
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position
@@ -18,15 +19,11 @@ from sowline_materializer.store.overlay import Overlay
 from sowline_materializer.store.tombstones import Tombstones
 
 
-class Gap(Exception):
-    """The changes do not continue the state of a store."""
-
-
 class ChangesFollower:
     """Applies a partition's changes to a store; `checkpoint` is its position.
 
     `tombstones` are the deleted records that the store remembers, as (log time in ms, SOW key), oldest first. After a
-    `Gap` the store is as the last portion left it, and the follower can't be used any more.
+    `ChangesMissing` the store is as the last portion left it, and the follower can't be used any more.
     """
 
     def __init__(
@@ -52,7 +49,7 @@ class ChangesFollower:
         self._live = checkpoint.records
 
     def follow(self, events: Sequence[Event], changes_end: int) -> None:
-        """Apply the next events, which end at the offset `changes_end`, and commit them; raise `Gap`."""
+        """Apply the next events, which end at the offset `changes_end`, and commit them; raise `ChangesMissing`."""
         view = Overlay(self._store)
         for event in events:
             # An owner that has not noticed a replaced topic reports its position in the old one. A copy that took
@@ -60,10 +57,8 @@ class ChangesFollower:
             if not is_of(event, self.checkpoint.changes_id):
                 self._stale_keys.add(PROGRESS_KEY)
                 continue
-            if event.position <= self._position:
+            if not takes(event, self._position):
                 self._late(event, view)
-            elif event.after > self._position:
-                raise Gap(f"expected what comes after {self._position}, got what comes after {event.after}")
             elif isinstance(event, Progress):
                 self._move_on(event)
             else:
@@ -79,11 +74,11 @@ class ChangesFollower:
         # A reset ends all records one by one. Following it halfway would leave a copy with some of them; loading is
         # simpler and exact.
         if change.op == RESET:
-            raise Gap("the partition was reset and begins without its records")
+            raise ChangesMissing("the partition was reset and begins without its records")
         # The base of an era is what the changes hold up to its first event. A follower that misses that event can't
         # know whether it holds the base (test_in_doubt_there_is_a_gap).
         if change.position.era > self._position.era:
-            raise Gap("expected the begin of an era before its first change")
+            raise ChangesMissing("expected the begin of an era before its first change")
         self._position = self._last_change = change.position
         self._complete = change.last
         if change.origin is not None:
@@ -130,7 +125,7 @@ class ChangesFollower:
         """Judge an event that is not newer than all before it: is it the newest of its key, which compaction must
         keep?
 
-        Raise `Gap` if only all events together could show that.
+        Raise `ChangesMissing` if only all events together could show that.
         """
         if isinstance(event, Progress):
             if event.position == self._position:
@@ -154,7 +149,7 @@ class ChangesFollower:
             self._stale_keys.discard(key)
         elif is_again and change.rank > (newest.era, newest):
             # The owner repaired this key with an event that this copy has never seen. It may have missed more.
-            raise Gap(f"expected the record {key!r} to be as new as what is written of it again")
+            raise ChangesMissing(f"expected the record {key!r} to be as new as what is written of it again")
         else:
             self._stale_keys.add(key)
 

@@ -1,5 +1,6 @@
 """Loading a partition's state from its changes."""
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
@@ -9,13 +10,9 @@ from typing import Any, NamedTuple
 from confluent_kafka import Message
 
 from sowline.changes.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
-from sowline.changes.changes_loader import (
-    UNKNOWN_OFFSET,
-    LoadProgress,
-    NewestEvents,
-    RelativeAge,
-    is_of,
-)
+from sowline.changes.changes_reader import ChangesReader, Phase
+from sowline.changes.ranking import NewestEvents, RelativeAge
+from sowline.changes.wholeness import UNKNOWN_OFFSET, is_of
 from sowline.commands.command import PUBLISH
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import compaction_lag_ms
@@ -41,7 +38,7 @@ class _Newest(NamedTuple):
 
 
 class ChangesLoader:
-    """Loads a changes partition into an empty store, by the rule of `sowline.changes.changes_loader`.
+    """Loads a changes partition into an empty store, by the rule of `sowline.changes.changes_reader`.
 
     In addition to the records it collects the parts of a checkpoint: position, origins, times, and the keys to
     repair. `native` is the module of the native core, which loads plain changes of topics that it knows; Python loads
@@ -72,9 +69,7 @@ class ChangesLoader:
         self._live = 0
         self._reset_time = 0
         self.progress: Progress | None = None
-        self.load_progress = LoadProgress(
-            changes_id, compaction_lag_ms(definition) / 1000, definition.has_sow
-        )
+        self.reader = ChangesReader(changes_id, compaction_lag_ms(definition) / 1000, definition.has_sow)
         self.stale_keys: set[bytes] = set()
         """Keys whose last event is not their newest: compaction would keep the wrong one."""
         self.has_tombstones = False
@@ -96,7 +91,7 @@ class ChangesLoader:
 
     def _load_plain(self, native: NativeBulkLoad, columns: Sequence[list[Any]], start: int) -> int:
         """Load plain changes of the current era from `start` on; return the index of the first message behind."""
-        newest_events, wholeness = self._newest_events, self.load_progress.wholeness
+        newest_events, wholeness = self._newest_events, self.reader.wholeness
         if newest_events.era != self._era or wholeness is None or not wholeness.has_position:
             return start
         newest = None if self._newest is None else self._newest.position
@@ -108,9 +103,17 @@ class ChangesLoader:
         end: int = after.end
         return end
 
+    def load_range(self, batches: Iterable[Sequence[Message]], end: int, seen_at: float) -> Phase:
+        """Load the messages up to `end`, which was the end of the partition at `seen_at`; return the phase then."""
+        self.reader.aim(end, seen_at)
+        for messages in batches:
+            self.load_messages(messages)
+        self.reader.read_up_to(end)
+        return self.reader.look(time.monotonic())
+
     def load(self, events: Sequence[Event], offsets: Iterable[int] = repeat(UNKNOWN_OFFSET)) -> None:
         """Load the next events, in the order of the topic's offsets."""
-        self.load_progress.saw(events, offsets)
+        self.reader.saw(events, offsets)
         for event in events:
             # An owner that has not noticed the replaced topic reports its position in the old one. Taken for the
             # position here, the records that it wrote there would be missing
@@ -238,7 +241,7 @@ class ChangesLoader:
     @property
     def is_whole(self) -> bool:
         """Whether the load ends after all changes of a log record, and not within a reset."""
-        is_whole = self.load_progress.is_whole and self.progress is not None
+        is_whole = self.reader.is_whole and self.progress is not None
         return is_whole and not self.is_resetting and self.checkpoint(0).complete
 
     @property

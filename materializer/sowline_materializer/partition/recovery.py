@@ -13,9 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from sowline.changes.change import PROGRESS_KEY, Begin, ChangesId
-from sowline.changes.changes_loader import (
-    Phase,
-)
+from sowline.changes.changes_reader import Phase
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
@@ -218,23 +216,16 @@ class Recovery:
     def _load_up_to_end(self, loader: "ChangesLoader", start: int) -> Phase:
         """Load the changes from an offset on, until they are complete or there are no more."""
         while True:
-            loader.load_progress.aim(self._extent.changes_end, self._seen_at)
-            for messages in self._reader.changes(start, self._extent.changes_end):
-                loader.load_messages(messages)
-            start = self._extent.changes_end
-            loader.load_progress.read_up_to(start)
-            phase = loader.load_progress.phase(time.monotonic())
-            if phase is Phase.COMPLETE:
-                return phase
-            if phase is Phase.LATE:
+            end = self._extent.changes_end
+            phase = loader.load_range(self._reader.changes(start, end), end, self._seen_at)
+            if phase is Phase.AIMING:
                 self._log.warning("loading takes long; continuing to the current end")
+            elif phase is Phase.COMPLETE or end <= start:
+                return phase
             # Compaction went on during the load. A new target makes sure that no event was removed before its
             # successor was read (test_a_load_that_takes_long_goes_on).
-            self._seen_at = time.monotonic()
+            start, self._seen_at = max(start, end), time.monotonic()
             self._extent = self._ask()
-            if self._extent.changes_end <= start:
-                loader.load_progress.at_end(start)
-                return loader.load_progress.phase(self._seen_at)
 
     # from the log
 

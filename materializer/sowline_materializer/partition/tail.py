@@ -6,12 +6,8 @@ from typing import NamedTuple
 from confluent_kafka import Message
 
 from sowline.changes.change import PROGRESS_KEY, Change
-from sowline.changes.changes_loader import (
-    BROKEN_OFF,
-    Verdict,
-    is_of,
-    verdict,
-)
+from sowline.changes.changes_reader import Verdict, verdict
+from sowline.changes.wholeness import BROKEN_OFF, is_of
 from sowline.kafka.messages import event_of
 from sowline.model.position import Position
 
@@ -45,14 +41,15 @@ def read_tail(messages: Iterable[Message], position: Position, topic_id: str, st
         # A gap counts only between neighboring offsets. Where compaction has removed an event, the next offset does
         # not follow, and a missing position proves nothing (test_a_gap_that_compaction_has_not_made).
         follows, due = offset == due, offset + 1 if offset == due else BROKEN_OFF
-        if follows and is_of(event, topic_id) and verdict(event, position) is Verdict.GAP:
+        judged = verdict(event, position) if is_of(event, topic_id) else Verdict.DROP
+        if follows and judged is Verdict.GAP:
             has_gap = True
         if isinstance(event, Change):
             # Each change counts here, also one that came too late: after a refill by an older state, `[K@5, delete
             # K@9, K@5 again]` leaves K live, and the owner must delete it once more
             # (test_a_record_that_a_refill_brought_back).
             (live.discard if event.body is None else live.add)(event.sow_key)
-        if event.position > position and is_of(event, topic_id):
+        if judged is not Verdict.DROP:
             position, time = event.position, max(time, event.partition_time)
         else:
             # Not newer than what came before: a stale owner wrote it. Compaction keeps the last event of each key,

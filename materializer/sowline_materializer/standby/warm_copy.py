@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 import structlog
 
 from sowline.changes.change import Event
-from sowline.changes.changes_loader import Phase
+from sowline.changes.changes_reader import ChangesMissing, Phase
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.limits import MIB
 from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint
 from sowline_materializer.core.errors import StoreDamaged
-from sowline_materializer.partition.changes_follower import ChangesFollower, Gap
+from sowline_materializer.partition.changes_follower import ChangesFollower
 from sowline_materializer.partition.changes_loader import ChangesLoader
 from sowline_materializer.store.integrity import Walk, checkpoint_of
 from sowline_materializer.store.rocksdb import RocksStore, delete_store
@@ -135,11 +135,10 @@ class WarmCopy:
         if self._follower is not None:
             return self._follow(self._follower, written, end)
         assert self._loader is not None, "what does not follow is loaded"
-        if not self._loader.load_progress.has_target:
-            self._loader.load_progress.aim(end, time.monotonic())
+        self._aim(self._loader, end)
         self._loader.load([event for _, event in written], [offset for offset, _ in written])
         self._took_up_to(written[-1].offset + 1, end)
-        self._loader.load_progress.read_up_to(self.next_offset)
+        self._loader.reader.read_up_to(self.next_offset)
         return not self._is_whole(self._loader, end) or self._finish()
 
     def _took_up_to(self, offset: int, end: int) -> None:
@@ -152,11 +151,11 @@ class WarmCopy:
             # Missing offsets are compacted events. The copy can't show that it has each newest event, so it is loaded
             # again (test_in_doubt_there_is_a_gap).
             if end - self.next_offset > len(written):
-                raise Gap(
+                raise ChangesMissing(
                     f"expected {end - self.next_offset} changes from {self.next_offset} on, got {len(written)}"
                 )
             follower.follow([event for _, event in written], end)
-        except Gap as gap:
+        except ChangesMissing as gap:
             self._follower = None
             self._load(str(gap))
             return False
@@ -191,22 +190,27 @@ class WarmCopy:
         if self._loader is None:
             return True
         self.next_offset = max(self.next_offset, offset)
-        if not self._loader.load_progress.has_target:
-            self._loader.load_progress.aim(offset, time.monotonic())
-        self._loader.load_progress.at_end(offset)
+        self._aim(self._loader, offset)
+        self._loader.reader.at_end(offset)
         return not self._is_whole(self._loader, offset) or self._finish()
+
+    @staticmethod
+    def _aim(loader: ChangesLoader, end: int) -> None:
+        """Set the target of a load that has none."""
+        if loader.reader.phase is Phase.AIMING:
+            loader.reader.aim(end, time.monotonic())
 
     def _is_whole(self, loader: ChangesLoader, end: int) -> bool:
         """Return whether the load is complete; one that took too long continues to the present `end`."""
-        phase = loader.load_progress.phase(time.monotonic())
-        if phase is Phase.LATE:
+        phase = loader.reader.look(time.monotonic())
+        if phase is Phase.AIMING:
             log.warning(
                 "loading takes long; continuing to the current end",
                 topic=self._definition.name,
                 partition=self._number,
             )
-            loader.load_progress.aim(max(end, self.next_offset), time.monotonic())
-            phase = loader.load_progress.phase(time.monotonic())
+            self._aim(loader, max(end, self.next_offset))
+            phase = loader.reader.look(time.monotonic())
         if phase is not Phase.COMPLETE or loader.is_resetting:
             return False
         if loader.progress is None:

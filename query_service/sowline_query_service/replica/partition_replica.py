@@ -11,8 +11,9 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from sowline.changes.change import Change, Event, Progress
-from sowline.changes.changes_loader import NewestEvents, RelativeAge, Verdict, verdict
+from sowline.changes.changes_reader import Verdict, takes, verdict
 from sowline.changes.partials import read_reflected, reflected_fields
+from sowline.changes.ranking import NewestEvents, RelativeAge
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, before_the_log, position_of
 from sowline.native import note_panic
@@ -33,10 +34,6 @@ RING_BYTES_MAX = 64 * 1024 * 1024
 
 CHANGE_BYTES = 1024
 """Bytes of a change in addition to its bodies: measured 600, and 950 with a correlation and a publisher."""
-
-
-class GapFound(Exception):
-    """Events between the replica's position and the next event are missing: load the partition again."""
 
 
 class Head(NamedTuple):
@@ -191,22 +188,24 @@ class PartitionReplica:
         return True
 
     def _load_event(self, offset: int, event: Event) -> None:
-        self._note(offset, event)
+        judged = verdict(event, self.held)
+        is_newer = self.position is None or judged is not Verdict.DROP
+        self._note(offset, event, is_newer)
         self._newest.saw(event)
         if self.history is not None:
-            self._load_history(self.history, event)
+            self._load_history(self.history, event, judged)
         # During a load events come by offset, not by position. A repair writes an old event again: noted once
         # more, a write would be in the timeline twice (test_what_is_written_again_is_not_the_past).
-        if self.timeline is not None and event.position > self.held:
+        if self.timeline is not None and judged is not Verdict.DROP:
             self._note_write(self.timeline, offset, event)
         if isinstance(event, Change):
             self._load_change(event)
-        self._advance(event)
+        self._advance(event, is_newer)
         self.next_offset = offset + 1
 
-    def _load_history(self, history: PartitionHistory, event: Event) -> None:
+    @staticmethod
+    def _load_history(history: PartitionHistory, event: Event, judged: Verdict) -> None:
         """Add the event to the history; if changes before it are missing, start the history again after it."""
-        judged = verdict(event, self.held)
         if judged is Verdict.GAP:
             history.restart(event.partition_time)
         elif judged is Verdict.TAKE and isinstance(event, Change):
@@ -269,13 +268,16 @@ class PartitionReplica:
     # following
 
     def apply(self, events: Iterable[EventAtOffset]) -> list[Change]:
-        """Apply the events that follow; return the new changes among them. Raise `GapFound`."""
+        """Apply the events that follow; return the new changes among them.
+
+        Raise `ChangesMissing`: the replica can't know what a missing change was. It never serves records with a hole
+        (test_a_gap_is_an_error).
+        """
         changes: list[Change] = []
         held, history = self.held, self.history
         for offset, event in events:
-            judged = verdict(event, held)
-            if judged is Verdict.TAKE:
-                self._note(offset, event)
+            if takes(event, held):
+                self._note(offset, event, is_newer=True)
                 if self.timeline is not None:
                     self._note_write(self.timeline, offset, event)
                 if isinstance(event, Change):
@@ -285,12 +287,8 @@ class PartitionReplica:
                     changes.append(event)
                 elif history is not None:
                     history.advance(event.partition_time)
-                self._advance(event)
+                self._advance(event, is_newer=True)
                 held = event.position
-            elif judged is Verdict.GAP:
-                # The replica can't know what a missing change was. The replica loads again; it never serves records
-                # with a hole (test_a_gap_is_an_error).
-                raise GapFound(f"expected what follows {held}, got {event.position} after {event.after}")
             self.next_offset = offset + 1
         self.ring.extend(changes)
         self.changes_applied += len(changes)
@@ -310,8 +308,8 @@ class PartitionReplica:
                 event.known,
             )
 
-    def _advance(self, event: Event) -> None:
-        if self.position is None or event.position > self.position:
+    def _advance(self, event: Event, is_newer: bool) -> None:
+        if is_newer:
             self._move(event.position)
             self.time = max(self.time, event.partition_time)
             if isinstance(event, Change):
@@ -336,13 +334,13 @@ class PartitionReplica:
 
     # going back
 
-    def _note(self, offset: int, event: Event) -> None:
+    def _note(self, offset: int, event: Event, is_newer: bool) -> None:
         """Record, every `INDEX_STEP` events, the offset at which a position was first reached."""
         self._since_indexed += 1
         due = not self._index or self._since_indexed >= INDEX_STEP
         # Only positions that are reached for the first time: an old event of a stale owner would lead a subscriber to
         # an offset behind the changes that it wants (test_the_index_is_not_led_astray_by_stale_events).
-        if due and (self.position is None or event.position > self.position):
+        if due and is_newer:
             self._index.append((event.position, offset))
             self._since_indexed = 0
 

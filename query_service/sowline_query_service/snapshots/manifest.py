@@ -1,7 +1,7 @@
 """The manifest of a snapshot: what it was taken of, where to follow from, and where its blocks are. Pure.
 
 A snapshot is the records of a partition, and the offset at which the follower continues. The follower compares each
-event with its position (`sowline.changes.changes_loader.verdict`), and so notices any missing one. A snapshot is
+event with its position (`sowline.changes.changes_reader.verdict`), and so notices any missing one. A snapshot is
 never a base for a load, which would not notice. `discard_reason` returns why a snapshot can't be followed from.
 """
 

@@ -15,13 +15,13 @@ from typing import Final, NamedTuple, TypeVar
 import structlog
 
 from sowline.kafka.admin import compaction_lag_ms
+from sowline.kafka.changes_driver import ChangesPartition
 from sowline_query_service.index.rows import Captured
 from sowline_query_service.replica.partition_replica import Head
 from sowline_query_service.snapshots.block import BLOCK_RECORDS_MAX, Index, blocks_of, encoded, encoded_index
 from sowline_query_service.snapshots.directory import SnapshotDirectory
 from sowline_query_service.snapshots.manifest import BlockAt, Manifest
 from sowline_query_service.snapshots.reader import has_snapshots
-from sowline_query_service.topics.message_reader import ChangesPartition
 from sowline_query_service.topics.state import ServedTopics, TopicState
 
 log = structlog.get_logger()

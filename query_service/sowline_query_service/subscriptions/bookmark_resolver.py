@@ -7,7 +7,7 @@ import asyncio
 import time
 from typing import NamedTuple
 
-from sowline.changes.changes_loader import Verdict, verdict
+from sowline.changes.changes_reader import Verdict, verdict
 from sowline.config.kafka_options import KafkaConfig
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster

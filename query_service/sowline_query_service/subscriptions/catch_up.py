@@ -11,7 +11,7 @@ from typing import TypeVar
 from confluent_kafka import KafkaException, Message
 
 from sowline.changes.change import Change, Event
-from sowline.changes.changes_loader import Verdict, verdict
+from sowline.changes.changes_reader import ChangesMissing, takes
 from sowline.config.kafka_options import KafkaConfig
 from sowline.errors import SowlineError
 from sowline.kafka.clients import REMOVED, read_range
@@ -154,16 +154,16 @@ class ChangesAfter:
     def _following(self, number: int, events: list[Event]) -> Iterator[Change]:
         """Yield the new changes among the events; raise `BookmarkExpired` at a gap."""
         held = self.positions[number]
-        for event in events:
-            judged = verdict(event, held)
+        try:
+            for event in events:
+                if takes(event, held):
+                    held = event.position
+                    if isinstance(event, Change):
+                        yield event
+        except ChangesMissing as gap:
             # Compaction keeps the newest event of each key. After a bookmark, `[K@5, K@6]` becomes `[K@6]`: K@5 can't
             # be delivered any more, and K@6 alone would be a gap for the client (test_a_gap_is_an_expired_bookmark).
-            if judged is Verdict.GAP:
-                raise BookmarkExpired(self.topic, number, held)
-            if judged is Verdict.TAKE:
-                held = event.position
-                if isinstance(event, Change):
-                    yield event
+            raise BookmarkExpired(self.topic, number, held) from gap
 
 
 async def changes_since(

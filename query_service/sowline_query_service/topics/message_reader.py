@@ -6,12 +6,10 @@ from types import ModuleType
 from confluent_kafka import Message
 
 from sowline.config.topic_definition import TopicDefinition
+from sowline.kafka.changes_driver import ChangesPartition
 from sowline.kafka.messages import columns_of, event_of
 from sowline.native import note_panic, share
 from sowline_query_service.replica.plain_run import EventAtOffset, MessageColumns, PlainRun, Portion
-
-ChangesPartition = tuple[str, int]
-"""The name of a changes topic and the number of one of its partitions."""
 
 Portions = dict[ChangesPartition, list[Portion]]
 """What was read of each partition, in the order of its offsets."""

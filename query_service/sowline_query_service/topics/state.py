@@ -12,10 +12,12 @@ import structlog
 from numpy.typing import NDArray
 
 from sowline.changes.change import Change
+from sowline.changes.changes_reader import ChangesMissing
 from sowline.config.shard import WHOLE, Shard
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
+from sowline.kafka.changes_driver import ChangesPartition
 from sowline.language.filter.metadata import Metadata
 from sowline.model.bookmark import Positions, format_bookmark
 from sowline.model.key import partition_of
@@ -25,12 +27,12 @@ from sowline_query_service.index.budget import Memory
 from sowline_query_service.index.rows import Block, NoRows, Rows
 from sowline_query_service.replica.history import Former, Histories, PartitionHistory, joined, time_text
 from sowline_query_service.replica.log_end import Lag, LogEnd, OpenTransaction, Reached
-from sowline_query_service.replica.partition_replica import RING_BYTES_MAX, GapFound, Head, PartitionReplica
+from sowline_query_service.replica.partition_replica import RING_BYTES_MAX, Head, PartitionReplica
 from sowline_query_service.replica.plain_run import events_of
 from sowline_query_service.replica.timeline import Timeline, Timelines
 from sowline_query_service.topics.follower import Batches
 from sowline_query_service.topics.log_ends import LogEndSample, LogPartition
-from sowline_query_service.topics.message_reader import ChangesPartition, is_plain
+from sowline_query_service.topics.message_reader import is_plain
 from sowline_query_service.topics.topic_indexes import Indexes
 
 log = structlog.get_logger()
@@ -340,7 +342,7 @@ class ServedTopics:
             before = partition.held
             try:
                 changes = partition.apply(events_of(portions))
-            except GapFound as gap:
+            except ChangesMissing as gap:
                 if partition.loading:
                     # Nobody has seen a record of it yet (test_a_gap_behind_a_snapshot_discards_it).
                     self.discard_snapshot((changes_topic, number), "gap", str(gap))

@@ -6,7 +6,6 @@ import orjson
 import pytest
 
 from sowline.changes.change import Change
-from sowline.changes.changes_loader import LoadProgress
 from sowline.config.fanouts import FanoutDefinition
 from sowline.config.topics import parse_topics
 from sowline.language.filter import UNKNOWN, compile_filter
@@ -75,7 +74,7 @@ def test_an_oof_of_a_conflated_topic_has_what_readers_hold() -> None:
 def test_an_oof_of_a_load_has_what_readers_hold() -> None:
     """A conflated topic has changed since the fanout wrote it, or has ended."""
     gone = Change(b"2", None, CHANGED, Position(0, 6), Position(0, 5), "sow_delete", 0)
-    load = Load("id", LoadProgress("id", 10), newest={b"1": CHANGE, b"2": gone})
+    load = Load(newest={b"1": CHANGE, b"2": gone})
     subscription = Subscription(compile_filter("/hours = 4"), oof=True)
     messages = load.messages(subscription, UNKNOWN, {b"1": BODY, b"2": BODY, b"3": BODY})
     held, now = orjson.loads(BODY), orjson.loads(CHANGED)

@@ -2,11 +2,12 @@
 
 import threading
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 
+from sowline.changes.changes_reader import ChangesReader, ChangesReplaced
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError, fault_sentence
@@ -48,7 +49,7 @@ def test_an_unexpected_error_names_the_change(runner: Runner, monkeypatch: pytes
         raise KeyError("no such")
 
     monkeypatch.setattr(Runner, "_take", failing)
-    runner._partitions[0] = SimpleNamespace(load=None)  # type: ignore[assignment]
+    runner._changes.readers["t.changes", 0] = ChangesReader("", 10)
     message: Any = SimpleNamespace(partition=lambda: 0, offset=lambda: 7)
     with pytest.raises(KeyError) as caught:
         runner._write([message])
@@ -84,9 +85,10 @@ def test_an_unknown_position_makes_it_begin_again(runner: Runner) -> None:
     class Refused:
         error = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
 
-    consumer: Any = SimpleNamespace(committed=lambda partitions, timeout: [Refused()])
+    runner._changes.consumer = cast(Any, SimpleNamespace(committed=lambda partitions, timeout: [Refused()]))
+    runner._cluster = cast(Any, SimpleNamespace(topic_id=lambda _: "this", starts=lambda *_: {0: 0}))
     with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
-        runner._on_assign(consumer, [TopicPartition("t.changes", 0)])
+        runner._opened([0])
 
 
 def test_a_producer_that_has_come_to_its_end_makes_it_begin_again(runner: Runner) -> None:
@@ -109,3 +111,19 @@ def test_a_message_that_is_refused_stops_it(runner: Runner) -> None:
     with pytest.raises(SowlineError, match="too large") as error:
         runner._output.require_written()
     assert error.value.reason == "not written"
+
+
+def test_a_topic_that_is_replaced_makes_it_begin_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new runner loads the new topic: it does not stop as after other errors of its own."""
+    service, stop = FanoutService(SETTINGS, TOPICS, threading.Event()), threading.Event()
+    service._stop, runs = stop, iter([ChangesReplaced("t.changes"), None])
+
+    def run(runner: Runner) -> None:
+        if (error := next(runs)) is not None:
+            raise error
+        stop.set()
+
+    monkeypatch.setattr("sowline_fanout.service.PAUSE_SECONDS", 0)
+    monkeypatch.setattr(Runner, "run", run)
+    service._keep(TOPICS.fanouts[0])
+    assert (service.not_ready(), next(runs, "over")) == (None, "over")

@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Final
 
 from sowline.changes.change import Change, Event
-from sowline.changes.changes_loader import LoadProgress, Phase, Verdict, is_of, verdict
+from sowline.changes.changes_reader import ChangesMissing, ChangesReader, Verdict
 from sowline.changes.newest_changes import NewestChanges
 from sowline.model.position import position_of
 from sowline_views.core.spilling import SpillCodec, SpillMap, SpillSpace
@@ -14,10 +14,6 @@ CHANGE_BYTES: Final = 600
 """Approximate bytes in memory of a change, in addition to its bodies."""
 
 _CHANGE: Final = Struct(">4q?")
-
-
-class ChangesMissing(Exception):
-    """Changes between the position and an event are gone: the partition must be loaded again."""
 
 
 def _encoded(change: Change) -> bytes:
@@ -42,58 +38,34 @@ CHANGES: Final = SpillCodec[Change](_encoded, _decoded, _size)
 
 
 class FollowedPartition:
-    """The position in a partition, and its newest changes while they are being loaded."""
+    """Takes the events of a partition that count, and keeps its newest changes while they are being loaded."""
 
-    def __init__(
-        self, name: str, topic_id: str, progress: LoadProgress, space: SpillSpace | None = None
-    ) -> None:
-        """Begin to load; errors call the partition `name`, and `topic_id` is that of its changes topic.
+    def __init__(self, name: str, reader: ChangesReader, space: SpillSpace | None = None) -> None:
+        """Begin to load; errors call the partition `name`.
 
         The newest changes are in `space`; without one, all of them are in memory.
         """
-        self.topic_id = topic_id
-        self.next_offset = 0
-        self.phase = Phase.READING
+        self.reader = reader
         self._newest = SpillMap(SpillSpace() if space is None else space, CHANGES)
-        self.load: NewestChanges | None = NewestChanges(topic_id, progress, newest=self._newest)
+        self._load = NewestChanges(self._newest)
         self._name = name
-        self._followed = self.load.position
-        """The position up to which changes were taken."""
 
     def taken(self, event: Event, offset: int) -> Event | None:
         """Take the next event; return it if it is to be applied now. Raise `ChangesMissing`."""
-        self.next_offset = max(offset + 1, self.next_offset)
-        if self.load is not None:
-            self.load.take(event, offset)
-            return None
-        if not is_of(event, self.topic_id):
-            return None
-        judged = verdict(event, self._followed)
-        if judged is Verdict.GAP:
-            raise ChangesMissing(f"{self._name}: changes after {self._followed} are gone")
-        if judged is Verdict.DROP:
-            return None
-        self._followed = event.position
-        return event
-
-    def at_end(self, offset: int) -> None:
-        """Note that all events before an offset, the end, were taken."""
-        self.next_offset = max(offset, self.next_offset)
-        if self.load is not None:
-            self.load.progress.at_end(offset)
+        try:
+            judged = self.reader.take(event, offset)
+        except ChangesMissing as gap:
+            raise ChangesMissing(f"{self._name}: {gap}") from gap
+        if judged is Verdict.LOAD:
+            self._load.take(event)
+        return event if judged is Verdict.TAKE else None
 
     def loaded(self) -> Iterator[Change]:
-        """End the load, and follow from its position; return the newest change of each live record."""
-        assert self.load is not None, "it is loading"
-        load, self.load = self.load, None
-        self._followed = load.position
-        return self._given(load)
-
-    def _given(self, load: NewestChanges) -> Iterator[Change]:
-        yield from load.live()
+        """Yield the newest change of each live record once, after the load."""
+        yield from self._load.live()
         self._newest.close()
 
     def close(self) -> None:
         """Remove what it holds. Call nothing else after that."""
-        if self.load is not None:
+        if self.reader.is_loading:
             self._newest.close()

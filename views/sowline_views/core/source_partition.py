@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from sowline.changes.change import Change, Event
-from sowline.changes.changes_loader import LoadProgress
+from sowline.changes.changes_reader import ChangesReader
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.bookmark import Positions
 from sowline.model.position import Position
@@ -36,19 +36,18 @@ class SourcePartition(FollowedPartition):
         topic: TopicDefinition,
         partition: int,
         partitions: int,
-        topic_id: str,
-        progress: LoadProgress,
+        reader: ChangesReader,
         tables: JoinedTables = NO_TABLES,
         generation: int = 0,
         log: str = "",
     ) -> None:
-        """Begin to load partition `partition` of `partitions` of the source; `topic_id` is that of its changes.
+        """Begin to load partition `partition` of `partitions` of the source.
 
         `generation`, and `log`, the source's, are needed with `tables`, those of the view's joins.
         """
         view = topic.view
         assert view is not None
-        super().__init__(f"partition {partition}", topic_id, progress, tables.space if tables else None)
+        super().__init__(f"partition {partition}", reader, tables.space if tables else None)
         self.partition = partition
         self._topic = topic
         self._partitions = partitions
@@ -87,7 +86,7 @@ class SourcePartition(FollowedPartition):
 
     def _next_position(self) -> Position:
         if self._joined is None:
-            return self._followed
+            return self.reader.position
         self._count += 1
         return Position(self._generation, self._count)
 
@@ -99,7 +98,9 @@ class SourcePartition(FollowedPartition):
             return Moved(log, partition, joined)
         # A topic that is joined to itself is read twice: its changes are in the view once both have them
         # (test_a_topic_joined_to_itself_is_taken_twice).
-        return Moved(log, partition, self._followed if joined is None else min(joined, self._followed))
+        return Moved(
+            log, partition, self.reader.position if joined is None else min(joined, self.reader.position)
+        )
 
     # an event of a joined topic, by `take_joined`
 
@@ -137,7 +138,7 @@ class SourcePartition(FollowedPartition):
         return list(self._outgoing.flush(also_idle=also_idle))
 
     def end_load(self) -> None:
-        """Use the records that were loaded, and begin to send a snapshot."""
+        """Use the records of a load that has ended, and begin to send a snapshot."""
         self._states.load(self.loaded())
         self._outgoing = OutgoingPartials(
             self._topic, self.partition, self._partitions, self._next_position(), self._taken()

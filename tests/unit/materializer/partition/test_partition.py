@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from sowline.changes.change import AGAIN, CATCH_UP_KEY, PROGRESS_KEY, Change, Event, Progress
-from sowline.changes.changes_loader import Wholeness
+from sowline.changes.wholeness import Wholeness
 from sowline.commands.command import Command, LogRecord
 from sowline.config.topic_definition import define_topic
 from sowline.model.key import sow_key

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from structlog.testing import capture_logs
 
 from sowline.changes.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
+from sowline.changes.changes_reader import ChangesMissing
 from sowline.commands.command import Origin
 from sowline.commands.stored_format import UnknownFormat
 from sowline.config.topic_definition import define_topic
@@ -22,7 +23,7 @@ from sowline.model.limits import Limits
 from sowline.model.position import Position
 from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint
 from sowline_materializer.core.errors import StoreDamaged
-from sowline_materializer.partition.changes_follower import ChangesFollower, Gap
+from sowline_materializer.partition.changes_follower import ChangesFollower
 from sowline_materializer.standby.standby import Standby
 from sowline_materializer.standby.warm_copy import ReadEvent, WarmCopy
 from sowline_materializer.store.integrity import survey
@@ -118,11 +119,11 @@ def test_a_log_record_cut_short_is_next_again() -> None:
 @pytest.mark.parametrize(
     ("event", "why"),
     [
-        (change(9), "expected what comes after 3"),
-        (progress(9, after=Position(0, 8)), "expected what comes after 3"),
+        (change(9), "expected what follows 3"),
+        (progress(9, after=Position(0, 8)), "expected what follows 3"),
         (change(4, body=None, after=Position(0, 1), op=RESET), "was reset and begins without its records"),
         (change(0, era=1, after=Position(0, 1)), "begin of an era"),
-        (change(4, after=Position(0, 4), op=AGAIN), "expected what comes after 3"),
+        (change(4, after=Position(0, 4), op=AGAIN), "expected what follows 3"),
         (change(1, b"9", op=AGAIN), "as new as"),
         (change(3, op=AGAIN), "as new as"),
     ],
@@ -131,7 +132,7 @@ def test_in_doubt_there_is_a_gap(event: Change | Progress, why: str) -> None:
     """What can't be the next step of this state, or tells more of a record than it has, changes nothing."""
     store, one = follower(progress(-1), change(0), change(1, b"2", body=b'{"id":2}'), progress(3))
     before = one.checkpoint, dump(store, 0, 0)
-    with pytest.raises(Gap, match=why):
+    with pytest.raises(ChangesMissing, match=why):
         one.follow([event], 9)
     assert (one.checkpoint, dump(store, 0, 0)) == before
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sowline.changes.change import AGAIN, Change, Event, Progress
+from sowline.changes.changes_reader import ChangesMissing
 from sowline.config.topic_fields import HistoryDefinition
 from sowline.model.position import Position, before_the_log
 from sowline_query_service.index.rows import Rare, Rows
@@ -16,7 +17,6 @@ from sowline_query_service.replica.history import PartitionHistory
 from sowline_query_service.replica.partition_replica import (
     CHANGE_BYTES,
     INDEX_STEP,
-    GapFound,
     PartitionReplica,
     whole_records,
 )
@@ -125,7 +125,8 @@ def test_following_applies_what_is_new() -> None:
 def test_a_gap_is_an_error(event: Event) -> None:
     """Where something between never arrived, following ends; it never goes on."""
     with pytest.raises(
-        GapFound, match=r"expected what follows 5, got \d after 6|expected what follows 5, got 8 after 7"
+        ChangesMissing,
+        match=r"expected what follows 5, got \d after 6|expected what follows 5, got 8 after 7",
     ):
         replica_of(change(5)).apply(placed([event]))
 

@@ -11,14 +11,13 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from structlog.testing import capture_logs
 
 from sowline.changes.change import AGAIN, Change, Event, Progress
-from sowline.changes.changes_loader import LoadProgress
+from sowline.changes.changes_reader import ChangesReplaced
 from sowline.config.topic_definition import define_topic
-from sowline.errors import SowlineError
 from sowline.kafka.admin import compaction_lag_ms
+from sowline.kafka.changes_driver import ChangesPartition
 from sowline.model.position import Position
 from sowline_query_service.replica.plain_run import EventAtOffset, events_of
 from sowline_query_service.topics.follower import TopicFollower
-from sowline_query_service.topics.message_reader import ChangesPartition
 from tests.property.world import Written, written
 
 PARTITION = ("orders.changes", 0)
@@ -69,11 +68,37 @@ def follower_of(
     topic = define_topic(**{"name": "orders", **(definition or {"key": "/id"})})
     follower = TopicFollower({}, [topic], lambda batches: None, loaded.extend, lambda error: None)
     monkeypatch.setattr(follower, "_in_loop", lambda function, *arguments: function(*arguments))
-    follower._loading[PARTITION] = LoadProgress("this", compaction_lag_ms(topic) / 1000, topic.has_sow)
-    follower._loading[PARTITION].aim(2, time.monotonic())
-    follower._topic_ids[PARTITION[0]] = "this"
-    follower._cluster = SimpleNamespace(topic_id=lambda _: "this")  # type: ignore[assignment]
+    monkeypatch.setattr("sowline.kafka.changes_driver.LOOK_SECONDS", 0.0)
+    follower._changes.consumer = cast(Any, Consumer())
+    ask(follower, played(2))
+    follower._changes.load(*load_of(PARTITION))
     return follower
+
+
+def load_of(partition: ChangesPartition) -> tuple[str, list[int]]:
+    """Return a partition as a driver is asked to load it."""
+    return partition[0], [partition[1]]
+
+
+def played(end: int, topic_id: str = "this", **more: Any) -> Any:
+    """Return a cluster that answers at once: its partitions begin at 0."""
+
+    def asked(topics: Iterable[str]) -> Any:
+        ids = dict.fromkeys(topics, topic_id)
+        return SimpleNamespace(is_answered=True, gone=frozenset, topic_ids=lambda gone: ids)
+
+    return SimpleNamespace(
+        starts=lambda topic, numbers: dict.fromkeys(numbers, 0),
+        ends=lambda topic, numbers: dict.fromkeys(numbers, end),
+        topic_id=lambda topic: topic_id,
+        ask=asked,
+        **more,
+    )
+
+
+def ask(follower: TopicFollower, cluster: Any) -> None:
+    """Let a follower ask this cluster from now on."""
+    follower._cluster = follower._changes._cluster = cluster
 
 
 def long_ago(follower: TopicFollower) -> float:
@@ -81,10 +106,16 @@ def long_ago(follower: TopicFollower) -> float:
     return time.monotonic() - compaction_lag_ms(follower._topics[0]) / 1000
 
 
+def look_for_replaced(follower: TopicFollower) -> None:
+    """Let it take the answer to a question that is pending, ask again, and take that answer."""
+    for _ in range(3):
+        follower._advance_loads()
+
+
 def read(follower: TopicFollower, *messages: Any) -> None:
     """Let messages arrive."""
     follower._hand_over(list(messages))
-    follower._report_loaded()
+    follower._advance_loads()
 
 
 def test_loaded_at_the_end(loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,8 +133,8 @@ def test_changes_that_are_being_written_again(
     """Of a changes topic that was lost, the word of where the partition stands comes last."""
     follower = follower_of(loaded, monkeypatch)
     read(follower, message(0, again(7)), message(1, again(3)))
-    follower._on_end(*PARTITION, 2)
-    follower._report_loaded()
+    follower._changes._on_end(*PARTITION, 2)
+    follower._advance_loads()
     assert loaded == []
     read(follower, message(2, again(5)), message(3, progress(7)))
     assert loaded == [PARTITION]
@@ -138,8 +169,8 @@ def test_a_load_that_takes_long_goes_on(
 ) -> None:
     """Compaction may have taken what was below the end for what is behind it: that is read, too."""
     follower = follower_of(loaded, monkeypatch)
-    follower._cluster = SimpleNamespace(ends=lambda *_: {PARTITION[1]: 4})  # type: ignore[assignment]
-    follower._loading[PARTITION].aim(2, long_ago(follower))
+    ask(follower, played(4))
+    follower._changes.readers[PARTITION].aim(2, long_ago(follower))
     read(follower, message(0, progress(3)), message(1, again(2)))
     assert loaded == []
     read(follower, message(2, again(2)))
@@ -153,10 +184,10 @@ def test_a_load_to_the_very_end_lacks_nothing(
 ) -> None:
     """However long it took."""
     follower = follower_of(loaded, monkeypatch)
-    follower._loading[PARTITION].aim(9, long_ago(follower))
+    follower._changes.readers[PARTITION].aim(9, long_ago(follower))
     read(follower, message(0, progress(3)))
-    follower._on_end(*PARTITION, 1)
-    follower._report_loaded()
+    follower._changes._on_end(*PARTITION, 1)
+    follower._advance_loads()
     assert loaded == [PARTITION]
 
 
@@ -166,13 +197,13 @@ def test_a_reader_that_starts_at_an_empty_topic(
     """Its owner may be about to fill it again: it is not loaded, and a sentence says so."""
     follower = follower_of(loaded, monkeypatch)
     assert follower.waiting() is None
-    follower._on_end(*PARTITION, 0)
-    follower._report_loaded()
+    follower._changes._on_end(*PARTITION, 0)
+    follower._advance_loads()
     assert loaded == []
     assert str(follower.waiting()).startswith(
         "waiting for orders.changes [0]: it is empty, or its owner is still"
     )
-    follower._on_end(*PARTITION, 1)
+    follower._changes._on_end(*PARTITION, 1)
     read(follower, message(0, progress(-1)))
     assert loaded == [PARTITION]
     assert follower.waiting() is None
@@ -183,10 +214,23 @@ def test_a_topic_that_is_replaced_while_it_is_waited_for(
 ) -> None:
     """The progress events of the new topic's owner name another topic, so the load would never be complete."""
     follower = follower_of(loaded, monkeypatch)
-    follower._on_end(*PARTITION, 0)
-    follower._cluster = SimpleNamespace(topic_id=lambda _: "another")  # type: ignore[assignment]
-    with pytest.raises(SowlineError, match="was deleted and created again while it was loaded"):
-        follower._report_loaded()
+    follower._changes._on_end(*PARTITION, 0)
+    follower._advance_loads()
+    ask(follower, played(2, "another"))
+    with pytest.raises(ChangesReplaced, match="was deleted and created again while it was read"):
+        look_for_replaced(follower)
+
+
+def test_a_topic_that_is_replaced_while_it_is_followed(
+    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new one may be longer, so that Kafka does not refuse the offset; its progress events would not count."""
+    follower = follower_of(loaded, monkeypatch)
+    read(follower, message(0, progress(3)), message(1, again(2)))
+    assert loaded == [PARTITION]
+    ask(follower, played(9, "another"))
+    with pytest.raises(ChangesReplaced):
+        look_for_replaced(follower)
 
 
 def test_a_topic_without_a_sow(loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,6 +273,10 @@ class Cluster:
         self._answer("ends")
         return dict.fromkeys(partitions, BEHIND)
 
+    def ask(self, topics: Iterable[str]) -> Any:
+        """Return a question that is not answered yet."""
+        return SimpleNamespace(is_answered=False)
+
 
 class Consumer:
     """A consumer of one partition that holds a single event."""
@@ -248,13 +296,12 @@ class Consumer:
         """Return no more."""
         return []
 
-    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Return where it reads."""
-        return partitions
-
     def get_watermark_offsets(self, position: TopicPartition, cached: bool) -> tuple[int, int]:
         """Return where the partition begins and ends."""
         return (0, BEHIND)
+
+    def seek(self, partition: TopicPartition) -> None:
+        """Read from another offset."""
 
     def close(self) -> None:
         """Read no more."""
@@ -263,9 +310,7 @@ class Consumer:
 async def follow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[ChangesPartition] | BaseException:
     """Follow such a cluster; returns what was loaded first, or what the follower ended of."""
     monkeypatch.setattr("sowline_query_service.topics.follower.Cluster", lambda kafka, stop: cluster)
-    monkeypatch.setattr(
-        "sowline_query_service.topics.follower.plain_consumer", lambda kafka, options: Consumer()
-    )
+    monkeypatch.setattr("sowline.kafka.changes_driver.plain_consumer", lambda kafka, options: Consumer())
     monkeypatch.setattr("sowline.kafka.admin.AGAIN_SECONDS", 0.0)
     result: asyncio.Future[list[ChangesPartition] | BaseException] = (
         asyncio.get_running_loop().create_future()
@@ -300,19 +345,20 @@ def test_a_load_that_goes_on_asks_again(
     """Also where the end is looked up once more, Kafka may be away for the moment."""
     monkeypatch.setattr("sowline.kafka.admin.AGAIN_SECONDS", 0.0)
     follower = follower_of(loaded, monkeypatch)
-    follower._cluster = Cluster(KafkaError._TIMED_OUT, times=2)  # type: ignore[assignment]
-    follower._loading[PARTITION].aim(1, long_ago(follower))
+    ask(follower, Cluster(KafkaError._TIMED_OUT, times=2))
+    follower._changes.readers[PARTITION].aim(1, long_ago(follower))
     read(follower, message(0, progress(3)))
-    assert (loaded, follower._loading[PARTITION]._target) == ([], BEHIND)
+    assert (loaded, follower._changes.readers[PARTITION].target) == ([], BEHIND)
 
 
 def test_how_far_behind_the_end_it_is() -> None:
     """By what Kafka said of the ends when something was fetched."""
     topic = define_topic(**{"name": "orders", "key": "/id"})
     follower = TopicFollower({}, [topic], lambda batches: None, lambda partitions: None, lambda error: None)
-    follower._assigned = [TopicPartition(*PARTITION, 0)]
-    consumer = cast(Any, Consumer())
-    follower.behind.look(consumer, lambda: follower._reached(consumer))
+    follower._changes.consumer = cast(Any, Consumer())
+    ask(follower, played(BEHIND))
+    follower._changes.load(*load_of(PARTITION))
+    follower._changes.look()
     assert follower.behind.lags == {PARTITION: BEHIND}
 
 
@@ -331,12 +377,8 @@ def transient(
 ) -> TopicFollower:
     """A follower of a transient topic whose changes ended at 2 when it began; workers own some partitions."""
     follower = follower_of(loaded, monkeypatch, **TRANSIENT)
-    follower._cluster = SimpleNamespace(  # type: ignore[assignment]
-        topic_id=lambda _: "this",
-        ends=lambda topic, numbers: dict.fromkeys(numbers, 2),
-        owned=lambda _: owned,
-    )
-    follower._find_unopened(follower._topics[0])
+    ask(follower, played(2, owned=lambda _: owned))
+    follower._look_up(follower._topics[0])
     read(follower, message(0, change(1)), message(1, progress(3)))
     return follower
 
@@ -346,8 +388,8 @@ def test_a_transient_topic_without_an_owner(
 ) -> None:
     """It is loaded once a worker has opened it, and all that this ends is here; until then it says why."""
     follower = transient(loaded, monkeypatch, set())
-    follower._on_end(*PARTITION, 2)
-    follower._report_loaded()
+    follower._changes._on_end(*PARTITION, 2)
+    follower._advance_loads()
     assert loaded == []
     assert "a transient topic starts empty when a materializer opens it" in (follower.waiting() or "")
     read(follower, message(2, change(4, last=False)))
@@ -369,19 +411,13 @@ def test_a_snapshot_that_is_followed_for_too_long(
 ) -> None:
     """Compaction may have removed events since: the partition is emptied, and read from its start."""
     follower, forgotten, sought = follower_of(loaded, monkeypatch), list[ChangesPartition](), list[int]()
-    cluster = SimpleNamespace(
-        topic_id=lambda _: "this",
-        starts=lambda topic, numbers: dict.fromkeys(numbers, 0),
-        ends=lambda topic, numbers: dict.fromkeys(numbers, 9),
-    )
-    follower._cluster = cluster  # type: ignore[assignment]
+    ask(follower, played(9))
     follower._discard = lambda partition, reason, why: forgotten.append(partition)
-    follower._restored = {PARTITION}
-    follower._loading[PARTITION].begin_at(1)
-    consumer: Any = SimpleNamespace(seek=lambda one: sought.append(one.offset))
-    follower._leave_old_snapshots(consumer)
+    follower._changes.readers[PARTITION].begin_with_snapshot(1)
+    monkeypatch.setattr(follower._changes.consumer, "seek", lambda one: sought.append(one.offset))
+    follower._advance_loads()
     assert (forgotten, sought) == ([], [])
-    follower._loading[PARTITION].aim(2, long_ago(follower))
-    follower._leave_old_snapshots(consumer)
-    assert (forgotten, sought, follower._restored) == ([PARTITION], [0], set())
-    assert follower._loading[PARTITION].target == 9
+    follower._changes.readers[PARTITION].aim(2, long_ago(follower))
+    follower._advance_loads()
+    reader = follower._changes.readers[PARTITION]
+    assert (forgotten, sought, reader.has_snapshot, reader.target) == ([PARTITION], [0], False, 9)

@@ -1,0 +1,284 @@
+"""Reads one partition of a changes topic: which events count, when a load is complete, when to load again. Pure.
+
+Open this module to learn how a changes topic is read. Every reader uses it: recovery and warm copies in the
+materializer, replicas in the query service, fanouts, views, and the offline tools. The drivers
+(`sowline.kafka.changes_driver`) connect readers with Kafka. The Spark reads express the same rules as SQL
+(`sowline.spark.loading`); a property test checks that both agree.
+
+**Loading.** A reader without a position keeps the newest event of each key (`sowline.changes.ranking`) until its load
+is complete. Then it follows.
+
+**Following.** A reader that has a position compares each event with it (`verdict`).
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from itertools import repeat
+from typing import Final, Self
+
+from sowline.changes.change import ChangesId, Event
+from sowline.changes.wholeness import UNKNOWN_OFFSET, PlainChanges, Wholeness, is_of
+from sowline.errors import SowlineError
+from sowline.model.position import Position, before_the_log
+
+
+class Verdict(Enum):
+    """What a reader does with an event."""
+
+    TAKE = "take"
+    DROP = "drop"
+    GAP = "gap"
+    LOAD = "load"
+    """A load keeps it if it is the newest of its key."""
+
+
+class ChangesMissing(Exception):
+    """The changes do not continue from a reader's position: it must load again, or end."""
+
+
+class ChangesReplaced(SowlineError):
+    """A changes topic was deleted and created again while it was read: load the new one."""
+
+    def __init__(self, changes: str) -> None:
+        super().__init__(
+            "changes replaced", f"{changes} was deleted and created again while it was read. Start again"
+        )
+
+
+def verdict(event: Event, held: Position) -> Verdict:
+    """Compare an event with the follower's position, `held`.
+
+    Return `TAKE` if the event's position is newer and its `after` is not. Return `DROP` if its position is not newer.
+    Return `GAP` if `after` is newer too: events in between are missing, and the follower must load again.
+    """
+    # A stalled owner wakes up, and its Kafka client writes change 10 behind change 11 of the new owner. A follower
+    # that took change 10 would go back to an older state (test_the_verdict_on_an_event).
+    if event.position <= held:
+        return Verdict.DROP
+    # A follower holds change 10 and is down while compaction removes change 11. The next event has the position 12
+    # and `after` 11. A follower that took it would miss change 11 without noticing (test_the_verdict_on_an_event).
+    return Verdict.GAP if event.after > held else Verdict.TAKE
+
+
+def takes(event: Event, held: Position) -> bool:
+    """Return whether a follower at the position `held` takes an event; raise `ChangesMissing` at a gap."""
+    judged = verdict(event, held)
+    if judged is Verdict.GAP:
+        raise ChangesMissing(f"expected what follows {held}, got {event.position} after {event.after}")
+    return judged is Verdict.TAKE
+
+
+class Phase(Enum):
+    """What a reader does, or needs."""
+
+    AIMING = "aiming"
+    """It has no target, or one that was set too long ago: compaction may have removed events before it. Aim."""
+    LOADING = "loading"
+    """Events up to the target are still to be read."""
+    INCOMPLETE = "incomplete"
+    """All events up to the target were read, but records are missing: the partition is empty or being refilled."""
+    COMPLETE = "complete"
+    """All records were read. Use them, and follow."""
+    FOLLOWING = "following"
+    MISSING = "missing"
+    """Changes are missing, or may be: load again, with a new reader."""
+    REPLACED = "replaced"
+    """The topic was deleted and created again: load again, with a new reader."""
+
+
+NEXT: Final[Mapping[Phase, frozenset[Phase]]] = {
+    Phase.AIMING: frozenset({Phase.LOADING, Phase.REPLACED}),
+    Phase.LOADING: frozenset({Phase.AIMING, Phase.INCOMPLETE, Phase.COMPLETE, Phase.MISSING, Phase.REPLACED}),
+    # An empty partition is read to its end. Its owner writes more than one event, of which the first has arrived.
+    Phase.INCOMPLETE: frozenset({Phase.AIMING, Phase.LOADING, Phase.COMPLETE, Phase.REPLACED}),
+    # The user of a complete load may let it continue: until joined topics are loaded, say.
+    Phase.COMPLETE: frozenset(
+        {
+            Phase.AIMING,
+            Phase.LOADING,
+            Phase.INCOMPLETE,
+            Phase.FOLLOWING,
+            Phase.MISSING,
+            Phase.REPLACED,
+        }
+    ),
+    Phase.FOLLOWING: frozenset({Phase.MISSING, Phase.REPLACED}),
+    Phase.MISSING: frozenset({Phase.REPLACED}),
+    Phase.REPLACED: frozenset(),
+}
+"""The phases that may come after each phase."""
+
+LOADS: Final = frozenset({Phase.AIMING, Phase.LOADING, Phase.INCOMPLETE, Phase.COMPLETE})
+"""The phases of a load."""
+
+
+class ChangesReader:
+    """The reader of one changes partition: its phase, and up to where it has read.
+
+    The target of a load is the partition's end offset when the load starts. Compaction continues during the load. It
+    removes an event only when a newer event of the same key is older than the topic's compaction lag. If that newer
+    event is before the target, the load reads it too. If it is behind the target, it was written after the target was
+    set, so the removal came more than one lag later. A load that finishes within the lag therefore misses nothing. A
+    load that takes longer than half of the lag needs a new target (half, because clocks differ). A reader at the
+    current end of the partition needs none.
+
+    `changes_id` is a `ChangesId` as text, with the offset at which the load starts. `lag_seconds` is the topic's
+    `min.compaction.lag.ms`. A topic without a SOW (`has_sow=False`) is not compacted, so its load is never
+    incomplete. Times are seconds of a monotonic clock.
+    """
+
+    def __init__(self, changes_id: str, lag_seconds: float, has_sow: bool = True) -> None:
+        self.changes_id = changes_id
+        self.phase = Phase.AIMING
+        self.wholeness = Wholeness(changes_id) if has_sow else None
+        self.required = before_the_log()
+        """The position that a load has to reach: its user has written what changes up to there make.
+
+        A lost changes topic is filled again from a state that may be older. If such a load counted as complete, a
+        fanout would write `oof` for records that still exist, and readers would drop their next messages as repeats.
+        """
+        self.position = before_the_log()
+        """The newest position that was loaded or taken."""
+        self.next_offset = ChangesId.parse(changes_id).start
+        self.has_snapshot = False
+        """Whether the load began with a snapshot, instead of at the start of the partition."""
+        self._lag_seconds = lag_seconds
+        self._aimed_at = 0.0
+        self._end: int | None = None
+        self.target = 0
+        """The offset up to which a load reads."""
+
+    @classmethod
+    def after(cls, position: Position, next_offset: int, changes_id: str) -> Self:
+        """Return a reader that follows from a position; `next_offset` is the offset that it reads next."""
+        reader = cls(changes_id, 0)
+        reader.phase, reader.position, reader.next_offset = Phase.FOLLOWING, position, next_offset
+        return reader
+
+    def _enter(self, phase: Phase) -> None:
+        if phase is not self.phase:
+            assert phase in NEXT[self.phase], f"{phase} does not come after {self.phase}"
+            self.phase = phase
+
+    @property
+    def topic_id(self) -> str:
+        """Kafka's id of the topic that it reads."""
+        return ChangesId.parse(self.changes_id).topic
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether it has no position to follow from yet."""
+        return self.phase in LOADS
+
+    # what goes in
+
+    def aim(self, end: int, now: float) -> None:
+        """Set the target of the load: the end of the partition as it is `now`."""
+        self.target, self._aimed_at = end, now
+        self._enter(Phase.LOADING)
+
+    def begin_with_snapshot(self, offset: int) -> None:
+        """Note that the reader has a snapshot with every record, and reads on from this offset."""
+        self.wholeness = None
+        self.next_offset = offset
+        self.has_snapshot = True
+
+    def saw(self, events: Iterable[Event], offsets: Iterable[int] = repeat(UNKNOWN_OFFSET)) -> None:
+        """Note the next events of a load, in the order of their offsets."""
+        if self.wholeness is not None:
+            self.wholeness.saw(events, offsets)
+
+    def saw_plain(self, changes: PlainChanges) -> None:
+        """Note the next events of a load, which are plain changes."""
+        if self.wholeness is not None:
+            self.wholeness.saw_plain(changes)
+
+    def read_up_to(self, offset: int) -> None:
+        """Note that all events before this offset were applied; there may be no events at the last offsets."""
+        self.next_offset = max(self.next_offset, offset)
+
+    def take(self, event: Event, offset: int) -> Verdict:
+        """Judge the next event: LOAD or DROP while it loads, then TAKE or DROP. Raise `ChangesMissing` at a gap."""
+        self.next_offset = max(self.next_offset, offset + 1)
+        is_following = self.phase is Phase.FOLLOWING
+        if not is_following:
+            self.saw((event,), (offset,))
+        # An owner that has not noticed a replaced changes topic reports positions of the old one. They would complete
+        # the load of a topic that is still being filled (test_the_word_of_an_owner_that_knows_another_topic).
+        if not is_of(event, self.changes_id):
+            return Verdict.DROP
+        if not is_following:
+            self.position = max(self.position, event.position)
+            return Verdict.LOAD
+        try:
+            if not takes(event, self.position):
+                return Verdict.DROP
+        except ChangesMissing:
+            self._enter(Phase.MISSING)
+            raise
+        self.position = event.position
+        return Verdict.TAKE
+
+    def at_end(self, offset: int) -> None:
+        """Note that the reader has reached the partition's current end, this offset.
+
+        The caller applies everything that it has read before it calls `look`.
+        """
+        self._end = offset
+        self.read_up_to(offset)
+
+    def note_topic(self, topic_id: str) -> None:
+        """Note the id that Kafka has for the topic now."""
+        if topic_id != self.topic_id:
+            self._enter(Phase.REPLACED)
+
+    def follow(self) -> None:
+        """End a complete load: from now on, events are compared with the newest position."""
+        self._enter(Phase.FOLLOWING)
+
+    def look(self, now: float) -> Phase:
+        """Return the phase at the time `now`."""
+        if self.is_loading and self.phase is not Phase.AIMING:
+            self._enter(self._load_phase(now))
+        return self.phase
+
+    def _load_phase(self, now: float) -> Phase:
+        has_aged = now - self._aimed_at > self._lag_seconds / 2
+        # Kafka was away for an hour, say. Compaction may have removed the last event of a record that was deleted
+        # behind the snapshot (test_a_snapshot_that_is_followed_for_too_long).
+        if self.has_snapshot and has_aged:
+            return Phase.MISSING
+        # A reader reaches the end at 3, and later reads an event at 4. It is not at the end any more, so compaction
+        # may again be ahead of it (test_a_load_at_the_end_needs_no_target).
+        is_at_end = self._end is not None and self._end >= self.next_offset
+        if self.next_offset < self.target and not is_at_end:
+            return Phase.LOADING
+        if not self.is_whole or not self.has_required:
+            return Phase.INCOMPLETE
+        # A load takes longer than the lag. Record K changes behind the target, and compaction removes the older event
+        # of K before the load reaches it. Without a new target the load would end without K
+        # (test_a_load_that_takes_long_goes_on). Half of the lag, because the clocks of brokers and readers differ.
+        if not is_at_end and has_aged:
+            return Phase.AIMING
+        return Phase.COMPLETE
+
+    @property
+    def has_required(self) -> bool:
+        """Whether the load has reached the position that is required of it."""
+        return self.position >= self.required
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the events read so far include every record."""
+        # A topic without a SOW deletes its changes by age, progress events too: a reader that waited for one would
+        # never be ready (test_a_topic_without_a_sow_has_nothing_to_complete). A snapshot has every record.
+        return self.wholeness is None or self.wholeness.is_whole
+
+
+def incomplete(changes: str, partitions: Iterable[int]) -> str:
+    """Return the message for partitions of a changes topic whose load is `Phase.INCOMPLETE`."""
+    numbers = ", ".join(map(str, sorted(partitions)))
+    return (
+        f"waiting for {changes} [{numbers}]: it is empty, or its owner is still filling it again. Start a"
+        " materializer if none is running"
+    )

@@ -1,0 +1,225 @@
+"""Connects readers of changes topics with Kafka: gets their events, sets their targets, and checks their topics."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+import structlog
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from sowline.changes.change import ChangesId
+from sowline.changes.changes_reader import ChangesReader, ChangesReplaced, Phase, incomplete
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topic_definition import TopicDefinition, by_changes
+from sowline.kafka.admin import Cluster, await_answer, compaction_lag_ms
+from sowline.kafka.clients import REPORT_ENDS, Behind, of_many, plain_consumer, poll_batch, raising
+from sowline.kafka.cluster_answer import ClusterAnswer
+
+log = structlog.get_logger()
+
+ChangesPartition = tuple[str, int]
+"""The name of a changes topic and the number of one of its partitions."""
+
+LOOK_SECONDS = 3.0
+"""Interval at which Kafka is asked whether the topics are still the same. A replaced one is noticed within 5 s."""
+
+
+class ChangesDriver:
+    """The readers of partitions of changes topics, and the consumer that reads for them."""
+
+    consumer: Consumer
+
+    def __init__(self, cluster: Cluster, topics: Iterable[TopicDefinition], stop: threading.Event) -> None:
+        self.readers: dict[ChangesPartition, ChangesReader] = {}
+        self.loading: dict[ChangesPartition, ChangesReader] = {}
+        """Those of them that load."""
+        self._paused: set[ChangesPartition] = set()
+        self.behind = Behind()
+        """The number of events in Kafka that were not read yet."""
+        self._cluster = cluster
+        self._topics = by_changes(topics)
+        self._stop = stop
+        self._asked: ClusterAnswer | None = None
+        self._look_at = 0.0
+
+    # which partitions
+
+    def load(self, changes: str, numbers: Iterable[int]) -> None:
+        """Make readers that load partitions from their start up to their present end."""
+        topic, numbers = self._topics[changes], list(numbers)
+        starts = self._cluster.starts(changes, numbers)
+        topic_id = self._cluster.topic_id(changes)
+        for number, offset in starts.items():
+            changes_id, lag_seconds = str(ChangesId(topic_id, offset)), compaction_lag_ms(topic) / 1000
+            reader = ChangesReader(changes_id, lag_seconds, topic.has_sow)
+            self.readers[changes, number] = self.loading[changes, number] = reader
+        self._aim(changes, numbers)
+        # A pending answer is about the topic as it was before.
+        self._asked = None
+
+    def _aim(self, changes: str, numbers: Iterable[int]) -> None:
+        now = time.monotonic()
+        for number, end in self._cluster.ends(changes, numbers).items():
+            self.readers[changes, number].aim(end, now)
+
+    def follow(self, partition: ChangesPartition) -> None:
+        """End a complete load."""
+        self.loading.pop(partition).follow()
+
+    def pause(self, partition: ChangesPartition) -> None:
+        """Read nothing more of a partition for now; its load waits."""
+        self._paused.add(partition)
+        self.consumer.pause([TopicPartition(*partition)])
+
+    def resume(self, partition: ChangesPartition) -> None:
+        """Read on, if it was paused."""
+        if partition in self._paused:
+            self._paused.remove(partition)
+            self.consumer.resume([TopicPartition(*partition)])
+
+    def starts(self, partitions: Iterable[ChangesPartition]) -> list[TopicPartition]:
+        """Return where the readers of partitions read next."""
+        return [TopicPartition(*partition, self.readers[partition].next_offset) for partition in partitions]
+
+    # reading
+
+    def poll(self, records_max: int, seconds: float) -> list[Message]:
+        """Return what has arrived, waiting for the first message only; raise on errors that do not pass."""
+        return poll_batch(self.consumer, records_max, seconds, self._on_end)
+
+    def _on_end(self, topic: str, number: int, offset: int) -> None:
+        # There may be no events at the last offsets before the end. Without this, a reader that has everything would
+        # be reported as behind.
+        if (reader := self.readers.get((topic, number))) is not None:
+            reader.at_end(offset)
+
+    def look(self) -> None:
+        """Update the phases of the loads, and set new targets where they need one; raise `ChangesReplaced`.
+
+        Everything that was read must be applied before.
+        """
+        self._look_for_replaced()
+        now = time.monotonic()
+        for (changes, number), reader in self.loading.items():
+            if (changes, number) not in self._paused and reader.look(now) is Phase.AIMING:
+                # Compaction may have removed `K@5` before this load read it, because `K@9` behind the original end
+                # replaced it. Only a load up to the current end has K (test_a_load_that_takes_long_goes_on).
+                log.warning(
+                    "loading takes long; continuing to the current end", topic=changes, partition=number
+                )
+                await_answer(partial(self._aim, changes, [number]), self._stop)
+        self.behind.look(self.consumer, lambda: self.starts(self.readers))
+
+    def _look_for_replaced(self) -> None:
+        """Ask, without waiting, for the ids of the topics; take the answer to the last question."""
+        now = time.monotonic()
+        if self._asked is None:
+            if self.readers and now >= self._look_at:
+                self._look_at = now + LOOK_SECONDS
+                self._asked = self._cluster.ask(topics={changes for changes, _ in self.readers})
+        elif self._asked.is_answered:
+            asked, self._asked = self._asked, None
+            try:
+                # A topic that is gone may be created again: its id is then another one.
+                ids = asked.topic_ids(asked.gone())
+            except KafkaException as error:
+                log.warning("Kafka reported an error", why=str(error))
+                return
+            for (changes, _), reader in self.readers.items():
+                _require_same(changes, reader, ids.get(changes))
+
+    def require_same(self, partition: ChangesPartition) -> None:
+        """Raise `ChangesReplaced` if a partition's topic was deleted and created again since its reader began."""
+        _require_same(partition[0], self.readers[partition], self._cluster.topic_id(partition[0]))
+
+    def waiting(self) -> str | None:
+        """Return a sentence that names the partitions that can't be loaded yet; None if there are none.
+
+        Safe to call from any thread.
+        """
+        names: dict[str, list[int]] = defaultdict(list)
+        for (changes, number), reader in list(self.loading.items()):
+            if reader.phase is Phase.INCOMPLETE:
+                names[changes].append(number)
+        return "; ".join(incomplete(changes, names[changes]) for changes in sorted(names)) or None
+
+
+def _require_same(changes: str, reader: ChangesReader, topic_id: str | None) -> None:
+    # The progress events of a new topic name its id: a load would wait for one of the old topic forever, and a reader
+    # that follows would stand still where nothing changes (test_a_topic_that_is_replaced_while_it_is_followed).
+    if topic_id is not None:
+        reader.note_topic(topic_id)
+        if reader.phase is Phase.REPLACED:
+            raise ChangesReplaced(changes)
+
+
+class AssignedChanges(ChangesDriver):
+    """Reads partitions that its user chooses: `load` them, then `assign`."""
+
+    def assign(self, kafka: KafkaConfig) -> None:
+        """Begin to read the partitions of all readers. Call `close`."""
+        self.consumer = plain_consumer(kafka, {**REPORT_ENDS, **of_many(len(self.readers))})
+        self.consumer.assign(self.starts(self.readers))
+
+    def close(self) -> None:
+        """Read no more."""
+        self.consumer.close()
+
+    def load_again(self, partition: ChangesPartition) -> None:
+        """Load a partition from its start, instead of reading on."""
+        changes, number = partition
+        if await_answer(partial(self.load, changes, [number]), self._stop):
+            [start] = self.starts([partition])
+            self.consumer.seek(start)
+
+
+class MemberChanges(ChangesDriver):
+    """Reads the partitions of one topic that a consumer group gives to this member."""
+
+    def __init__(
+        self, consumer: Consumer, cluster: Cluster, topic: TopicDefinition, stop: threading.Event
+    ) -> None:
+        super().__init__(cluster, [topic], stop)
+        self.consumer = consumer
+        self._changes = topic.changes
+        self.is_member = False
+        """Whether the group has given it partitions, or none."""
+
+    def join(self, opened: Callable[[Sequence[int]], None], closed: Callable[[int], None]) -> None:
+        """Join the group.
+
+        `opened` is called with partitions that come, and makes their readers; `closed` for each one that goes.
+        """
+
+        def on_assign(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            opened([one.partition for one in partitions])
+            consumer.incremental_assign(self.starts((one.topic, one.partition) for one in partitions))
+            self.is_member = True
+
+        def on_revoke(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            for one in partitions:
+                if self.readers.pop((one.topic, one.partition), None) is not None:
+                    self.loading.pop((one.topic, one.partition), None)
+                    # It may come back to this member.
+                    self.resume((one.topic, one.partition))
+                    closed(one.partition)
+
+        self.consumer.subscribe(
+            [self._changes],
+            on_assign=raising(on_assign),
+            on_revoke=raising(on_revoke),
+            on_lost=raising(on_revoke),
+        )
+
+    def follow_after(self, number: int, reader: ChangesReader) -> None:
+        """Follow a partition from a position that is known."""
+        self.readers[self._changes, number] = reader
+        self._asked = None
+
+    @property
+    def total_behind(self) -> int | None:
+        """The number of events in its partitions that were not read yet; None while that is unknown."""
+        numbers = [number for _, number in list(self.readers)]
+        return self.behind.total(self._changes, numbers) if self.is_member else None
