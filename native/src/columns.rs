@@ -4,8 +4,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use rustc_hash::FxHashMap;
 
-use crate::json::{Kind, Layout, Numbers, Value, elements, leaves, members, unescaped};
-use crate::value::{double, integer};
+use crate::json::{Kind, Value, elements, leaves, members};
+use crate::layout::{Layout, Numbers};
+use crate::value::{double, integer, unescaped};
 
 /// The kinds of cells, as in `sowline_query_service.index.cells`.
 const NO_ROW: u8 = 0;

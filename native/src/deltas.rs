@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyList, PyString};
 
-use crate::json::{Kind, Value, elements, members_behind_brace, unescaped};
-use crate::value::{double, integer};
+use crate::json::{Kind, Value, elements, members_behind_brace};
+use crate::value::{double, integer, unescaped};
 
 /// Return the content of a delta that is an object of plain JSON, or such a map with `..`; None for any other text.
 ///

@@ -2,8 +2,6 @@
 //!
 //! It accepts less than `orjson`, and never more: what it does not accept, Python judges. Texts are valid UTF-8.
 
-use rustc_hash::FxHashMap;
-
 /// How many levels of arrays and objects the scanner follows.
 pub const DEPTH_MAX: u32 = 100;
 
@@ -69,16 +67,17 @@ impl<'a> Value<'a> {
 }
 
 /// Return the first 16 bytes, padded with zeros, the first as the lowest.
-fn padded(text: &[u8]) -> u128 {
+pub fn padded(text: &[u8]) -> u128 {
     let mut bytes = [0; 16];
     let length = text.len().min(bytes.len());
     bytes[..length].copy_from_slice(&text[..length]);
     u128::from_le_bytes(bytes)
 }
 
-struct Scanner<'a> {
-    text: &'a [u8],
-    at: usize,
+/// Reads a text from its begin on; `at` is the next byte.
+pub struct Scanner<'a> {
+    pub text: &'a [u8],
+    pub at: usize,
 }
 
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
@@ -101,17 +100,17 @@ fn has_stop(block: &[u8; BLOCK]) -> bool {
 }
 
 impl<'a> Scanner<'a> {
-    fn peek(&self) -> Option<u8> {
+    pub fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
 
-    fn skip_space(&mut self) {
+    pub fn skip_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\n' | b'\t' | b'\r')) {
             self.at += 1;
         }
     }
 
-    fn take(&mut self, expected: u8) -> Option<()> {
+    pub fn take(&mut self, expected: u8) -> Option<()> {
         (self.peek()? == expected).then(|| self.at += 1)
     }
 
@@ -167,7 +166,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Move behind an escape; return the character that it spells.
-    fn escaped(&mut self) -> Option<char> {
+    pub fn escaped(&mut self) -> Option<char> {
         let character = match self.text.get(self.at + 1)? {
             b'u' => return self.spelled(),
             b'b' => '\u{8}',
@@ -289,7 +288,7 @@ impl<'a> Scanner<'a> {
     ///
     /// Stands behind the opening brace, or behind a value and its space. A name with escapes is none: Python compares
     /// names without them.
-    fn name(&mut self, is_first: bool) -> Option<Option<&'a [u8]>> {
+    pub fn name(&mut self, is_first: bool) -> Option<Option<&'a [u8]>> {
         if is_first {
             self.skip_space();
         }
@@ -313,7 +312,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Move behind a value and the space around it.
-    fn spaced_value(&mut self) -> Option<Value<'a>> {
+    pub fn spaced_value(&mut self) -> Option<Value<'a>> {
         self.skip_space();
         let start = self.at;
         let kind = self.value(DEPTH_MAX)?;
@@ -390,85 +389,6 @@ pub fn members_behind_brace<'a>(
     (scanner.at == text.len()).then_some(())
 }
 
-/// The numbers that a caller gives to some names: 0, 1, …
-pub type Numbers = FxHashMap<Vec<u8>, usize>;
-
-/// The names of the object that came last.
-///
-/// Most objects of a topic have the same names in the same order: then these are not read again, but compared.
-pub struct Layout<'n> {
-    numbers: &'n Numbers,
-    heads: Vec<Head>,
-}
-
-/// What stood before a value, from the end of the value before, and the number of its name.
-#[derive(Default)]
-struct Head {
-    text: Vec<u8>,
-    /// The first 16 bytes of the text, padded with zeros.
-    word: u128,
-    /// One bits where `word` is no padding.
-    mask: u128,
-    number: Option<usize>,
-}
-
-impl Head {
-    fn set(&mut self, text: &[u8], number: Option<usize>) {
-        self.text.clear();
-        self.text.extend_from_slice(text);
-        self.word = padded(text);
-        self.mask = u128::MAX >> (128 - 8 * text.len().min(16));
-        self.number = number;
-    }
-
-    /// Return whether `text` begins with this head, which is not empty.
-    fn begins(&self, text: &[u8]) -> bool {
-        match text.first_chunk() {
-            // Most names are short.
-            Some(bytes) if self.text.len() <= bytes.len() => {
-                (u128::from_le_bytes(*bytes) ^ self.word) & self.mask == 0
-            }
-            _ => text.starts_with(&self.text),
-        }
-    }
-}
-
-impl<'n> Layout<'n> {
-    pub fn new(numbers: &'n Numbers) -> Self {
-        Layout {
-            numbers,
-            heads: Vec::new(),
-        }
-    }
-
-    /// Put the fields with a number into `found`, of a repeated name the last. Returns None as `members` does.
-    pub fn find<'a>(&mut self, text: &'a [u8], found: &mut [Option<Value<'a>>]) -> Option<()> {
-        let mut scanner = Scanner { text, at: 0 };
-        scanner.skip_space();
-        scanner.take(b'{')?;
-        for index in 0.. {
-            if index == self.heads.len() {
-                self.heads.push(Head::default());
-            }
-            let head = &mut self.heads[index];
-            if !head.text.is_empty() && head.begins(&text[scanner.at..]) {
-                scanner.at += head.text.len();
-            } else {
-                let start = scanner.at;
-                let Some(name) = scanner.name(index == 0)? else {
-                    break;
-                };
-                head.set(&text[start..scanner.at], self.numbers.get(name).copied());
-            }
-            let value = scanner.spaced_value()?;
-            if let Some(number) = head.number {
-                found[number] = Some(value);
-            }
-        }
-        (scanner.at == text.len()).then_some(())
-    }
-}
-
 /// Collect the fields of the object that `text` is; of a repeated name the last value counts, in the first position.
 ///
 /// Returns None if it is not one, or one that only Python judges: then `fields` has no meaning.
@@ -519,23 +439,4 @@ pub fn leaves<'a>(text: &'a [u8], mut each: impl FnMut(Value<'a>) -> Option<()>)
         }
     }
     Some(())
-}
-
-/// Return what a text of the scanner spells; `inside` is between its quotes.
-pub fn unescaped(inside: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(inside.len());
-    let mut scanner = Scanner {
-        text: inside,
-        at: 0,
-    };
-    while let Some(byte) = scanner.peek() {
-        if byte == b'\\' {
-            let character = scanner.escaped()?;
-            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-        } else {
-            out.push(byte);
-            scanner.at += 1;
-        }
-    }
-    Some(out)
 }

@@ -3,86 +3,17 @@
 //! Changes are read in bulk from columns of messages, and put into the rows of a topic.
 
 use blake2::Digest;
-use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyString};
+use pyo3::types::{PyBytes, PyDict, PyString};
 use rustc_hash::FxHashMap;
 
 use crate::event::{about, about_of};
 use crate::key::DomainHash;
-use crate::position;
+use crate::replica_tables::{Before, Found, Loaded, Messages, Position, Tables, WrittenRows};
 use crate::wholeness::{Wholeness, WholenessTuple};
-
-/// A position as Python compares it.
-type Position = position::Position<i64>;
 
 /// The era in which an event was written, and its position.
 type Rank = (i64, Position);
-
-/// Columns of messages: `sowline_query_service.replica.plain_run.MessageColumns`.
-#[derive(FromPyObject)]
-struct Messages<'py> {
-    topics: Bound<'py, PyList>,
-    partitions: Bound<'py, PyList>,
-    offsets: Bound<'py, PyList>,
-    keys: Bound<'py, PyList>,
-    values: Bound<'py, PyList>,
-    headers: Bound<'py, PyList>,
-}
-
-/// The tables of `Rows`.
-#[derive(FromPyObject)]
-struct Tables<'py> {
-    numbers: Bound<'py, PyDict>,
-    keys: Bound<'py, PyList>,
-    bodies: Bound<'py, PyList>,
-    rare: Bound<'py, PyDict>,
-    changed: Option<Bound<'py, PySet>>,
-    free: Bound<'py, PyList>,
-    rare_type: Bound<'py, PyAny>,
-}
-
-/// The row that each change finds, and in that row an era, an offset, and a number within a log record.
-#[derive(FromPyObject)]
-struct Found {
-    rows: PyBuffer<i64>,
-    eras: PyBuffer<i64>,
-    offsets: PyBuffer<i64>,
-    nths: PyBuffer<i32>,
-}
-
-/// The state of a load: ranks of keys, era, position or None, and events since the last entry of the index.
-#[derive(FromPyObject)]
-struct Before<'py> {
-    ranks: Bound<'py, PyDict>,
-    era: Bound<'py, PyAny>,
-    position: Option<Bound<'py, PyAny>>,
-    since_indexed: usize,
-}
-
-/// The state after it: with None, and an empty list, where nothing has changed.
-#[pyclass(frozen, get_all, module = "sowline_native")]
-pub struct Loaded {
-    era: Option<i64>,
-    position: Option<Position>,
-    /// Log time, and time of the newest change.
-    times: Option<(i64, i64)>,
-    since_indexed: usize,
-    /// New entries of the index.
-    entries: Vec<(Position, i64)>,
-}
-
-/// What the columns get, as bytes. `made` are the rows that are new, and `digests` theirs.
-#[pyclass(frozen, get_all, module = "sowline_native")]
-pub struct WrittenRows {
-    rows: Py<PyBytes>,
-    eras: Py<PyBytes>,
-    offsets: Py<PyBytes>,
-    nths: Py<PyBytes>,
-    times: Py<PyBytes>,
-    made: Py<PyBytes>,
-    digests: Py<PyBytes>,
-}
 
 /// A change of one record by a publish or a delta publish.
 struct Plain {

@@ -1,6 +1,6 @@
-//! The numbers that texts of the scanner spell, as `orjson` and `json` read them.
+//! What texts of the scanner spell, as `orjson` and `json` read them.
 
-use crate::json::Value;
+use crate::json::{Scanner, Value};
 
 /// The longest integer that is read here, in characters: it is within 64 bits.
 const INTEGER_BYTES_MAX: usize = 18;
@@ -68,4 +68,23 @@ fn eight(word: u128, count: usize) -> Option<u32> {
     let pairs = (digits * 10 + (digits >> 8)) & 0x00FF_00FF_00FF_00FF;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
     Some(((fours * 10_000 + (fours >> 32)) & 0xFFFF_FFFF) as u32)
+}
+
+/// Return what a text of the scanner spells; `inside` is between its quotes.
+pub fn unescaped(inside: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(inside.len());
+    let mut scanner = Scanner {
+        text: inside,
+        at: 0,
+    };
+    while let Some(byte) = scanner.peek() {
+        if byte == b'\\' {
+            let character = scanner.escaped()?;
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        } else {
+            out.push(byte);
+            scanner.at += 1;
+        }
+    }
+    Some(out)
 }
