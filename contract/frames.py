@@ -12,7 +12,7 @@ from contract.schemas import Schema, schema_name, schemas_of
 from sowline.wire.acks import SENT
 from sowline.wire.command_fields import FIELDS, OF_ALL, CommandFields
 from sowline.wire.options import FORMS, Options
-from sowline.wire.request import Request, SowKeys
+from sowline.wire.request_fields import RequestFields, SowKeys
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DEFS = "#/$defs/"
@@ -62,11 +62,11 @@ def request_name(command: str) -> str:
 
 
 def _request(command: str, fields: CommandFields) -> Schema:
-    docs = docs_of(Request)
+    docs = docs_of(RequestFields)
     taken = {*OF_ALL.needed, *OF_ALL.used, *fields.needed, *fields.used}
     properties: dict[str, Schema] = {
         name: {**_field(command, name), "description": without_links(docs[name])}
-        for name in Request.__struct_fields__
+        for name in RequestFields.__struct_fields__
         if name in taken
     }
     return {
@@ -95,7 +95,7 @@ def request_field(name: str) -> Schema:
     return {key: value for key, value in schema.items() if key != "$schema"}
 
 
-_HINTS = get_type_hints(Request, include_extras=True)
+_HINTS = get_type_hints(RequestFields, include_extras=True)
 
 
 def _sow_keys(kind: type) -> Schema:

@@ -17,7 +17,7 @@ from sowline.serving.writes.http_api import OWN_PARAMETERS, WRITES
 from sowline.serving.writes.requests import PARAMETERS
 from sowline.version import __version__
 from sowline.wire.media_types import NATIVE
-from sowline.wire.request import QUERY_FIELDS, Request
+from sowline.wire.request_fields import QUERY_FIELDS, RequestFields
 
 JSON = "application/json"
 COMPONENTS = "#/components/"
@@ -272,7 +272,7 @@ _OF_STREAM: dict[str, Schema] = {
 
 def _of_request(names: Sequence[str], instead: dict[str, Schema] | None = None) -> list[Schema]:
     """Return parameters that are fields of a command, in the form that they have in a URL."""
-    docs = docs_of(Request)
+    docs = docs_of(RequestFields)
     return [
         _parameter("query", name, (instead or {}).get(name) or _in_url(name), without_links(docs[name]))
         for name in names
@@ -286,7 +286,7 @@ def _in_url(name: str) -> Schema:
 
 
 def _query() -> Schema:
-    docs = docs_of(Request)
+    docs = docs_of(RequestFields)
     return {
         "type": "object",
         "description": "The fields of a query.",

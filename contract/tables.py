@@ -7,7 +7,7 @@ from contract.frames import option_docs
 from contract.schemas import Schema
 from sowline.wire.command_fields import FIELDS, NODE_FIELDS
 from sowline.wire.options import FORMS
-from sowline.wire.request import Request
+from sowline.wire.request_fields import RequestFields
 
 
 def with_tables(page: str, frames: Schema) -> str:
@@ -30,7 +30,7 @@ def _tables(frames: Schema) -> Mapping[str, Iterable[str]]:
         ),
         "fields": _table(
             ("field", "meaning"),
-            ((f"`{name}`", text) for name, text in docs_of(Request).items() if name not in NODE_FIELDS),
+            ((f"`{name}`", text) for name, text in docs_of(RequestFields).items() if name not in NODE_FIELDS),
         ),
         "options": _table(
             ("option", "meaning"), ((f"`{form}`", option_docs()[name]) for name, form in FORMS.items())

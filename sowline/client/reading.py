@@ -13,7 +13,7 @@ from sowline.client.stream import Stream
 from sowline.model.bookmark_range import Given, bookmark_text
 from sowline.subscriptions.ask import Ask, Fresh, Reading, Selecting
 from sowline.wire.client_message import Message
-from sowline.wire.request import QUERY_FIELDS
+from sowline.wire.request_fields import QUERY_FIELDS
 
 
 class Subscribing:

@@ -16,7 +16,7 @@ from sowline.model.bookmark_range import (
     split_range,
 )
 from sowline.model.select import Select
-from sowline.wire.options import Options, parse_options, with_pause
+from sowline.wire.options import Options, options_text, parse_options
 
 
 class Selecting(TypedDict, total=False):
@@ -104,7 +104,7 @@ class Ask:
         """Return the request that begins paused, or not."""
         if is_paused is self.is_paused:
             return self
-        return replace(self, options=with_pause(self.options, is_paused))
+        return replace(self, options=options_text(replace(_options_of(self.options), pause=is_paused)))
 
     def replaced(self, changes: Mapping[str, Any]) -> "Ask":
         """Return the request with changes; what they don't name stays as it is."""

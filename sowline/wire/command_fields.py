@@ -6,15 +6,15 @@ The protocol description is made from these tables (`python -m contract`).
 from typing import NamedTuple
 
 from sowline.errors import SowlineError
-from sowline.wire.request import QUERY_FIELDS, Request
+from sowline.wire.request_fields import QUERY_FIELDS, RequestFields
 
 NODE_FIELDS = ("merges", "relays", "replaces", "sample_n", "shares", "user")
 """The fields that only gateways set, in what they ask of query services. No client description has them."""
 
 
-def require_of_client(request: Request) -> None:
+def require_of_client(fields: RequestFields) -> None:
     """Raise `bad request` if a client's request has fields that only gateways set."""
-    if any(getattr(request, name) for name in NODE_FIELDS):
+    if any(getattr(fields, name) for name in NODE_FIELDS):
         raise SowlineError(
             "bad request",
             f"expected {', '.join(f'`{name}`' for name in NODE_FIELDS)} only from a gateway",

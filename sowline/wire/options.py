@@ -171,59 +171,36 @@ def parse_options(text: str) -> Options:
     return _consistent(Options(**given))
 
 
-def with_pause(text: str, paused: bool) -> str:
-    """Return an options text with `pause` added or removed."""
-    others = [option for option in _split(text) if option != "pause"]
-    return ",".join([*others, "pause"] if paused else others)
+def options_text(options: Options) -> str:
+    """Return the options as they are written; defaults are left out."""
+    written = [word for word in _WORDS if getattr(options, word)]
+    if options.bookmark_not_found != "fail":
+        written.append(f"bookmark_not_found={options.bookmark_not_found}")
+    if options.rate is not None:
+        written.append(f"rate={_rate_text(options.rate)}")
+    if options.conflation is not None:
+        written.append(f"conflation={f'{options.conflation}ms' if options.conflation else 'auto'}")
+    if options.conflation_key:
+        written.append(f"conflation_key=[{', '.join(map(str, options.conflation_key))}]")
+    if options.is_native:
+        written.append(f"format={options.format}")
+    if options.select is not None:
+        written.append(f"select={options.select.text}")
+    if options.projection:
+        written.append(f"grouping=[{', '.join(map(str, options.grouping))}]")
+        written.append(f"projection=[{options.projection}]")
+    return ",".join(written)
 
 
-def in_json(text: str) -> str:
-    """Return an options text without `format`: with it, records are sent as JSON."""
-    return ",".join(option for option in _split(text) if option.partition("=")[0] != "format")
+def _rate_text(rate: ReplayRate) -> str:
+    if rate.unit != "bytes":
+        return _number(rate.amount) + ("X" if rate.unit == "times" else "")
+    unit = "KB" if rate.amount / _UNITS["KB"] <= RATE_MAX else "MB"
+    return f"{_number(rate.amount / _UNITS[unit])}{unit}"
 
 
-def failing_if_expired(text: str) -> str:
-    """Return an options text with which an expired bookmark is an error."""
-    return ",".join(filter(None, [text.strip(), "bookmark_not_found=fail"]))
-
-
-_MERGED = frozenset({"grouping", "projection", "intrinsics", "no_redundant"})
-
-
-def for_merged_view(text: str, *, live: bool = True) -> str:
-    """Return the options with which a gateway asks for its parts of a view, given those of its client.
-
-    It makes the client's messages itself. For that it needs whole records, with their times, and, if `live`, all that
-    leave.
-    """
-    kept = [option for option in _split(text) if option.partition("=")[0] in _MERGED]
-    return ",".join([*kept, *(["oof"] if live else []), "timestamp"])
-
-
-def for_nodes(text: str) -> str:
-    """Return the options of a subscription to records with which a gateway asks query services.
-
-    It keeps the rate itself, and replaces subscriptions itself. With a rate, it needs changes in the order of time.
-    """
-    options = [option for option in _split(text) if option != "replace"]
-    fastest = f"rate={RATE_MAX:.0f}"
-    return ",".join(fastest if option.startswith("rate=") else option for option in options)
-
-
-_NOT_OF_STREAMS = frozenset(
-    {"replace", "pause", "current", "reset", "bookmark_not_found", "rate", "conflation", "conflation_key"}
-)
-_NOT_OF_RELAYED = frozenset({"select", "timestamp", "no_sowkey", "no_empties", "send_keys"})
-
-
-def for_stream(text: str, *, relays: bool) -> str:
-    """Return the options that decide what live messages a subscription to records gets, in one order.
-
-    A gateway follows subscriptions with the same ones as one. If it `relays`, it makes the messages itself, and needs
-    only what decides which changes they are about.
-    """
-    left_out = _NOT_OF_STREAMS | _NOT_OF_RELAYED if relays else _NOT_OF_STREAMS
-    return ",".join(sorted({one for one in _split(text) if one.partition("=")[0] not in left_out}))
+def _number(amount: float) -> str:
+    return f"{amount:.6f}".rstrip("0").rstrip(".")
 
 
 def _consistent(options: Options) -> Options:

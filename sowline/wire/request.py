@@ -1,250 +1,36 @@
-"""Requests of the WebSocket and HTTP APIs: parses and checks what a client sends. No I/O.
+"""The commands of clients, each a type whose values are as valid as can be said without its topics. Pure.
 
-A frame is one JSON request or an array of them.
+`request_parser` makes them, once, where a request enters a service.
 """
 
-import json
-from typing import Annotated, Any
+from typing import ClassVar, TypeVar
 
 import msgspec
-from msgspec import Meta
 
-from sowline.commands.command import Origin, split_keys
-from sowline.errors import SowlineError
-from sowline.language.expressions.order import Order, parse_order
-from sowline.model.body import why_not_json
-from sowline.model.bookmark_range import BookmarkRange, parse_bookmark_range
-from sowline.model.duration import parse_duration_ms
-from sowline.wire.acks import check_acks
-from sowline.wire.options import Options, parse_options
-
-ACK_TYPE_CHARS_MAX = 1000
-LARGE_BYTES = 512 * 1024
-COMMAS_MAX = 300_000
-"""The limit in a large request without data. Reading longer lists would delay other clients."""
-
-BATCH_SIZE_MAX = 10_000
-TIMELINE_LIMIT_MAX = 1000
-"""The largest number of writes in one timeline."""
-
-SOW_KEYS_MAX = 100_000
-COMMANDS = (
-    "sow",
-    "subscribe",
-    "sow_and_subscribe",
-    "delta_subscribe",
-    "sow_and_delta_subscribe",
-    "unsubscribe",
-    "pause",
-    "resume",
-    "publish",
-    "delta_publish",
-    "delta",
-    "sow_delete",
-    "flush",
-    "heartbeat",
-    "explain",
-    "timeline",
-    "logon",
+from sowline.commands.command import Origin
+from sowline.language.expressions.order import Order
+from sowline.model.bookmark import EPOCH, PositionsByLog, format_bookmark
+from sowline.model.bookmark_range import BookmarkRange, range_text, split_range
+from sowline.wire.options import Options
+from sowline.wire.request_fields import (
+    FETCH,
+    OUTCOME,
+    WATCH_OUTCOMES,
+    SowKeys,
 )
 
-WATCH_OUTCOMES = "watch_outcomes"
-"""Keeps the reports about commands to a topic that are written from now on, until `unsubscribe` with its query id."""
-
-OUTCOME = "outcome"
-"""Waits for the reports of some partitions about a command that is watched; `data` has an `OutcomeRequest`."""
-
-FETCH = "fetch"
-"""Lets a `sow` with `sample_n` send records: the `top_n` after the first `skip_n` that it has found."""
-
-GATEWAY_COMMANDS = (WATCH_OUTCOMES, OUTCOME, FETCH)
-"""The commands that only gateways send."""
+Bookmark = str | tuple[str, ...]
+"""A bookmark, a range, or a list of bookmarks, as it was written."""
 
 
-class OutcomeRequest(msgspec.Struct, frozen=True):
-    """The partition and offset of a command, and the partitions whose reports about it are awaited."""
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A command, with its names and the acknowledgements that the client requests."""
 
-    origin: Origin
-    partitions: tuple[int, ...]
-
-
-SUBSCRIBES = ("subscribe", "sow_and_subscribe", "delta_subscribe", "sow_and_delta_subscribe")
-
-READS = ("sow", *SUBSCRIBES, "explain")
-"""The commands that request records or changes, and `explain`."""
-
-FRESH = (*READS, "timeline")
-"""The commands that may demand a fresh state."""
-
-KEYED = ("publish", "delta_publish", "delta", "sow_delete")
-"""The commands that may name one record by its SOW key."""
-
-
-QUERY_FIELDS = (
-    "bookmark",
-    "filter",
-    "condition",
-    "options",
-    "order_by",
-    "top_n",
-    "skip_n",
-    "sow_keys",
-    "at_least",
-    "max_staleness",
-)
-"""The fields of a query that is sent by HTTP."""
-
-
-class SowKeys(tuple[str, ...]):
-    """The SOW keys in a request: an array of strings, or one string (comma-separated, or a JSON array)."""
-
-    __slots__ = ()
-
-
-class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """One command of a client, as it is on the wire.
-
-    The docstrings of the fields become the table of docs/api.md and the comments of generated types
-    (`python -m contract`).
-    """
-
-    command: str
-    """The command."""
+    command: ClassVar[str]
     command_id: str = ""
-    """Names the command in acknowledgements; default for `sub_id` and `query_id`."""
-    topic: str = ""
-    """The topic's name, or `^` and a pattern: [several topics](#several-topics)."""
-    filter: str = ""
-    """Only records that match this [filter](filters.md); empty: every record."""
-    condition: str = ""
-    """Only what meets this [condition of documents](emodb.md#conditions), too; see
-    [reading documents](emodb.md#reading-documents)."""
-    options: str = ""
-    """[Options](#options), with commas."""
     sub_id: str = ""
-    """The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
-    with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of them
-    is ended or paused. A `heartbeat` with one asks for the [checksum of its
-    view](bookmarks.md#checksum-of-a-view)."""
     query_id: str = ""
-    """The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort."""
-    batch_size: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": BATCH_SIZE_MAX})] = 1
-    """Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message."""
-    bookmark: str | tuple[str, ...] = ""
-    """Where a subscription begins, and at which bookmark a `sow` or `explain` reads:
-    [positions, a time, a list or a range](bookmarks.md)."""
-    up_to: str = ""
-    """Where a subscription [ends](bookmarks.md#ends): positions, a time or `now`."""
-    at_least: str = ""
-    """A bookmark of positions that the answer of a read or `timeline` must contain: [fresh reads](#fresh-reads)."""
-    max_staleness: str = ""
-    """How far behind the log the answer of a read or `timeline` may be, such as `500ms`: [fresh
-    reads](#fresh-reads)."""
-    ack_type: str = ""
-    """Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the
-    [acknowledgements](#acknowledgements) that are to be sent; failures always are."""
-    order_by: str = ""
-    """The [order](#order) of the records of a group."""
-    top_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
-    """Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
-    key."""
-    skip_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
-    """Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
-    asks for a [page](#pages-and-groups)."""
-    sow_keys: SowKeys = SowKeys()
-    """Only the records with these SOW keys: an array of strings, or one string, [with commas or as a JSON
-    array](kafka.md#lists-of-sow-keys), of at most 100,000 keys. An empty list restricts nothing, a key that no
-    record has finds nothing. It restricts live messages too, and goes together with `filter`."""
-    data: msgspec.Raw = msgspec.Raw(b"")
-    """The record that a command [writes](#writing), or the text of a `delta`."""
-    expiration: Annotated[float, Meta(extra_json_schema={"minimum": 0})] | None = None
-    """The lifetime of a record that a command [writes](#writing), in seconds; 0: it never expires."""
-    correlation_id: str = ""
-    """A text that goes with a command that [writes](#writing) to subscribers."""
-    key: str = ""
-    """The key text of the document of a [`delta`](#deltas-of-documents) or of the record of a
-    [`timeline`](#timeline)."""
-    sow_key: str = ""
-    """The SOW key of the record that a command [writes](#keys-that-publishers-give), on a topic whose keys publishers
-    give. Reads take `sow_keys`."""
-    tags: str | tuple[str, ...] = ()
-    """The [tags](emodb.md#tags-and-change-ids) of a write to a document: an array of strings, or one string with
-    commas."""
-    change_id: str = ""
-    """The writer's own [id](emodb.md#tags-and-change-ids) of a write to a document."""
-    limit: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": TIMELINE_LIMIT_MAX})] = 100
-    """List at most so many writes in a [`timeline`](#timeline): 1 to 1,000; 100 if not given."""
-    reversed: bool = True
-    """Whether the newest write of a [`timeline`](#timeline) comes first; `true` if not given."""
-    token: str = ""
-    """The token of a [`logon`](#logon)."""
-    traceparent: str = ""
-    """The span of a [trace](traces.md) that a command that writes belongs to."""
-    merges: bool = False
-    """Whether a gateway asks, which merges the answer with those of other query services."""
-    relays: bool = False
-    """Whether a gateway asks, which makes the messages of the client's subscription itself."""
-    shares: bool = False
-    """Whether a gateway asks, which passes the messages of the subscription on to several clients."""
-    user: str = ""
-    """The user, or the address, of the client that a gateway asks for: its live views count as those of this user."""
-    sample_n: int = 0
-    """If not 0, a gateway asks for a deep page: each `sample_n`-th of the skipped records is a sample.
-
-    The service first sends what the samples are sorted by, then waits for `fetch`.
-    """
-    replaces: msgspec.Raw = msgspec.Raw(b"")
-    """The `sow` at a bookmark that finds what the client of a gateway holds. The answer is the difference from it."""
-
-    @property
-    def acks(self) -> frozenset[str]:
-        """The acknowledgements that the client requests; raise `invalid ack type`."""
-        if len(self.ack_type) > ACK_TYPE_CHARS_MAX:
-            raise SowlineError(
-                "invalid ack type",
-                f"expected at most {ACK_TYPE_CHARS_MAX} characters, got {len(self.ack_type)}",
-            )
-        asked = frozenset(kind.strip() for kind in self.ack_type.split(",") if kind.strip())
-        check_acks(self.command, asked)
-        return asked
-
-    @property
-    def parsed_options(self) -> Options:
-        """The options of the command; raise `invalid options`."""
-        return parse_options(self.options)
-
-    @property
-    def bookmark_range(self) -> BookmarkRange:
-        """The start and end of the subscription; raise `invalid bookmark`."""
-        return parse_bookmark_range(self.bookmark, self.up_to)
-
-    @property
-    def demands_fresh(self) -> bool:
-        """Whether a read must wait until the service's state is fresh enough."""
-        return bool(self.at_least or self.max_staleness)
-
-    @property
-    def staleness_seconds_max(self) -> float:
-        """The `max_staleness` in seconds; raise `bad request` if it is no duration."""
-        try:
-            return parse_duration_ms(self.max_staleness) / 1000
-        except ValueError as error:
-            raise SowlineError("bad request", f"max_staleness: {error}") from error
-
-    @property
-    def has_snapshot(self) -> bool:
-        """Whether a subscription starts with the current records, unless it resumes from a bookmark."""
-        return self.command in ("sow_and_subscribe", "sow_and_delta_subscribe")
-
-    @property
-    def is_delta(self) -> bool:
-        """Whether the service sends only the changed fields of records that the subscription holds."""
-        return self.command in ("delta_subscribe", "sow_and_delta_subscribe")
-
-    @property
-    def order(self) -> Order:
-        """The order of the records; raise `invalid order by`."""
-        return parse_order(self.order_by)
+    acks: frozenset[str] = frozenset()
 
     @property
     def id_of_subscription(self) -> str:
@@ -257,130 +43,257 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
         return self.query_id or self.command_id
 
 
-def _read_sow_keys(kind: type, given: Any) -> SowKeys:
-    """Return the SOW keys of a request from the value that msgspec has decoded."""
-    assert kind is SowKeys
-    # `read_request` refuses too many keys. Read only enough of them to notice: more would delay other clients.
-    if isinstance(given, str) and given.count(",") > SOW_KEYS_MAX:
-        return SowKeys(given.split(",", SOW_KEYS_MAX + 1))
-    if isinstance(given, list) and len(given) > SOW_KEYS_MAX:
-        return SowKeys(map(str, given[: SOW_KEYS_MAX + 1]))
-    keys = list(split_keys(given)) if isinstance(given, str) else given
-    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise ValueError(
-            "Expected SOW keys as an array of strings, as a comma-separated string, or as a string with a JSON array"
-        )
-    return SowKeys(keys)
+class OfTopic(Request, frozen=True, kw_only=True):
+    """A command about a topic, or about several."""
+
+    topic: str = ""
 
 
-class _CommandAndId(msgspec.Struct):
-    """The command and id of a request; all other fields are skipped."""
+class Query(OfTopic, frozen=True, kw_only=True):
+    """A command whose answer is a group: of the records of topics, or of the writes to one record."""
 
-    command: str = ""
-    command_id: str = ""
+    batch_size: int = 1
+    bookmark: Bookmark = ""
+    up_to: str = ""
+    bookmark_range: BookmarkRange = BookmarkRange()
+    """What `bookmark` and `up_to` say."""
+    at_least: str = ""
+    staleness_seconds_max: float | None = None
 
-
-_read_command_and_id = msgspec.json.Decoder(_CommandAndId).decode
-_read_request = msgspec.json.Decoder(Request, dec_hook=_read_sow_keys).decode
-_read_requests = msgspec.json.Decoder(list[msgspec.Raw]).decode
-
-
-def split_frame(frame: bytes) -> list[bytes]:
-    """Return the requests in a frame; raise `bad request` if a frame that starts with `[` is not a JSON array."""
-    if not frame.lstrip().startswith(b"["):
-        return [frame]
-    try:
-        return [bytes(one) for one in _read_requests(frame)]
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise SowlineError(
-            "bad request", why_not_json(frame, error, "a JSON object or an array of them")
-        ) from error
+    @property
+    def demands_fresh(self) -> bool:
+        """Whether the service must wait until its state is fresh enough."""
+        return bool(self.at_least) or self.staleness_seconds_max is not None
 
 
-def read_request(text: bytes) -> Request:
-    """Return one request; raise `bad request`, `unknown command`, or the reason code for an invalid field."""
-    try:
-        if len(text) > LARGE_BYTES:
-            _check_commas(text)
-        request = _read_request(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SowlineError("bad request", why_not_json(text, error, "a command as a JSON object")) from error
-    if request.command not in COMMANDS and request.command not in GATEWAY_COMMANDS:
-        raise SowlineError(
-            "unknown command", f"expected one of {', '.join(COMMANDS)}, got {request.command!r}"
-        )
-    if not 1 <= request.batch_size <= BATCH_SIZE_MAX:
-        raise SowlineError(
-            "invalid batch size", f"expected a batch_size of 1 to {BATCH_SIZE_MAX}, got {request.batch_size}"
-        )
-    if request.condition and request.command not in READS:
-        raise SowlineError(
-            "bad request",
-            f"expected a condition only on {', '.join(READS)}, got one on {request.command}; use CONDITION('…') in"
-            " a filter",
-        )
-    if request.sow_key and request.command not in KEYED:
-        raise SowlineError(
-            "bad request",
-            f"expected a sow_key only on {', '.join(KEYED)}, got one on {request.command}; use sow_keys",
-        )
-    if request.demands_fresh and request.command not in FRESH:
-        raise SowlineError(
-            "bad request",
-            f"expected at_least and max_staleness only on {', '.join(FRESH)}, got one on {request.command}",
-        )
-    if request.max_staleness:
-        _ = request.staleness_seconds_max
-    _check_page(request)
-    if len(request.sow_keys) > SOW_KEYS_MAX:
-        raise SowlineError(
-            "too many keys", f"expected at most {SOW_KEYS_MAX} sow_keys, got {len(request.sow_keys)}"
-        )
-    return request
+class OfGateway(msgspec.Struct, frozen=True, kw_only=True):
+    """What only a gateway demands of a query service."""
+
+    merges: bool = False
+    """Whether it merges the answer with those of other query services."""
+    relays: bool = False
+    """Whether it makes the messages of its client's subscription itself."""
+    shares: bool = False
+    """Whether it passes the messages of the subscription on to several clients."""
+    user: str = ""
+    """The user, or the address, of its client: the client's live views count as those of this user."""
+    sample_n: int = 0
+    """If not 0, each `sample_n`-th of the skipped records is a sample."""
+    replaces: "Sow | None" = None
+    """The query at a bookmark that finds what its client holds."""
 
 
-def _check_commas(text: bytes) -> None:
-    """Raise `bad request` for long lists outside of data. `publish` and `delta_publish` are not checked."""
-    if (
-        _read_command_and_id(text).command not in ("publish", "delta_publish")
-        and text.count(b",") > COMMAS_MAX
-    ):
-        raise SowlineError(
-            "bad request", f"expected at most {COMMAS_MAX} commas in a request without data, got more"
-        )
+class Read(Query, frozen=True, kw_only=True):
+    """A command that reads records, or explains how they are found."""
+
+    filter: str = ""
+    condition: str = ""
+    options: Options = Options()
+    options_text: str = ""
+    """The options as they were written, for the list of clients."""
+    order: Order = Order()
+    order_text: str = ""
+    """The order as it was written, for messages."""
+    top_n: int | None = None
+    skip_n: int | None = None
+    sow_keys: SowKeys = SowKeys()
+    of_gateway: OfGateway = OfGateway()
+
+    has_snapshot: ClassVar[bool] = False
+    """Whether a subscription starts with the current records, unless it resumes from a bookmark."""
+    is_delta: ClassVar[bool] = False
+    """Whether the service sends only the changed fields of records that the subscription holds."""
 
 
-def _check_page(request: Request) -> None:
-    """Raise `invalid order by`, `invalid top_n` or `invalid skip_n` if the request does not name a valid page."""
-    if request.order_by:
-        parse_order(request.order_by)
-    if request.top_n is not None and request.top_n < 0:
-        raise SowlineError("invalid top_n", f"expected a top_n of 0 or more, got {request.top_n}")
-    if request.sample_n < 0:
-        raise SowlineError("bad request", f"expected a sample_n of 0 or more, got {request.sample_n}")
-    if request.skip_n is None:
-        return
-    if request.skip_n < 0:
-        raise SowlineError("invalid skip_n", f"expected a skip_n of 0 or more, got {request.skip_n}")
-    if request.top_n is None:
-        raise SowlineError("invalid skip_n", "expected a top_n together with skip_n, got none")
+class Sow(Read, frozen=True, kw_only=True):
+    """Reads the records that match."""
+
+    command = "sow"
 
 
-def command_id_of(text: bytes) -> str:
-    """Return the `command_id` of a request that was refused, for its acknowledgement; an empty text if unreadable."""
-    if len(text) > LARGE_BYTES:
-        # Reading all of a large request would delay other clients.
-        return _command_id_of_large(text)
-    try:
-        # This parser also reads half of a surrogate pair, for which the request may have been refused.
-        found = json.loads(text).get("command_id", "").encode().decode()
-    except (ValueError, RecursionError, AttributeError):
-        return ""
-    return found if isinstance(found, str) else ""
+class Explain(Read, frozen=True, kw_only=True):
+    """Explains how a `sow` would find its records."""
+
+    command = "explain"
 
 
-def _command_id_of_large(text: bytes) -> str:
-    try:
-        return _read_command_and_id(text).command_id
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""
+class Subscribe(Read, frozen=True, kw_only=True):
+    """Subscribes to changes."""
+
+    command = "subscribe"
+
+
+class SowAndSubscribe(Subscribe, frozen=True, kw_only=True):
+    """Reads the records that match, and subscribes to their changes."""
+
+    command = "sow_and_subscribe"
+    has_snapshot = True
+
+
+class DeltaSubscribe(Subscribe, frozen=True, kw_only=True):
+    """Subscribes to changes as deltas."""
+
+    command = "delta_subscribe"
+    is_delta = True
+
+
+class SowAndDeltaSubscribe(SowAndSubscribe, frozen=True, kw_only=True):
+    """Reads the records that match, and subscribes to their changes as deltas."""
+
+    command = "sow_and_delta_subscribe"
+    is_delta = True
+
+
+class Timeline(Query, frozen=True, kw_only=True):
+    """Lists the writes to one record. Without a bookmark, its range begins at `epoch`."""
+
+    command = "timeline"
+    bookmark_range: BookmarkRange = BookmarkRange((EPOCH,))
+    key: str = ""
+    limit: int = 100
+    reversed: bool = True
+
+
+class Write(OfTopic, frozen=True, kw_only=True):
+    """A command for the log. Each field becomes a header, whose check refuses what the command does not take."""
+
+    data: msgspec.Raw = msgspec.Raw(b"")
+    filter: str = ""
+    sow_keys: SowKeys = SowKeys()
+    expiration: float | None = None
+    correlation_id: str = ""
+    sow_key: str = ""
+    tags: str | tuple[str, ...] = ()
+    change_id: str = ""
+    traceparent: str = ""
+
+
+class Publish(Write, frozen=True, kw_only=True):
+    """Writes a record."""
+
+    command = "publish"
+
+
+class DeltaPublish(Write, frozen=True, kw_only=True):
+    """Merges fields into a record."""
+
+    command = "delta_publish"
+
+
+class Delta(Write, frozen=True, kw_only=True):
+    """Changes a document by a delta."""
+
+    command = "delta"
+    key: str = ""
+
+
+class SowDelete(Write, frozen=True, kw_only=True):
+    """Deletes records."""
+
+    command = "sow_delete"
+
+
+class Flush(Request, frozen=True, kw_only=True):
+    """Waits for the outcomes of the earlier writes of the connection."""
+
+    command = "flush"
+
+
+class Unsubscribe(Request, frozen=True, kw_only=True):
+    """Ends subscriptions, or a query."""
+
+    command = "unsubscribe"
+
+
+class Pause(Request, frozen=True, kw_only=True):
+    """Pauses subscriptions."""
+
+    command = "pause"
+
+
+class Resume(Request, frozen=True, kw_only=True):
+    """Resumes paused subscriptions."""
+
+    command = "resume"
+
+
+class Heartbeat(Request, frozen=True, kw_only=True):
+    """Asks for a sign of life, or for the checksum of a view."""
+
+    command = "heartbeat"
+
+
+class Logon(Request, frozen=True, kw_only=True):
+    """Logs a user on, or renews a token."""
+
+    command = "logon"
+    token: str = ""
+
+
+class OutcomeRequest(msgspec.Struct, frozen=True):
+    """The partition and offset of a command, and the partitions whose reports about it are awaited."""
+
+    origin: Origin
+    partitions: tuple[int, ...]
+
+
+class WatchOutcomes(OfTopic, frozen=True, kw_only=True):
+    """Keeps the reports about commands to a topic, for a gateway."""
+
+    command = WATCH_OUTCOMES
+
+
+class Outcome(OfTopic, frozen=True, kw_only=True):
+    """Waits for the reports of some partitions about a command of a gateway."""
+
+    command = OUTCOME
+    asked: OutcomeRequest
+
+
+class Fetch(Request, frozen=True, kw_only=True):
+    """Lets a query of a gateway that has sent its samples send a range of its records."""
+
+    command = FETCH
+    top_n: int | None = None
+    skip_n: int = 0
+
+
+SUBSCRIPTIONS = (Subscribe, SowAndSubscribe, DeltaSubscribe, SowAndDeltaSubscribe)
+WRITES = (Publish, DeltaPublish, Delta, SowDelete)
+
+R = TypeVar("R", bound=Request)
+Q = TypeVar("Q", bound=Query)
+
+
+def from_now(request: Q) -> Q:
+    """Return the same command with the current records as its start."""
+    end = request.bookmark_range.end if request.up_to else None
+    return msgspec.structs.replace(request, bookmark="", bookmark_range=BookmarkRange(end=end))
+
+
+def returned(request: Q, positions: PositionsByLog, end: PositionsByLog | None) -> Q:
+    """Return the command of a client that comes back with these positions; `end` is that of its range, if known."""
+    bookmark, asked = format_bookmark(positions), request.bookmark_range
+    is_range = asked.end is not None and not request.up_to and end is None
+    ranged = split_range(request.bookmark) if is_range and isinstance(request.bookmark, str) else None
+    found = asked._replace(starts=(positions,), takes_start=False)
+    return msgspec.structs.replace(
+        request,
+        bookmark=bookmark if ranged is None else range_text(bookmark, ranged),
+        up_to=request.up_to if end is None else format_bookmark(end),
+        bookmark_range=found if end is None else found._replace(end=end, takes_end=True),
+        at_least="",
+        staleness_seconds_max=None,
+    )
+
+
+def staleness_text(request: Query) -> str:
+    """Return the `max_staleness` of a command as it is written; empty if it has none."""
+    seconds = request.staleness_seconds_max
+    return "" if seconds is None else f"{round(seconds * 1000)}ms"
+
+
+def with_snapshot(request: Subscribe) -> SowAndSubscribe:
+    """Return the same subscription with a snapshot."""
+    kind = SowAndDeltaSubscribe if request.is_delta else SowAndSubscribe
+    return kind(**msgspec.structs.asdict(request))

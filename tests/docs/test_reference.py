@@ -18,7 +18,7 @@ from sowline.config.views import ConflatedDefinition, Join, ViewDefinition
 from sowline.subscriptions.ask import Reading
 from sowline.wire.client_message import Message
 from sowline.wire.options import Options
-from sowline.wire.request import COMMANDS, Request
+from sowline.wire.request_fields import COMMANDS, RequestFields
 from sowline_ingest.__main__ import main as pipeline
 from sowline_ingest.definition import Check, LookupTable, Pipeline, Source, TransformStep
 from sowline_query_service.index import access_path
@@ -90,7 +90,7 @@ def test_every_way_to_look_at_a_pipeline_is_described() -> None:
     assert [option for option in named if not any(f"`{option}`" in row.split("|")[1] for row in rows)] == []
 
 
-@pytest.mark.parametrize("word", [*COMMANDS, *Request.__struct_fields__])
+@pytest.mark.parametrize("word", [*COMMANDS, *RequestFields.__struct_fields__])
 def test_every_command_and_field_of_a_request_is_described(word: str) -> None:
     """What a client may send is on the page."""
     assert f"`{word}`" in page("api.md")

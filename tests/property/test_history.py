@@ -17,11 +17,12 @@ from sowline.errors import SowlineError
 from sowline.language.expressions.order import parse_order
 from sowline.language.filter import compile_filter
 from sowline.model.bookmark import Positions, format_bookmark
+from sowline.model.bookmark_range import parse_bookmark_range
 from sowline.model.key import sow_key
 from sowline.model.position import Position, before_the_log
 from sowline.serving.result import QueryLimits
 from sowline.wire.options import parse_options
-from sowline.wire.request import Request
+from sowline.wire.request import Sow
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.query import past
@@ -473,7 +474,7 @@ def test_a_position_is_what_was_there(
             selection = query_of(topic, one, None, exact=False)._selection
             query = query_at(
                 context,
-                Request(command="sow", topic="t", bookmark=bookmark),
+                Sow(topic="t", bookmark=bookmark, bookmark_range=parse_bookmark_range(bookmark)),
                 asking.ReadRequest([topic], selection),
             )
             if await has_begun(query, "bookmark_expired"):

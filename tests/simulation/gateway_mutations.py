@@ -8,10 +8,11 @@ from sowline.language.groups.aggregates import AGGREGATES, Aggregate
 from sowline.language.groups.engine import Groups, GroupStates
 from sowline.language.groups.sums import Sums
 from sowline.model.path import Scalar
+from sowline.wire.node_queries import NodeQuery, records_of
+from sowline.wire.request import Read
 from sowline_gateway.nodes.routing import Share, routes
 from sowline_gateway.query.part import Part
 from sowline_gateway.query.seen import SeenPositions
-from sowline_gateway.query.sharded_query import forwarded
 from sowline_gateway.streams.member import Member
 from sowline_gateway.streams.stream import SharedStream
 from sowline_gateway.subscriptions.stream_membership import StreamMembership
@@ -86,11 +87,11 @@ def _view_moves_to_the_bookmark_of_one_shard() -> list[Any]:
 
 
 def _floor_ignored() -> list[Any]:
-    def without(request: Any, command: str, floor: str = "", **fields: Any) -> dict[str, Any]:
-        return forwarded(request, command, **fields)
+    def without(request: Read, floor: Any) -> NodeQuery:
+        return records_of(request, {})
 
     return [
-        patch("sowline_gateway.query.sharded_query.forwarded", without),
+        patch("sowline_gateway.query.sharded_query.records_of", without),
         patch.object(SeenPositions, "is_ahead_of", lambda self, positions: False),
     ]
 

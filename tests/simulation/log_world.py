@@ -21,7 +21,7 @@ from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
 from sowline.model.position import before_the_log
-from sowline.wire.request import Request
+from sowline.wire.request import Sow
 from sowline_query_service.query.freshness import wait_until_fresh
 from sowline_query_service.topics.log_ends import LogEnds, LogEndSample
 from tests.simulation import clients, strands
@@ -305,7 +305,7 @@ class LogWorld:
     async def _fresh(self) -> None:
         state = self._service.state
         topic = state.topics[self._definition.name]
-        request = Request(command="sow", topic=topic.definition.name, max_staleness=f"{FRESH_MS}ms")
+        request = Sow(topic=topic.definition.name, staleness_seconds_max=FRESH_MS / 1000)
         await wait_until_fresh(state, [topic], request)
         self.counts["fresh"] += 1
         for number, replica in topic.partitions.items():

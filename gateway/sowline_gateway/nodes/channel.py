@@ -6,14 +6,16 @@ The gateway reads it as fast as the node sends. Code that takes a message must n
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Protocol
 
 import structlog
+from msgspec import structs
 
 from sowline.errors import SowlineError
 from sowline.serving.authorization.entitlements import EVERYTHING, Rights
+from sowline.wire.node_queries import NodeQuery, end_of
 from sowline_gateway.nodes.connections import ConnectionPool, NodeConnection, NodeLost, NodeMessage
 
 log = structlog.get_logger()
@@ -67,22 +69,22 @@ class NodeChannel:
         """Whether the connection has ended."""
         return self._lost is not None
 
-    async def ask(self, request: Mapping[str, Any]) -> NodeMessage:
+    async def ask(self, request: NodeQuery) -> NodeMessage:
         """Return the first message that answers a request; raise the node's error, or `NodeLost`."""
         return await self._ask(request, next(self._ids))
 
-    async def _ask(self, request: Mapping[str, Any], command_id: str) -> NodeMessage:
+    async def _ask(self, request: NodeQuery, command_id: str) -> NodeMessage:
         if self._lost is not None:
             raise self._lost
         answer: asyncio.Future[NodeMessage] = asyncio.get_running_loop().create_future()
         self._answers[command_id] = answer
         try:
-            await self._connection.send({**request, "command_id": command_id})
+            await self._connection.send(request.named(command_id))
             return await answer
         finally:
             self._answers.pop(command_id, None)
 
-    async def follow(self, request: Mapping[str, Any], follower: Follower) -> str:
+    async def follow(self, request: NodeQuery, follower: Follower) -> str:
         """Begin a subscription, and return its name for `unfollow`; raise the node's error, or `NodeLost`.
 
         The follower gets its messages, the first ones before this returns.
@@ -90,7 +92,7 @@ class NodeChannel:
         name = next(self._ids)
         self._followers[name] = follower
         try:
-            await self._ask({**request, "sub_id": name, "ack_type": "processed"}, name)
+            await self._ask(structs.replace(request, sub_id=name, ack_type="processed"), name)
         except BaseException:
             self.unfollow(name)
             raise
@@ -99,17 +101,17 @@ class NodeChannel:
     def unfollow(self, name: str) -> None:
         """End a subscription."""
         if self._followers.pop(name, None) is not None and not self.is_lost:
-            self.send_soon({"command": "unsubscribe", "sub_id": name})
+            self.send_soon(end_of(sub_id=name))
 
-    def send_soon(self, request: Mapping[str, Any]) -> None:
+    def send_soon(self, request: NodeQuery) -> None:
         """Send a request whose answer does not matter."""
         task = asyncio.get_running_loop().create_task(self._send(request))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _send(self, request: Mapping[str, Any]) -> None:
+    async def _send(self, request: NodeQuery) -> None:
         with contextlib.suppress(NodeLost):
-            await self._connection.send({**request, "command_id": next(self._ids)})
+            await self._connection.send(request.named(next(self._ids)))
 
     async def _read(self) -> None:
         try:

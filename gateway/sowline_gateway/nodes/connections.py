@@ -24,6 +24,7 @@ from sowline.config.proxies import proxy_of, via
 from sowline.errors import SowlineError
 from sowline.serving.authorization.delegation import headers_of
 from sowline.serving.authorization.entitlements import Rights
+from sowline.wire.node_queries import COMMAND_ID, NodeQuery, encode
 
 PROBE_AFTER_SECONDS = 3
 PROBE_SECONDS = 2
@@ -86,12 +87,6 @@ class NodeMessage(msgspec.Struct, gc=False):
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode = msgspec.json.Decoder(NodeMessage).decode
 
-SUB_ID = "s"
-"""The id of the one subscription of a connection."""
-
-COMMAND_ID = "1"
-"""The id of the command that a connection carries out; others are about its subscription."""
-
 
 class NodeConnection:
     """A WebSocket to a node. `ask` is for one command at a time; a `NodeChannel` has many on one connection."""
@@ -113,7 +108,7 @@ class NodeConnection:
         """Note that another query uses the connection from now on."""
         self._is_reused, self._has_answered = True, False
 
-    async def ask(self, request: dict[str, Any], last: str) -> AsyncIterator[NodeMessage]:
+    async def ask(self, request: NodeQuery, last: str) -> AsyncIterator[NodeMessage]:
         """Send a command; yield its answer up to the acknowledgement of type `last`, without an end if that is empty.
 
         Raise the node's error as `SowlineError`, and `NodeLost`.
@@ -143,10 +138,10 @@ class NodeConnection:
         kind = ReusedConnectionEnded if self._is_reused and not self._has_answered else NodeLost
         return kind(f"{self.url}: {error}")
 
-    async def send(self, request: dict[str, Any]) -> None:
+    async def send(self, request: NodeQuery) -> None:
         """Send a command; raise `NodeLost`."""
         try:
-            await self._socket.send(orjson.dumps(request), text=True)
+            await self._socket.send(encode(request), text=True)
         except (ConnectionClosed, OSError) as error:
             raise self._lost(error) from error
 

@@ -5,15 +5,17 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark, lay_over, parse_bookmark
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.query_slots import QueryTurn, lent
-from sowline.wire.request import Request
+from sowline.wire.node_queries import NodeQuery, read_of
+from sowline.wire.request import Explain, Read
 from sowline_gateway.nodes.failover import replaceable, with_failover
 from sowline_gateway.nodes.node_set import NodeSet
 from sowline_gateway.nodes.routing import Route
 from sowline_gateway.query.key_routing import partitions_of_keys
-from sowline_gateway.query.sharded_query import forwarded
 
 
 class Explained(NamedTuple):
@@ -25,7 +27,7 @@ class Explained(NamedTuple):
 
 async def explain(
     nodes: NodeSet,
-    request: Request,
+    request: Read,
     topics: Sequence[str],
     rights: Rights,
     floor: PositionsByLog,
@@ -35,8 +37,8 @@ async def explain(
 
     Raise `shard unavailable`, or the error of the request.
     """
-    at_least = format_bookmark(floor) if floor else ""
-    asked = forwarded(request, "explain", at_least, ack_type="processed,completed") | _page(request)
+    asked = read_of(request, Explain.command, floor, "processed,completed")
+    asked = structs.replace(asked, top_n=request.top_n, skip_n=request.skip_n)
     needed = partitions_of_keys(nodes.topics, request, topics)
 
     async def attempt(avoid: Collection[str]) -> list[Explained]:
@@ -50,12 +52,7 @@ async def explain(
     return Explained(format_bookmark(positions), [path for answer in answers for path in answer.access_paths])
 
 
-def _page(request: Request) -> dict[str, int]:
-    named = {"top_n": request.top_n, "skip_n": request.skip_n}
-    return {name: number for name, number in named.items() if number is not None}
-
-
-async def _explained(nodes: NodeSet, route: Route, rights: Rights, asked: dict[str, Any]) -> Explained:
+async def _explained(nodes: NodeSet, route: Route, rights: Rights, asked: NodeQuery) -> Explained:
     node, found = route.node, Explained("", [])
     async with (
         replaceable(nodes, node.url, route.share),

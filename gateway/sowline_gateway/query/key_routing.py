@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from sowline.config.command_key import owner_of
 from sowline.config.topic_definition import TopicDefinition
-from sowline.wire.request import Request
+from sowline.wire.request import Read
 from sowline_gateway.nodes.routing import Share, partitions_of
 
 KEYS_MAX = 1000
@@ -12,7 +12,7 @@ KEYS_MAX = 1000
 
 
 def partitions_of_keys(
-    definitions: Mapping[str, TopicDefinition], request: Request, topics: Sequence[str]
+    definitions: Mapping[str, TopicDefinition], request: Read, topics: Sequence[str]
 ) -> Share | None:
     """Return the partitions that own the SOW keys of a request for current records; None if any may have records.
 

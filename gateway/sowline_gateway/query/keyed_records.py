@@ -8,7 +8,8 @@ from sowline.model.bookmark import Positions
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.query_slots import QueryTurn
 from sowline.serving.result import QueryLimits
-from sowline.wire.request import Request, SowKeys
+from sowline.wire.request import Sow
+from sowline.wire.request_fields import SowKeys
 from sowline_gateway.nodes.node_set import NodeSet
 from sowline_gateway.query.sharded_query import ShardedQuery
 
@@ -38,7 +39,7 @@ async def records_of(
 
     While it waits for nodes, others may have the turn that was taken for it, if any. Raise `shard unavailable`.
     """
-    request = Request(command="sow", topic=topic, sow_keys=SowKeys(keys))
+    request = Sow(topic=topic, sow_keys=SowKeys(keys))
     query = ShardedQuery(nodes, request, [topic], EVERYTHING, limits, floor)
     try:
         await query.begin(turn)

@@ -7,9 +7,9 @@ from typing import Any
 
 from sowline.model.bookmark import EPOCH, Positions, PositionsByLog, parse_bookmark
 from sowline.serving.authorization.entitlements import Rights
-from sowline.wire.request import FETCH
+from sowline.wire.node_queries import COMMAND_ID, NodeQuery, fetch_of
+from sowline.wire.request import Sow
 from sowline_gateway.nodes.connections import (
-    COMMAND_ID,
     ConnectionPool,
     NodeConnection,
     NodeLost,
@@ -81,10 +81,10 @@ class Part:
         """
         return self.route.share
 
-    async def begin(self, pool: ConnectionPool, rights: Rights, request: dict[str, Any]) -> None:
+    async def begin(self, pool: ConnectionPool, rights: Rights, request: NodeQuery) -> None:
         """Ask the node, and wait for its instant; raise the node's error, or `NodeLost`."""
         self.connection = await self._stack.enter_async_context(pool.lease(self.url, rights))
-        self._messages = self.connection.ask(request, "stats" if request["command"] == "sow" else "")
+        self._messages = self.connection.ask(request, "stats" if request.command == Sow.command else "")
         async for message in self._messages:
             if message.command == "ack" and message.command_id == COMMAND_ID:
                 self.topic_matches = message.topic_matches
@@ -113,9 +113,7 @@ class Part:
     async def fetch(self, first: int, count: int) -> None:
         """Let the node send its records from number `first` on, so many of them; raise `NodeLost`."""
         assert self.connection is not None
-        await self.connection.send(
-            {"command": FETCH, "command_id": COMMAND_ID, "skip_n": first, "top_n": count}
-        )
+        await self.connection.send(fetch_of(first, count))
 
     async def leaving(self) -> AsyncIterator[NodeMessage]:
         """Yield the messages before the group: records that the client should drop."""

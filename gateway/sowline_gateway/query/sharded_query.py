@@ -11,9 +11,9 @@ from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from itertools import starmap
 from math import isqrt
-from typing import Any
 
 import orjson
+from msgspec import structs
 
 from sowline.errors import SowlineError
 from sowline.language.expressions.projection import parse_projection
@@ -27,9 +27,10 @@ from sowline.serving.cooperative import in_turns
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.query_slots import QueryTurn, lent
 from sowline.serving.result import QueryLimits, Result
-from sowline.wire.request import Request
+from sowline.wire.node_queries import BATCH, NodeQuery, records_of
+from sowline.wire.request import Read
 from sowline.wire.server_message import sow_record
-from sowline_gateway.nodes.connections import COMMAND_ID, NodeLost, NodeMessage
+from sowline_gateway.nodes.connections import NodeLost, NodeMessage
 from sowline_gateway.nodes.failover import NodesFailed, begin_each, replaceable, replaced, with_failover
 from sowline_gateway.nodes.node_set import NodeSet
 from sowline_gateway.nodes.routing import UNAVAILABLE, Route, Share, by_topic, unavailable
@@ -38,36 +39,10 @@ from sowline_gateway.query.merge import Key, merged, surely_before
 from sowline_gateway.query.part import Batch, Part, longest_lag
 from sowline_gateway.query.seen import newest
 
-NODE_BATCH = 1000
-"""Records in a message of a node."""
-
 QUEUED_BATCHES = 4
 
 DEEP = 500
 """The number of skipped records from which a page is deep: then nodes send samples instead of these records."""
-
-FORWARDED = (
-    "topic",
-    "filter",
-    "condition",
-    "options",
-    "order_by",
-    "sow_keys",
-    "bookmark",
-    "up_to",
-    "max_staleness",
-)
-"""The fields of a request that each node gets as they are."""
-
-
-def forwarded(request: Request, command: str, floor: str = "", **fields: Any) -> dict[str, Any]:
-    """Return a request for nodes: the client's, for a state at `floor` or beyond it."""
-    given = {name: getattr(request, name) for name in FORWARDED}
-    kept = {
-        name: list(value) if isinstance(value, tuple) else value for name, value in given.items() if value
-    }
-    fresh = {"at_least": floor} if floor else {}
-    return {"command": command, "command_id": COMMAND_ID, **kept, **fresh, **fields}
 
 
 class ShardedQuery:
@@ -79,17 +54,17 @@ class ShardedQuery:
     def __init__(
         self,
         nodes: NodeSet,
-        request: Request,
+        request: Read,
         topics: Sequence[str],
         rights: Rights,
         limits: QueryLimits,
         floor: Mapping[str, Positions],
-        instead: Mapping[str, Any] | None = None,
+        instead: Callable[[NodeQuery], NodeQuery] | None = None,
         *,
         has_group: bool = True,
         compared: Sequence[str] = (),
     ) -> None:
-        """Prepare a query; or, with the fields in which the nodes' command differs from one, another read.
+        """Prepare a query; or another read, if `instead` makes that of the query for the nodes.
 
         `has_group`: the answers begin with a group. `compared` are further topics whose records the nodes need.
         """
@@ -109,7 +84,7 @@ class ShardedQuery:
         self._sample_n = isqrt(skip // 4) if skip >= DEEP and instead is None else 0
         """One of so many skipped records is a sample of a deep page. 0 for other queries."""
         # The bookmark of a subscription must move on in all partitions, or it would expire.
-        self._needed = None if instead else partitions_of_keys(nodes.topics, request, topics)
+        self._needed = None if instead is not None else partitions_of_keys(nodes.topics, request, topics)
         self._elsewhere: PositionsByLog = {}
         """Positions of partitions whose nodes were not asked, because no record with the requested keys is there."""
 
@@ -138,9 +113,9 @@ class ShardedQuery:
 
         While it waits for nodes, others may have the turn that it has taken, if any.
         """
-        fields = {"ack_type": "processed,stats", "batch_size": NODE_BATCH, "merges": True, **self._page()}
-        floor = format_bookmark(self._floor) if self._floor else ""
-        request = forwarded(self._request, "sow", floor, **fields) | dict(self._instead or {})
+        request = structs.replace(records_of(self._request, dict(self._floor)), **self._page())
+        if self._instead is not None:
+            request = self._instead(request)
         await with_failover(
             self._nodes, lambda avoid: self._begin_parts(request, avoid), partial(self._waiting, turn)
         )
@@ -162,13 +137,13 @@ class ShardedQuery:
         """Return the fields with which a node sends what its part of the page is merged from."""
         skip, top = self._request.skip_n or 0, self._request.top_n
         # The limit is for groups after the merge: a node sends all of its own.
-        if top is None or self._request.parsed_options.projection:
+        if top is None or self._request.options.projection:
             return {}
         if self._sample_n:
             return {"skip_n": skip, "top_n": top, "sample_n": self._sample_n}
         return {"top_n": skip + top}
 
-    async def _begin_parts(self, request: dict[str, Any], avoid: Collection[str]) -> None:
+    async def _begin_parts(self, request: NodeQuery, avoid: Collection[str]) -> None:
         """Begin a part on each node of a route; keep those that have begun in an attempt before."""
         wanted = self._routes(avoid)
         dropped, self._parts = replaced(
@@ -184,7 +159,7 @@ class ShardedQuery:
         try:
             return self._nodes.routes(self._all_topics, floor, avoid, self._needed)
         except SowlineError as error:
-            is_accepted = self._request.parsed_options.partial and error.reason == UNAVAILABLE
+            is_accepted = self._request.options.partial and error.reason == UNAVAILABLE
             some_routes = self._nodes.some_routes
             found = some_routes(self._topics, floor, avoid, self._needed) if is_accepted else []
             if not found:
@@ -208,7 +183,7 @@ class ShardedQuery:
             announced = self._nodes.announced(self._nodes.partitions(self._topics))
             self._elsewhere = newest(announced, self._floor)
 
-    async def _begin_part(self, part: Part, request: dict[str, Any]) -> None:
+    async def _begin_part(self, part: Part, request: NodeQuery) -> None:
         """Begin a part; raise `NodesFailed`, or why no node can answer."""
         share = part.route.share
         async with replaceable(self._nodes, part.url, share):
@@ -230,7 +205,7 @@ class ShardedQuery:
         Raise `shard unavailable` if a node is lost, and `result too large` or `too many groups`.
         """
         try:
-            if self._request.parsed_options.projection:
+            if self._request.options.projection:
                 portions = self._groups()
             elif self._request.order.terms or self._request.top_n is not None:
                 portions = self._sorted()
@@ -320,7 +295,7 @@ class ShardedQuery:
     async def _groups(self) -> AsyncGenerator[Batch, None]:
         """Merge the states of the nodes' groups, then yield the groups."""
         (topic,) = self._topics
-        options, order = self._request.parsed_options, self._request.order
+        options, order = self._request.options, self._request.order
         projection = parse_projection(options.projection)
         groups = MergedGroups(topic, options.grouping, projection, groups_max=self._limits.groups_max)
         async with aclosing(self.batches()) as batches:
@@ -332,8 +307,8 @@ class ShardedQuery:
             found = [group for _, group in await asyncio.to_thread(sorted, keyed)]
         skip = self._request.skip_n or 0
         found = found[skip : None if self._request.top_n is None else skip + self._request.top_n]
-        for start in range(0, len(found), NODE_BATCH):
-            some = found[start : start + NODE_BATCH]
+        for start in range(0, len(found), BATCH):
+            some = found[start : start + BATCH]
             yield Batch(
                 topic, [sow_record(None if options.no_sowkey else key, None, body) for key, body in some]
             )

@@ -6,10 +6,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from sowline.wire.request import Request
+from sowline.wire.request import Timeline, staleness_text
 from sowline.wire.server_message import ms_of
-
-PARAMETERS = ("up_to", "max_staleness")
 
 
 class _Answer(msgspec.Struct):
@@ -29,10 +27,11 @@ class NodeTimeline:
     writes: list[bytes]
 
 
-def timeline_path(request: Request, at_least: str) -> tuple[str, str]:
+def timeline_path(request: Timeline, at_least: str) -> tuple[str, str]:
     """Return the path and the query of the GET for a timeline of a state at `at_least` or beyond it."""
     path = f"/v1/topics/{quote(request.topic)}/records/{quote(request.key, safe='')}/timeline"
-    given: list[tuple[str, str]] = [(name, text) for name in PARAMETERS if (text := getattr(request, name))]
+    given: list[tuple[str, str]] = [("up_to", request.up_to)] if request.up_to else []
+    given += [("max_staleness", staleness)] if (staleness := staleness_text(request)) else []
     bookmark = request.bookmark if isinstance(request.bookmark, str) else json.dumps(request.bookmark)
     given += [("bookmark", bookmark)] if bookmark else []
     given += [("at_least", at_least)] if at_least else []

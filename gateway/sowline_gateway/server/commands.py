@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from sowline.errors import SowlineError
 from sowline.language.filter import ALL, compile_filter
@@ -31,7 +31,22 @@ from sowline.serving.sessions.session_commands import SessionCommands
 from sowline.serving.writes.write_commands import WriteCommands
 from sowline.subscriptions.live.request_checks import check_complete, check_pace, check_replaced, is_of_view
 from sowline.wire.command_fields import require_of_client
-from sowline.wire.request import Request
+from sowline.wire.request import (
+    SUBSCRIPTIONS,
+    WRITES,
+    Explain,
+    Flush,
+    Heartbeat,
+    Pause,
+    Read,
+    Request,
+    Resume,
+    Sow,
+    Subscribe,
+    Timeline,
+    Unsubscribe,
+)
+from sowline.wire.request_fields import GATEWAY_COMMANDS, RequestFields
 from sowline.wire.server_message import failure, message
 from sowline_gateway.context import GatewayContext
 from sowline_gateway.query.access_paths import explain
@@ -39,7 +54,7 @@ from sowline_gateway.query.record_read import read_from_holder
 from sowline_gateway.query.seen import SeenPositions
 from sowline_gateway.query.sharded_query import ShardedQuery
 from sowline_gateway.query.timeline import timeline_of, timeline_path
-from sowline_gateway.server.native_reads import read_in_json
+from sowline_gateway.server.native_reads import T, read_in_json
 from sowline_gateway.streams.catch_up_slot import CLIENT_MAX, CatchUpSlot
 from sowline_gateway.subscriptions.record_subscription import ForwardedSubscription
 from sowline_gateway.subscriptions.view_subscription import ViewOverNodes
@@ -59,23 +74,17 @@ class GatewayCommands(SessionCommands):
         self._catch_up_slots = asyncio.Semaphore(CLIENT_MAX)
         subscriptions = self._subscriptions
         self._writes = writes = WriteCommands(context.writes, self._runner, self._seen.note)
-        self._handlers: dict[str, Callable[[Request], Waiting]] = {
-            "sow": self._sow,
-            "explain": self._explain,
-            "timeline": self._timeline,
-            "subscribe": self._subscribe,
-            "sow_and_subscribe": self._subscribe,
-            "delta_subscribe": self._subscribe,
-            "sow_and_delta_subscribe": self._subscribe,
-            "heartbeat": self.heartbeat,
-            "unsubscribe": subscriptions.unsubscribe,
-            "pause": subscriptions.pause,
-            "resume": subscriptions.resume,
-            "publish": writes.write,
-            "delta_publish": writes.write,
-            "delta": writes.write,
-            "sow_delete": writes.write,
-            "flush": writes.flush,
+        self._handlers: dict[type[Request], Callable[[Any], Waiting]] = {
+            Sow: self._sow,
+            Explain: self._explain,
+            Timeline: self._timeline,
+            **dict.fromkeys(SUBSCRIPTIONS, self._subscribe),
+            Heartbeat: self.heartbeat,
+            Unsubscribe: subscriptions.unsubscribe,
+            Pause: subscriptions.pause,
+            Resume: subscriptions.resume,
+            **dict.fromkeys(WRITES, writes.write),
+            Flush: writes.flush,
         }
 
     async def take_turn(self) -> None:
@@ -86,19 +95,26 @@ class GatewayCommands(SessionCommands):
         """Send the bookmarks of idle subscriptions; called at intervals of so many seconds."""
         self._subscriptions.send_progress(seconds)
 
-    def begin(self, request: Request) -> Waiting:
-        """Start a command, other than a logon; raise if it is refused."""
+    def check_fields(self, fields: RequestFields) -> None:
+        """Raise `bad request` for fields that only gateways send, and `not supported` for their commands."""
         # The gateway would pass `merges` on as its own, and the client get parts of an answer
         # (test_a_client_is_no_gateway).
-        require_of_client(request)
-        handler = self._handlers.get(request.command)
-        if handler is None:
+        require_of_client(fields)
+        if fields.command in GATEWAY_COMMANDS:
+            taken = ", ".join(kind.command for kind in self._handlers)
             raise SowlineError(
                 "not supported",
-                f"expected {', '.join(self._handlers)} at a gateway, got {request.command}; use a query service that"
-                " holds all partitions",
+                f"expected {taken} at a gateway, got {fields.command}; use a query service that holds all partitions",
             )
-        return handler(request)
+
+    def check_first(self, fields: RequestFields) -> None:
+        """Raise if the client may not read the topics of a query."""
+        if fields.command in (Sow.command, Explain.command):
+            chosen_topics(fields.topic, self._nodes.topics, self._runner.rights.read)
+
+    def begin(self, request: Request) -> Waiting:
+        """Start a command, other than a logon; raise if it is refused."""
+        return self._handlers[type(request)](request)
 
     def close(self) -> None:
         """End all subscriptions, queries and waits for outcomes of the client."""
@@ -107,27 +123,27 @@ class GatewayCommands(SessionCommands):
 
     # queries
 
-    def _sow(self, request: Request) -> None:
+    def _sow(self, request: Sow) -> None:
         topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
         self._floor(request, topics)
-        outbox, asked = self._runner.outbox_for(request.parsed_options), self._in_json(request, topics)
+        outbox, asked = self._runner.outbox_for(request.options), self._in_json(request, topics)
         self._running.check_limit()
         slot = self._runner.new_slot()
         run = partial(self._run_sow, asked, topics, self._runner.rights, outbox, slot)
         self._running.start(request, run, slot)
 
-    def _in_json(self, request: Request, topics: Sequence[str]) -> Request:
+    def _in_json(self, request: T, topics: Sequence[str]) -> T:
         """Return a read as nodes get it: the gateway itself writes records in the message types of their topics."""
         return read_in_json(request, self._nodes.topics, topics, self._runner.rights)
 
-    def _floor(self, request: Request, topics: Sequence[str]) -> PositionsByLog:
+    def _floor(self, request: Read, topics: Sequence[str]) -> PositionsByLog:
         """Return the positions that an answer must have reached; raise `invalid bookmark`."""
         logs = [self._nodes.topics[name].log for name in topics]
         seen = SeenPositions() if request.bookmark else self._seen
         return seen.floor(logs, request.at_least)
 
     async def _run_sow(
-        self, request: Request, topics: Sequence[str], rights: Rights, outbox: Outbox, slot: QuerySlot
+        self, request: Sow, topics: Sequence[str], rights: Rights, outbox: Outbox, slot: QuerySlot
     ) -> None:
         await slot.take()
         try:
@@ -144,7 +160,7 @@ class GatewayCommands(SessionCommands):
             await query.close()
 
     async def _begun(
-        self, request: Request, topics: Sequence[str], rights: Rights, slot: QuerySlot
+        self, request: Sow, topics: Sequence[str], rights: Rights, slot: QuerySlot
     ) -> ShardedQuery:
         """Return a query that has begun, at positions that are not behind those that the client has seen."""
         while True:
@@ -163,7 +179,7 @@ class GatewayCommands(SessionCommands):
             # Another command of this client was answered meanwhile, at newer positions.
             await query.close()
 
-    def _explain(self, request: Request) -> None:
+    def _explain(self, request: Explain) -> None:
         topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
         floor, request = self._floor(request, topics), self._in_json(request, topics)
         self._running.check_limit()
@@ -171,7 +187,7 @@ class GatewayCommands(SessionCommands):
         self._running.start(request, partial(self._run_explain, request, topics, floor, slot), slot)
 
     async def _run_explain(
-        self, request: Request, topics: list[str], floor: PositionsByLog, slot: QuerySlot
+        self, request: Explain, topics: list[str], floor: PositionsByLog, slot: QuerySlot
     ) -> None:
         await slot.take()
         explained = await explain(self._nodes, request, topics, self._runner.rights, floor, slot)
@@ -181,7 +197,7 @@ class GatewayCommands(SessionCommands):
         self._outbox.put_behind(answer, (request.id_of_query,))
         acknowledge_completed(self._outbox, request, explained.bookmark)
 
-    def _timeline(self, request: Request) -> None:
+    def _timeline(self, request: Timeline) -> None:
         topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
         floor = self._seen.floor([self._nodes.topics[topic].log], request.at_least)
         self._running.check_limit()
@@ -189,7 +205,7 @@ class GatewayCommands(SessionCommands):
         self._running.start(request, partial(self._run_timeline, request, topic, floor, slot), slot)
 
     async def _run_timeline(
-        self, request: Request, topic: str, floor: PositionsByLog, slot: QuerySlot
+        self, request: Timeline, topic: str, floor: PositionsByLog, slot: QuerySlot
     ) -> None:
         await slot.take()
         path, query = timeline_path(request, format_bookmark(floor) if floor else "")
@@ -206,11 +222,13 @@ class GatewayCommands(SessionCommands):
 
     # subscriptions
 
-    def _subscribe(self, request: Request) -> None:
+    def _subscribe(self, request: Subscribe) -> None:
         self._subscriptions.subscribe(request, partial(self._new_subscription, request))
 
-    def _new_subscription(self, request: Request, replaced: ServedSubscription | None) -> ServedSubscription:
-        options, bookmark_range = request.parsed_options, request.bookmark_range
+    def _new_subscription(
+        self, request: Subscribe, replaced: ServedSubscription | None
+    ) -> ServedSubscription:
+        options = request.options
         check_complete(options)
         topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
         outbox, request = self._runner.outbox_for(options), self._in_json(request, topics)
@@ -220,19 +238,19 @@ class GatewayCommands(SessionCommands):
                 f"expected at most {UNSHARED_MAX} subscriptions to pages and groups, or with an end or a rate, on one"
                 " connection to a gateway",
             )
-        if is_of_view(request, options):
+        if is_of_view(request):
             topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
-            check_replaced(replaced, ViewOverNodes, request, bookmark_range)
+            check_replaced(replaced, ViewOverNodes, request)
             rights, view = self._runner.rights, cast("ViewOverNodes | None", replaced)
             slot, holder = self._runner.new_slot(), self._runner.holder_for(request)
             return ViewOverNodes(
                 self._context, outbox, request, topic, rights, self._seen, slot, holder, view
             )
-        check_pace(request, options, is_view=False)
+        check_pace(request, is_view=False)
         # The nodes do not check what they don't get: the gateway conflates, and orders the snapshot only.
         readable = together(self._runner.rights.read, topics)
         check_fields(readable, ALL, (*request.order.paths, *options.conflation_key))
-        check_replaced(replaced, ForwardedSubscription, request, bookmark_range)
+        check_replaced(replaced, ForwardedSubscription, request)
         if replaced is not None:
             compile_filter(request.filter)  # if it is refused later, the replaced subscription has ended
         return ForwardedSubscription(
@@ -251,7 +269,6 @@ class GatewayCommands(SessionCommands):
         return sum(_is_unshared(status.request) for status in self._subscriptions.statuses())
 
 
-def _is_unshared(request: Request) -> bool:
+def _is_unshared(request: Subscribe) -> bool:
     """Whether a subscription has connections of its own as long as it lives."""
-    options = request.parsed_options
-    return is_of_view(request, options) or options.rate is not None or request.bookmark_range.end is not None
+    return is_of_view(request) or request.options.rate is not None or request.bookmark_range.end is not None

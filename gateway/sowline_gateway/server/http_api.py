@@ -10,7 +10,6 @@ from starlette.routing import Route
 
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
-from sowline.model.body import write_body
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import chosen_topic, chosen_topics
 from sowline.serving.backlogs import Backlogs
@@ -29,6 +28,7 @@ from sowline.serving.http.requests import (
     instant_headers,
     path_of,
     readable_fields,
+    request_of,
     rights_in,
     sow_fields_in,
     with_first,
@@ -36,7 +36,7 @@ from sowline.serving.http.requests import (
 from sowline.serving.refusal import refused
 from sowline.serving.writes.http_api import WritesApi
 from sowline.wire.media_types import NATIVE
-from sowline.wire.request import Request, read_request
+from sowline.wire.request import Explain, Sow
 from sowline.wire.server_message import one_line
 from sowline_gateway.context import GatewayContext
 from sowline_gateway.query.access_paths import explain
@@ -132,7 +132,8 @@ class GatewayHttpApi:
     async def explain(self, request: HttpRequest, turn: Turn) -> Response:
         """Report the access path that a query would take in each topic of each shard."""
         try:
-            asked = self._request(request, "explain", await self._fields_in(request))
+            given = {"topic": request.path_params["topic"]} | await self._fields_in(request)
+            asked = await request_of(Explain, given)
             rights = rights_in(request)
             topics = chosen_topics(asked.topic, self._nodes.topics, rights.read)
             asked = read_in_json(asked, self._nodes.topics, topics, rights)
@@ -168,7 +169,7 @@ class GatewayHttpApi:
 
     async def _query(self, request: HttpRequest) -> ShardedQuery:
         fields, rights = native_fields(request, await self._fields_in(request)), rights_in(request)
-        asked = self._request(request, "sow", fields)
+        asked = await request_of(Sow, {"topic": request.path_params["topic"]} | fields)
         topics = chosen_topics(asked.topic, self._nodes.topics, rights.read)
         asked = read_in_json(asked, self._nodes.topics, topics, rights)
         floor = SeenPositions().floor([], asked.at_least)
@@ -176,11 +177,6 @@ class GatewayHttpApi:
 
     async def _fields_in(self, request: HttpRequest) -> dict[str, Any]:
         return await sow_fields_in(request, self._settings.frame_bytes_max)
-
-    def _request(self, request: HttpRequest, command: str, fields: dict[str, Any]) -> Request:
-        asked = read_request(write_body({"command": command, "topic": request.path_params["topic"]} | fields))
-        _ = asked.parsed_options
-        return asked
 
 
 async def _to_end(query: ShardedQuery, portions: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sowline.serving.authorization.entitlements import Rights
-from sowline.wire.request import Request
+from sowline.wire.request import Subscribe
 from sowline_gateway.nodes.channel import NodeChannels
 from sowline_gateway.nodes.node_set import NodeSet
 from sowline_gateway.streams.member import HeldBytes
@@ -25,7 +25,7 @@ class SharedStreams:
         return len(self._streams)
 
     async def use(
-        self, request: Request, topics: Sequence[str], rights: Rights, *, relays: bool
+        self, request: Subscribe, topics: Sequence[str], rights: Rights, *, relays: bool
     ) -> SharedStream:
         """Return the stream for a subscription, once it has begun; raise why it can't.
 

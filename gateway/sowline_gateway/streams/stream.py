@@ -2,17 +2,19 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import structlog
+from msgspec import structs
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark, parse_bookmark, read_position
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.outbox.outbox import Outbox
-from sowline.wire.options import failing_if_expired, for_stream
-from sowline.wire.request import Request
+from sowline.wire.node_queries import NodeQuery, options_of_stream
+from sowline.wire.options import Options, options_text
+from sowline.wire.request import DeltaSubscribe, Subscribe
 from sowline_gateway.nodes.channel import NodeChannel, NodeChannels
 from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.nodes.failover import (
@@ -42,35 +44,36 @@ class StreamName(NamedTuple):
     command: str
     filter: str
     condition: str
-    options: str
+    options: Options
     sow_keys: tuple[str, ...]
     relays: bool
 
     @classmethod
-    def of(cls, request: Request, topics: Sequence[str], rights: Rights, *, relays: bool) -> "StreamName":
+    def of(cls, request: Subscribe, topics: Sequence[str], rights: Rights, *, relays: bool) -> "StreamName":
         """Return the name of the stream for a subscription; `relays` asks for whole changes."""
         return cls(
             rights.digest,
             tuple(topics),
-            "delta_subscribe" if request.is_delta else "subscribe",
+            (DeltaSubscribe if request.is_delta else Subscribe).command,
             request.filter,
             request.condition,
-            for_stream(request.options, relays=relays),
+            options_of_stream(request.options, relays=relays),
             tuple(request.sow_keys),
             relays,
         )
 
-    def request(self, topic: str) -> dict[str, Any]:
+    def request(self, topic: str) -> NodeQuery:
         """Return the request for nodes; `topic` is the client's, a name or a pattern."""
-        fields: dict[str, Any] = {
-            "filter": self.filter,
-            "condition": self.condition,
-            "options": self.options,
-            "sow_keys": list(self.sow_keys),
-            "relays": self.relays,
-        }
-        given = {name: value for name, value in fields.items() if value}
-        return {"command": self.command, "topic": topic, "shares": True, **given}
+        return NodeQuery(
+            command=self.command,
+            topic=topic,
+            filter=self.filter,
+            condition=self.condition,
+            options=options_text(self.options),
+            sow_keys=self.sow_keys,
+            relays=self.relays,
+            shares=True,
+        )
 
 
 class StreamPart:
@@ -86,7 +89,7 @@ class StreamPart:
         self._channel: NodeChannel | None = None
         self._name = ""
 
-    async def begin(self, channels: NodeChannels, rights: Rights, request: Mapping[str, Any]) -> None:
+    async def begin(self, channels: NodeChannels, rights: Rights, request: NodeQuery) -> None:
         """Begin at the node; raise its error, or `NodeLost`."""
         self._channel = await channels.to(self.url, rights)
         self._name = await self._channel.follow(request, self)
@@ -187,8 +190,7 @@ class SharedStream:
         # a bookmark that lacks its partitions it would send all changes from the start
         # (test_a_node_fails_while_a_stream_begins).
         if self._has_begun:
-            options = failing_if_expired(self.name.options)
-            request |= {"bookmark": format_bookmark(self.positions), "options": options}
+            request = structs.replace(request, bookmark=format_bookmark(self.positions))
         try:
             async with replaceable(self._nodes, part.url, part.share):
                 await part.begin(self._channels, self._rights, request)

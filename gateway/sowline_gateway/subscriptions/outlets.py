@@ -23,8 +23,9 @@ from sowline.subscriptions.live.conflation import Conflated
 from sowline.subscriptions.live.progress import put_progress
 from sowline.subscriptions.live.relayed_change import read_relayed_change, relayed_delivery
 from sowline.subscriptions.live.throttle import Throttle
-from sowline.wire.request import Request
-from sowline_gateway.nodes.connections import SUB_ID, NodeMessage
+from sowline.wire.node_queries import SUB_ID
+from sowline.wire.request import Subscribe
+from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.query.part import Part
 from sowline_gateway.query.seen import SentPositions
 from sowline_gateway.streams.member import LiveMessage
@@ -155,8 +156,8 @@ class _Change:
         )
 
 
-def _form_of(request: Request, topic: TopicDefinition) -> Form:
-    return Form.live(request.parsed_options, topic, delta=request.is_delta)
+def _form_of(request: Subscribe, topic: TopicDefinition) -> Form:
+    return Form.live(request.options, topic, delta=request.is_delta)
 
 
 class ConflatingOutlet:
@@ -165,10 +166,10 @@ class ConflatingOutlet:
     relays = True
 
     def __init__(
-        self, outbox: Outbox, request: Request, topics: Mapping[str, TopicDefinition], turn: Turn
+        self, outbox: Outbox, request: Subscribe, topics: Mapping[str, TopicDefinition], turn: Turn
     ) -> None:
         """Prepare an interval for each topic; raise `invalid options` for a key that would merge records."""
-        options = request.parsed_options
+        options = request.options
         assert options.conflation is not None
         self._outbox = outbox
         self._sub_id = request.id_of_subscription
@@ -273,9 +274,9 @@ class PacingOutlet:
     relays = True
 
     def __init__(
-        self, outbox: Outbox, request: Request, topics: Mapping[str, TopicDefinition], turn: Turn
+        self, outbox: Outbox, request: Subscribe, topics: Mapping[str, TopicDefinition], turn: Turn
     ) -> None:
-        bookmark_range, rate = request.bookmark_range, request.parsed_options.rate
+        bookmark_range, rate = request.bookmark_range, request.options.rate
         self.outbox = outbox
         self.sub_id = request.id_of_subscription
         self._topics = topics
@@ -284,7 +285,7 @@ class PacingOutlet:
         self._has_end = bookmark_range.end is not None
         self._begins_now = bookmark_range.begins_now
         self._throttle = None if rate is None else Throttle(rate)
-        is_conflated = request.parsed_options.conflation is not None
+        is_conflated = request.options.conflation is not None
         self._conflating = ConflatingOutlet(outbox, request, topics, turn) if is_conflated else None
         self._sent = SentPositions()
         self._queues: dict[int, asyncio.Queue[_Change | _Mark]] = {}
@@ -407,9 +408,11 @@ class _Mark:
         self.is_reached = asyncio.Event()
 
 
-def outlet_of(outbox: Outbox, request: Request, topics: Mapping[str, TopicDefinition], turn: Turn) -> Outlet:
+def outlet_of(
+    outbox: Outbox, request: Subscribe, topics: Mapping[str, TopicDefinition], turn: Turn
+) -> Outlet:
     """Return the outlet that a subscription to records asks for; raise `invalid options`."""
-    options = request.parsed_options
+    options = request.options
     if options.rate is not None or request.bookmark_range.end is not None:
         return PacingOutlet(outbox, request, topics, turn)
     if options.conflation is not None:

@@ -15,13 +15,13 @@ import contextlib
 import itertools
 import time
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
 import msgspec
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, parse_bookmark
-from sowline.model.bookmark_range import range_text, split_range
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.cooperative import running
 from sowline.serving.flag import Flag
@@ -37,11 +37,17 @@ from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
 from sowline.subscriptions.live.progress import put_view_checksum
 from sowline.subscriptions.live.request_checks import GONE
-from sowline.wire.options import failing_if_expired, for_nodes, with_pause
-from sowline.wire.request import Request
+from sowline.wire.node_queries import (
+    COMMAND_ID,
+    about_subscription,
+    difference_of,
+    held_by,
+    subscription_of,
+)
+from sowline.wire.request import Heartbeat, Subscribe, from_now, returned, with_snapshot
 from sowline.wire.server_message import ack
 from sowline_gateway.context import GatewayContext
-from sowline_gateway.nodes.connections import COMMAND_ID, SUB_ID, NodeLost, NodeMessage
+from sowline_gateway.nodes.connections import NodeLost, NodeMessage
 from sowline_gateway.nodes.failover import AGAIN_SECONDS, FAILOVER_SECONDS
 from sowline_gateway.nodes.routing import UNAVAILABLE
 from sowline_gateway.query.part import Part, longest_lag
@@ -79,7 +85,7 @@ class ForwardedSubscription:
         self,
         context: GatewayContext,
         outbox: Outbox,
-        request: Request,
+        request: Subscribe,
         topics: Sequence[str],
         rights: Rights,
         seen: SeenPositions,
@@ -102,7 +108,7 @@ class ForwardedSubscription:
         self._sub_id = request.id_of_subscription
         self._query: ShardedQuery | None = None
         self._going = Flag()
-        if not request.parsed_options.pause:
+        if not request.options.pause:
             self._going.set()
         definitions = {name: context.nodes.topics[name] for name in topics}
         self._outlet = outlet_of(outbox, request, definitions, self._turn)
@@ -206,9 +212,9 @@ class ForwardedSubscription:
         if self.request.has_snapshot:
             # Without a snapshot, the client was sent only the records that changed: what it lacks is not known.
             return held if held.is_complete else None
-        return held if self.request.parsed_options.oof else None
+        return held if self.request.options.oof else None
 
-    async def _returned(self) -> Request:
+    async def _returned(self) -> Subscribe:
         """Wait until a member has to leave the stream, and until the client has room; return the request to go on."""
         assert self._membership is not None
         if self._membership.is_member:
@@ -245,7 +251,7 @@ class ForwardedSubscription:
 
     async def _send_snapshot(self, mark: Mark, floor: PositionsByLog) -> None:
         """Send the records as a group, with the acknowledgements."""
-        request, context = msgspec.structs.replace(self.request, bookmark=""), self._context
+        request, context = from_now(self.request), self._context
         query = ShardedQuery(context.nodes, request, self._topics, self._rights, context.limits, floor)
         try:
             await query.begin(self._snapshot_slot)
@@ -254,7 +260,7 @@ class ForwardedSubscription:
         finally:
             await query.close()
 
-    async def _send_group(self, request: Request, query: ShardedQuery, mark: Mark) -> None:
+    async def _send_group(self, request: Subscribe, query: ShardedQuery, mark: Mark) -> None:
         await send_group(self._outbox, request, query, mark)
         self._acknowledge_completed(query.bookmark)
         self._acknowledge_counts(query.result)
@@ -264,7 +270,7 @@ class ForwardedSubscription:
 
         Return False if the nodes can't determine what the client holds; then nothing was sent.
         """
-        request, context = msgspec.structs.replace(self.request, bookmark=""), self._context
+        request, context = from_now(self.request), self._context
         if not request.has_snapshot:
             request = msgspec.structs.replace(request, top_n=0, skip_n=None)
         query = ShardedQuery(
@@ -274,7 +280,7 @@ class ForwardedSubscription:
             self._rights,
             context.limits,
             floor,
-            {"replaces": held.as_query()},
+            partial(difference_of, held=held_by(held.request, held.positions)),
             has_group=False,
             compared=[name for name in held.topics if name not in self._topics],
         )
@@ -324,37 +330,23 @@ class ForwardedSubscription:
         if self._membership is not None and is_free and self._membership.join_if_level():
             self._at_nodes.clear()
 
-    def _continued(self) -> Request:
+    def _continued(self) -> Subscribe:
         """Return the request of a client that comes back with its bookmark."""
-        options = self.request.options
-        if not self.request.parsed_options.reset:
+        request = self.request
+        if not request.options.reset:
             # `now` and `epoch` are for the bookmark of the client's request. If changes are gone later, that is an
             # error: the client must learn of it.
-            options = failing_if_expired(options)
-        return msgspec.structs.replace(
-            self.request,
-            bookmark=self._rest(),
-            up_to=self._up_to or self.request.up_to,
-            options=options,
-            at_least="",
-            max_staleness="",
-        )
+            options = replace(request.options, bookmark_not_found="fail")
+            request = msgspec.structs.replace(request, options=options)
+        return returned(request, self._outlet.sent, parse_bookmark(self._up_to) if self._up_to else None)
 
-    def _rest(self) -> str:
-        """Return the bookmark of what the client still lacks; a range keeps its end, unless that is known by now."""
-        given, bookmark = self.request.bookmark, format_bookmark(self._outlet.sent)
-        asked = split_range(given) if isinstance(given, str) and not self._up_to else None
-        return bookmark if asked is None else range_text(bookmark, asked)
-
-    def _afresh(self) -> Request:
+    def _afresh(self) -> Subscribe:
         """Return the request of a new client, with a snapshot: it replaces what the client holds."""
-        command = "sow_and_delta_subscribe" if self.request.is_delta else "sow_and_subscribe"
         floor = format_bookmark(newest(self._seen.floor(self._logs), self._outlet.sent))
-        return msgspec.structs.replace(
-            self.request, command=command, bookmark="", at_least=floor, max_staleness=""
-        )
+        request = with_snapshot(from_now(self.request))
+        return msgspec.structs.replace(request, at_least=floor, staleness_seconds_max=None)
 
-    async def _begin(self, request: Request, mark: Mark) -> None:
+    async def _begin(self, request: Subscribe, mark: Mark) -> None:
         """Begin at all nodes; send the group, if there is one, and the acknowledgements that are due."""
         self._at_nodes.clear()
         self._caught_up.clear()
@@ -390,16 +382,15 @@ class ForwardedSubscription:
             await self._tell(query, "resume" if self._nodes_are_paused else "pause")
         self._at_nodes.set()
 
-    async def _begun(self, request: Request, *, has_group: bool) -> ShardedQuery:
+    async def _begun(self, request: Subscribe, *, has_group: bool) -> ShardedQuery:
         """Return a subscription that has begun at all nodes."""
         self._nodes_are_paused = not self._going.is_set()
-        subscription: dict[str, Any] = {
-            "command": request.command,
-            "sub_id": SUB_ID,
-            "ack_type": "processed,completed" + (",stats" if request.has_snapshot else ""),
-            "options": with_pause(for_nodes(request.options), self._nodes_are_paused),
-            "relays": self._outlet.relays,
-        }
+        subscription = partial(
+            subscription_of,
+            request=request,
+            is_paused=self._nodes_are_paused,
+            relays=self._outlet.relays,
+        )
         seen = self._seen if request.bookmark_range.begins_now else SeenPositions()
         context, topics, floor = self._context, self._topics, seen.floor(self._logs, request.at_least)
         query = ShardedQuery(
@@ -630,7 +621,7 @@ class ForwardedSubscription:
         """The topics in which it is live now."""
         return self._topics if self._state == "live" else ()
 
-    async def prove(self, request: Request) -> None:
+    async def prove(self, request: Heartbeat) -> None:
         """Send a checksum of the records that the client should hold; raise if there can't be one."""
         async with self._checking:
             if not self._going.is_set() or self._membership is None:
@@ -646,7 +637,7 @@ class ForwardedSubscription:
                 self._is_proving = False
                 self._join_if_level()
 
-    async def _prove_at_nodes(self, request: Request) -> None:
+    async def _prove_at_nodes(self, request: Heartbeat) -> None:
         if self._is_member:
             # The nodes make checksums in order with the messages of one client.
             self._leave()
@@ -678,7 +669,7 @@ class ForwardedSubscription:
 
     async def _tell(self, query: ShardedQuery, command: str, command_id: str = LATER_ID) -> None:
         """Send a command about the subscription to all nodes."""
-        request = {"command": command, "command_id": command_id, "sub_id": SUB_ID}
+        request = about_subscription(command, command_id)
         for part in query.parts:
             if part.connection is not None:
                 await part.connection.send(request)

@@ -1,12 +1,12 @@
 """Replaces a subscription to records: what its client holds, and which of these records leave."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.serving.outbox.outbox import Outbox
 from sowline.subscriptions.engine.subscription import OOF
-from sowline.wire.request import Request
+from sowline.wire.request import Subscribe
 from sowline.wire.server_message import change_prefix, change_suffix
 from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.query.sharded_query import ShardedQuery
@@ -15,7 +15,7 @@ from sowline_gateway.query.sharded_query import ShardedQuery
 class HeldView(NamedTuple):
     """The records that the client of a subscription holds: those that match its request at some positions."""
 
-    request: Request
+    request: Subscribe
     topics: Sequence[str]
     positions: PositionsByLog
 
@@ -28,19 +28,6 @@ class HeldView(NamedTuple):
     def bookmark(self) -> str:
         """The bookmark of the positions."""
         return format_bookmark(self.positions)
-
-    def as_query(self) -> dict[str, Any]:
-        """Return the query that finds them."""
-        request = self.request
-        fields = {
-            "topic": request.topic,
-            "filter": request.filter,
-            "condition": request.condition,
-            "options": request.options,
-            "sow_keys": list(request.sow_keys),
-            "bookmark": self.bookmark,
-        }
-        return {"command": "sow", **{name: value for name, value in fields.items() if value}}
 
 
 async def send_leaving(outbox: Outbox, sub_id: str, query: ShardedQuery, before: str, now: str) -> None:

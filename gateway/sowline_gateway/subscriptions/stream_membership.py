@@ -10,7 +10,7 @@ from sowline.serving.cooperative import running
 from sowline.serving.flag import Flag
 from sowline.serving.outbox.outbox import Outbox
 from sowline.subscriptions.live.progress import ProgressTimer
-from sowline.wire.request import Request
+from sowline.wire.request import Subscribe
 from sowline_gateway.query.seen import SeenPositions
 from sowline_gateway.streams.member import Member
 from sowline_gateway.streams.shared_streams import SharedStreams
@@ -28,7 +28,7 @@ class StreamMembership:
         self,
         streams: SharedStreams,
         outbox: Outbox,
-        request: Request,
+        request: Subscribe,
         topics: Sequence[str],
         rights: Rights,
         outlet: PassingOutlet | ConflatingOutlet,

@@ -9,11 +9,12 @@ difference, too.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from functools import partial
 
 import msgspec
 
 from sowline.errors import SowlineError
+from sowline.language.expressions.order import Order
 from sowline.language.expressions.projection import parse_projection
 from sowline.language.filter import ALL
 from sowline.language.groups import MergedGroups
@@ -58,11 +59,12 @@ from sowline.subscriptions.live.request_checks import (
     check_view_replaced,
 )
 from sowline.subscriptions.live.shown_records import records_shown
-from sowline.wire.options import AUTO, for_merged_view
-from sowline.wire.request import Request
+from sowline.wire.node_queries import options_of_view, past_view_of, view_of
+from sowline.wire.options import AUTO
+from sowline.wire.request import Heartbeat, Subscribe, from_now
 from sowline.wire.server_message import ack, ms_of
 from sowline_gateway.context import GatewayContext
-from sowline_gateway.nodes.connections import SUB_ID, NodeLost, NodeMessage
+from sowline_gateway.nodes.connections import NodeLost, NodeMessage
 from sowline_gateway.nodes.failover import AGAIN_SECONDS
 from sowline_gateway.nodes.routing import UNAVAILABLE
 from sowline_gateway.query.keyed_records import read_record, records_of
@@ -92,7 +94,7 @@ class ViewOverNodes:
         self,
         context: GatewayContext,
         outbox: Outbox,
-        request: Request,
+        request: Subscribe,
         topic: str,
         rights: Rights,
         seen: SeenPositions,
@@ -101,8 +103,8 @@ class ViewOverNodes:
         replaced: "ViewOverNodes | None" = None,
     ) -> None:
         check_endless(request)
-        options = request.parsed_options
-        check_pace(request, options, is_view=True)
+        options = request.options
+        check_pace(request, is_view=True)
         self._context = context
         self.outbox = outbox
         self.request = request
@@ -215,7 +217,7 @@ class ViewOverNodes:
         """Its topic, if it is live now."""
         return (self._topic.name,) if self._state == "live" else ()
 
-    async def prove(self, request: Request) -> None:
+    async def prove(self, request: Heartbeat) -> None:
         """Send the checksum of the view that the client should hold, in order with the messages.
 
         Raise `not supported` while the subscription is paused.
@@ -369,15 +371,13 @@ class ViewOverNodes:
 
     async def _past(self) -> ShardedQuery | None:
         """Return the query of the view at the client's bookmark or time, or None for a new group."""
-        options = for_merged_view(self.request.options, live=False)
-        fields: dict[str, Any] = {"command": "sow", "options": options}
+        options = options_of_view(self._options, is_live=False)
+        request = msgspec.structs.replace(self.request, options=options)
         if self._window is None:
             # The client may hold more groups than the first ones: it was sent each that has changed.
-            fields |= {"top_n": None, "skip_n": None, "order_by": ""}
-        request = msgspec.structs.replace(self.request, **fields)
-        context = self._context
-        topics, at_any = [self._topic.name], {"relays": True}
-        query = ShardedQuery(context.nodes, request, topics, self._rights, context.limits, {}, at_any)
+            request = msgspec.structs.replace(request, top_n=None, skip_n=None, order=Order())
+        context, topics = self._context, [self._topic.name]
+        query = ShardedQuery(context.nodes, request, topics, self._rights, context.limits, {}, past_view_of)
         try:
             await query.begin(self._slot)
         except SowlineError as error:
@@ -467,28 +467,17 @@ class ViewOverNodes:
 
     async def _opened(self, at_least: str) -> tuple[ShardedQuery, MergedView]:
         """Begin at all nodes, and read what they show; raise `NodeLost`, `shard unavailable` or other errors."""
-        request, nodes = self.request, self._context.nodes
-        window = self._window
-        page = (
-            {"skip_n": 0, "top_n": window.skip + window.top}
-            if window and not self._options.projection
-            else {}
-        )
-        subscription = {
-            "command": "sow_and_subscribe",
-            "sub_id": SUB_ID,
-            "ack_type": "processed,completed,stats",
-            "options": for_merged_view(request.options),
-            "user": self._holder.user,
-            **page,
-        }
+        request, nodes, window = self.request, self._context.nodes, self._window
+        is_grouped = bool(self._options.projection)
+        records = window.skip + window.top if window is not None and not is_grouped else None
+        subscription = partial(view_of, user=self._holder.user, records=records)
         asked = msgspec.structs.replace(
-            request,
-            bookmark="",
+            from_now(request),
+            options=options_of_view(self._options),
             top_n=None,
             skip_n=None,
             at_least="",
-            order_by="" if self._options.projection else request.order_by,
+            order=Order() if is_grouped else request.order,
         )
         # A client that comes back holds its view at a bookmark that this connection has not shown yet.
         held = newest(self._positions, self._sent)

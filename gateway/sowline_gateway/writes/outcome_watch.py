@@ -10,13 +10,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
-import orjson
 
 from sowline.commands.command import Origin
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.serving.writes.outcome import OutcomeReports
-from sowline.wire.request import OUTCOME, WATCH_OUTCOMES, OutcomeRequest
+from sowline.wire.node_queries import end_of, outcome_of, watch_of
 from sowline_gateway.nodes.channel import NodeChannel
 from sowline_gateway.nodes.connections import NodeLost
 from sowline_gateway.nodes.failover import with_failover
@@ -88,12 +87,11 @@ class TopicWatch:
 
     async def _ask(self, node: Announcement) -> None:
         """Ask a node to watch; it is left out if it can't be asked."""
-        request = {"command": WATCH_OUTCOMES, "topic": self.topic.name, "query_id": self._query_id}
         channel = None
         try:
             async with asyncio.timeout(ASK_SECONDS_MAX):
                 channel = await self._nodes.channels.to(node.url)
-                await channel.ask(request | {"ack_type": "processed"})
+                await channel.ask(watch_of(self.topic.name, self._query_id))
         except NodeLost:
             self._nodes.lost(node.url)
         except (TimeoutError, asyncio.CancelledError) as error:
@@ -130,7 +128,7 @@ class TopicWatch:
             self._end_at(one.channel)
 
     def _end_at(self, channel: NodeChannel) -> None:
-        channel.send_soon({"command": "unsubscribe", "query_id": self._query_id})
+        channel.send_soon(end_of(query_id=self._query_id))
 
     async def reports(self, origin: Origin, wanted: Collection[int]) -> OutcomeReports:
         """Wait until these partitions have reported about a command; raise `shard unavailable`."""
@@ -173,9 +171,7 @@ class TopicWatch:
         return [(self._watchers[at], numbers) for at, numbers in by_watcher.items()]
 
     async def _reports(self, watcher: _Watcher, origin: Origin, partitions: list[int]) -> OutcomeReports:
-        asked = OutcomeRequest(origin, tuple(partitions))
-        data = orjson.Fragment(msgspec.json.encode(asked))
-        answer = await watcher.channel.ask({"command": OUTCOME, "topic": self.topic.name, "data": data})
+        answer = await watcher.channel.ask(outcome_of(self.topic.name, origin, partitions))
         found = _read_reports(answer.reports)
         # A query that must show the command's effect prefers a node that is known to have it.
         self._nodes.announcements.note(watcher.channel.url, {self.topic.name: found.positions})

@@ -19,7 +19,7 @@ from sowline.serving.result import QueryLimits
 from sowline.subscriptions.engine.subscription import Subscription, require_sent_before
 from sowline.subscriptions.live.request_checks import is_of_view
 from sowline.wire.options import Options
-from sowline.wire.request import SUBSCRIBES, Request
+from sowline.wire.request import Read, Subscribe
 from sowline_query_service.query.grouping import GroupedQuery
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.read_entitlements import entitled_to_read
@@ -51,7 +51,7 @@ def one_topic(state: ServedTopics, name: str, entitlements: Entitlements) -> Top
     return topics_of(state, chosen_topic(name, state.topics, entitlements), entitlements)[0]
 
 
-def only_topic(request: Request, topics: list[TopicState]) -> TopicState:
+def only_topic(request: Read, topics: list[TopicState]) -> TopicState:
     """Return the one topic of a page or of groups; raise `regex topic not supported` or `no sow`."""
     if is_pattern(request.topic):
         raise SowlineError(
@@ -69,7 +69,7 @@ class ReadRequest(NamedTuple):
     selection: Selection
 
 
-def read_request_of(state: ServedTopics, request: Request, rights: Rights) -> ReadRequest:
+def read_request_of(state: ServedTopics, request: Read, rights: Rights) -> ReadRequest:
     """Return the topics of a read, and the selection of what the user may see; raise if the request is invalid."""
     topics = topics_of(state, request.topic, rights.read)
     selection = selection_of(request)
@@ -80,12 +80,12 @@ def read_request_of(state: ServedTopics, request: Request, rights: Rights) -> Re
     if selection.options.is_native:
         check_native(request, (topic.definition for topic in topics), rights.read)
     selection = entitled_to_read(selection, topics, rights)
-    if request.sow_keys and request.command in SUBSCRIBES:
+    if request.sow_keys and isinstance(request, Subscribe):
         selection = replace(selection, live=live_filter(selection))
     return ReadRequest(topics, selection)
 
 
-def query_of(request: Request, asked: ReadRequest, limits: QueryLimits) -> Query | GroupedQuery:
+def query_of(request: Read, asked: ReadRequest, limits: QueryLimits) -> Query | GroupedQuery:
     """Return the query for a request; raise `no sow`, `invalid bookmark` or `no history`."""
     topics, selection = asked
     if not any(topic.definition.has_sow for topic in topics):
@@ -104,9 +104,9 @@ def query_of(request: Request, asked: ReadRequest, limits: QueryLimits) -> Query
     return Query(topics, selection, limits, at)
 
 
-def is_view(request: Request, selection: Selection) -> bool:
+def is_view(request: Subscribe, selection: Selection) -> bool:
     """Return whether a subscription is to a page or to groups; raise if it has what these do not support."""
-    if not is_of_view(request, selection.options):
+    if not is_of_view(request):
         return False
     is_grouped = bool(selection.options.projection)
     kind = "an aggregated" if is_grouped else "a paginated"
@@ -119,34 +119,34 @@ def is_view(request: Request, selection: Selection) -> bool:
     return True
 
 
-def selection_of(request: Request) -> Selection:
+def selection_of(request: Read) -> Selection:
     """Return the selection of a request; raise if it is invalid."""
     return Selection(
-        filter=asked_filter(request),
-        options=request.parsed_options,
+        filter=asked_filter(request.filter, request.condition),
+        options=request.options,
         order=request.order,
         top_n=request.top_n,
         skip_n=request.skip_n or 0,
         sow_keys=tuple(key.encode() for key in request.sow_keys),
-        merges=request.merges,
-        relays=request.relays,
-        shares=request.shares,
-        sample_n=request.sample_n,
+        merges=request.of_gateway.merges,
+        relays=request.of_gateway.relays,
+        shares=request.of_gateway.shares,
+        sample_n=request.of_gateway.sample_n,
     )
 
 
-def asked_filter(request: Request) -> Filter:
+def asked_filter(text: str, condition: str) -> Filter:
     """Return the filter and the condition of a request as one filter; raise `bad filter` or `bad condition`."""
-    filter = compile_filter(request.filter)
+    filter = compile_filter(text)
     _check_parts(filter)
-    if not request.condition.strip():
+    if not condition.strip():
         return filter
-    if len(request.condition) > FILTER_CHARS_MAX:
+    if len(condition) > FILTER_CHARS_MAX:
         raise SowlineError(
             "bad condition",
-            f"expected a condition of at most {FILTER_CHARS_MAX} characters, got {len(request.condition)}",
+            f"expected a condition of at most {FILTER_CHARS_MAX} characters, got {len(condition)}",
         )
-    meets = Meets(compile_condition(request.condition))
+    meets = Meets(compile_condition(condition))
     return Filter(meets if filter == ALL else conjunction([filter.tree, meets]))
 
 
@@ -161,7 +161,7 @@ def _check_parts(filter: Filter) -> None:
         )
 
 
-def subscription_of(request: Request, selection: Selection) -> Subscription:
+def subscription_of(request: Subscribe, selection: Selection) -> Subscription:
     """Return the live subscription of a request; raise `bad filter` if its filter can't be used for one."""
     options, delta = selection.options, request.is_delta
     if options.oof or options.no_redundant:
@@ -180,7 +180,7 @@ def live_filter(selection: Selection) -> Filter:
     return Filter(conjunction([In(Call("SOW_KEY", ()), keys), selection.filter.tree]))
 
 
-def bookmark_range_of(request: Request, topics: list[TopicState]) -> BookmarkRange:
+def bookmark_range_of(request: Read, topics: list[TopicState]) -> BookmarkRange:
     """Return the start and the end of a subscription in these topics; raise `invalid bookmark`."""
     bookmark_range = request.bookmark_range
     is_list = len(bookmark_range.starts) > 1

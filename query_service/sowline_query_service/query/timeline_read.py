@@ -25,12 +25,12 @@ from sowline.kafka.read_back import SECONDS_MAX as READ_BACK_SECONDS_MAX
 from sowline.kafka.read_back import read_newest
 from sowline.language.emodb.fold import FoldOutcome
 from sowline.model.bookmark import EPOCH, NOW, Positions, format_position
-from sowline.model.bookmark_range import BookmarkRange, Moment, Point, parse_bookmark_range
+from sowline.model.bookmark_range import BookmarkRange, Moment, Point
 from sowline.model.key import partition_of
 from sowline.model.position import Position
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.refusal import no_sow
-from sowline.wire.request import TIMELINE_LIMIT_MAX, Request
+from sowline.wire.request import Timeline
 from sowline.wire.server_message import iso_time
 from sowline_query_service.query.read_request import one_topic
 from sowline_query_service.replica.partition_replica import PartitionReplica
@@ -111,7 +111,7 @@ class TimelineAnswer:
         return b'%s,"writes":[%s]}' % (prefix[:-1], b",".join(self.writes))
 
 
-def timeline_request_of(state: ServedTopics, request: Request, rights: Rights) -> TimelineRequest:
+def timeline_request_of(state: ServedTopics, request: Timeline, rights: Rights) -> TimelineRequest:
     """Return the request for a timeline; raise if it is invalid."""
     topic = one_topic(state, request.topic, rights.read)
     rights.read.require_whole(topic.definition.name, "a timeline shows past versions")
@@ -120,11 +120,7 @@ def timeline_request_of(state: ServedTopics, request: Request, rights: Rights) -
     if not request.key:
         raise SowlineError("key missing", "expected the key of a record, got none")
     topic.require(request.key)
-    if not 1 <= request.limit <= TIMELINE_LIMIT_MAX:
-        raise SowlineError(
-            "invalid limit", f"expected a limit of 1 to {TIMELINE_LIMIT_MAX}, got {request.limit}"
-        )
-    bookmark_range = parse_bookmark_range(request.bookmark or EPOCH, request.up_to)
+    bookmark_range = request.bookmark_range
     wanted = TimelineRequest(topic, request.key, bookmark_range, request.limit, request.reversed)
     for point in (*bookmark_range.starts, bookmark_range.end):
         _check(point, wanted)

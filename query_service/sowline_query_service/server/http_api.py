@@ -4,7 +4,6 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -12,7 +11,6 @@ from starlette.routing import Route
 
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
-from sowline.model.body import write_body
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.backlogs import Backlogs
@@ -35,6 +33,7 @@ from sowline.serving.http.requests import (
     parameters_in,
     path_of,
     readable_fields,
+    request_of,
     rights_in,
     sow_fields_in,
     with_first,
@@ -44,7 +43,7 @@ from sowline.serving.refusal import no_sow, refused
 from sowline.serving.worker_thread import bytes_to_read, in_worker_thread
 from sowline.serving.writes.http_api import WritesApi
 from sowline.wire.media_types import NATIVE
-from sowline.wire.request import Request, read_request
+from sowline.wire.request import Sow, Timeline
 from sowline.wire.server_message import iso_time, one_line
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.query.field_sample import described_fields
@@ -185,8 +184,8 @@ class HttpApi:
         topic = one_topic(self._state, address.topic, rights.read)
         topic.require(address.key)
         if demanded:
-            fields = {"command": "sow", "topic": address.topic, **demanded}
-            await wait_until_fresh(self._state, [topic], read_request(orjson.dumps(fields)))
+            asked = await request_of(Sow, {"topic": address.topic, **demanded})
+            await wait_until_fresh(self._state, [topic], asked)
         headers = instant_headers(topic.bookmark(topic.positions), lag_seconds([topic]))
         record = read_record(topic, address.key, rights.read.of(address.topic))
         if wants_native(request):
@@ -196,7 +195,7 @@ class HttpApi:
 
     async def _timeline(self, address: Address, request: HttpRequest, turn: Turn) -> Response:
         """Answer with the timeline of a document."""
-        asked, rights = _timeline_request(address, request), rights_in(request)
+        asked, rights = await _timeline_request(address, request), rights_in(request)
         if asked.demands_fresh:
             await wait_until_fresh(self._state, topics_of(self._state, asked.topic, rights.read), asked)
         wanted = timeline_request_of(self._state, asked, rights)
@@ -212,11 +211,12 @@ class HttpApi:
 
     async def _query(self, request: HttpRequest, fields: dict[str, Any], turn: Turn) -> Query | GroupedQuery:
         """Return the query that a request asks for, in its turn."""
-        sow = read_request(write_body({"command": "sow", "topic": request.path_params["topic"]} | fields))
+        sow = await request_of(Sow, {"topic": request.path_params["topic"]} | fields)
         rights = rights_in(request)
         if sow.demands_fresh:
             await wait_until_fresh(self._state, topics_of(self._state, sow.topic, rights.read), sow)
-        checked = await in_worker_thread(bytes_to_read(sow), read_request_of, self._state, sow, rights)
+        size = bytes_to_read(sow.filter, sow.condition, sow_keys=sow.sow_keys)
+        checked = await in_worker_thread(size, read_request_of, self._state, sow, rights)
         query = query_at(self._context, sow, checked)
         await wait_for_past(self._context, sow, rights)
         await query.reach()
@@ -260,15 +260,14 @@ def _seconds_since(moment: int) -> float | None:
     return max(0.0, time.time() - moment / 1000) if moment else None
 
 
-def _timeline_request(address: Address, request: HttpRequest) -> Request:
+async def _timeline_request(address: Address, request: HttpRequest) -> Timeline:
     """Return the timeline request of a GET; raise `bad request` for unknown parameters."""
     given: dict[str, Any] = dict(parameters_in(request, TIMELINE_PARAMETERS))
     if "limit" in given:
         given["limit"] = number_in(given["limit"])
     if given.get("reversed") in TRUTHS:
         given["reversed"] = TRUTHS[given["reversed"]]
-    fields = {"command": "timeline", "topic": address.topic, "key": address.key, **given}
-    return read_request(orjson.dumps(fields))
+    return await request_of(Timeline, {"topic": address.topic, "key": address.key, **given})
 
 
 async def _lines(query: Query | GroupedQuery) -> AsyncIterator[bytes]:

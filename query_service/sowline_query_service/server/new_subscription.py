@@ -5,7 +5,7 @@ from typing import cast
 from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.open_subscriptions import ServedSubscription
 from sowline.subscriptions.live.request_checks import check_complete, check_pace, check_replaced
-from sowline.wire.request import Request
+from sowline.wire.request import Subscribe
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.query.read_request import (
     ReadRequest,
@@ -21,7 +21,7 @@ from sowline_query_service.subscriptions.view_subscription import ViewSubscripti
 def subscription_for(
     context: ServiceContext,
     runner: CommandRunner,
-    request: Request,
+    request: Subscribe,
     checked: ReadRequest,
     replaced: ServedSubscription | None,
 ) -> ServedSubscription:
@@ -31,8 +31,8 @@ def subscription_for(
     check_complete(selection.options)
     bookmark_range = bookmark_range_of(request, topics)
     to_view = is_view(request, selection)
-    check_pace(request, selection.options, is_view=to_view)
-    check_replaced(replaced, ViewSubscription if to_view else RecordSubscription, request, bookmark_range)
+    check_pace(request, is_view=to_view)
+    check_replaced(replaced, ViewSubscription if to_view else RecordSubscription, request)
     if to_view:
         topic, view = only_topic(request, topics), cast("ViewSubscription | None", replaced)
         return ViewSubscription(context, runner, request, topic, selection, bookmark_range, view)

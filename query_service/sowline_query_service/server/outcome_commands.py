@@ -13,11 +13,9 @@ from sowline.serving.outbox.group import acknowledge_processed
 from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.running_queries import RunningQueries
 from sowline.serving.writes.outcome import SECONDS_MAX
-from sowline.wire.request import OutcomeRequest, Request
+from sowline.wire.request import Outcome, OutcomeRequest, WatchOutcomes
 from sowline.wire.server_message import message
 from sowline_query_service.context import ServiceContext
-
-_read_outcome = msgspec.json.Decoder(OutcomeRequest).decode
 
 
 class OutcomeCommands:
@@ -29,13 +27,13 @@ class OutcomeCommands:
         self._state = context.state
         self._destination = context.destination
 
-    def watch(self, request: Request) -> None:
+    def watch(self, request: WatchOutcomes) -> None:
         """Keep the reports about a topic's commands until the gateway ends the watch."""
         topic = self._topic(request)
         self._destination.require_ready([topic.name])
         self._running.start(request, partial(self._run_watch, request, topic))
 
-    async def _run_watch(self, request: Request, topic: TopicDefinition) -> None:
+    async def _run_watch(self, request: WatchOutcomes, topic: TopicDefinition) -> None:
         watch = self._destination.watch_topics([topic.name])
         try:
             acknowledge_processed(self._runner.outbox, request)
@@ -43,15 +41,10 @@ class OutcomeCommands:
         finally:
             watch.end()
 
-    def outcome(self, request: Request) -> None:
+    def outcome(self, request: Outcome) -> None:
         """Wait for the reports of some partitions about a command."""
         topic = self._topic(request)
-        try:
-            asked = _read_outcome(request.data)
-        except msgspec.DecodeError as error:
-            raise SowlineError(
-                "bad request", f"expected an origin and partitions as data: {error}"
-            ) from error
+        asked = request.asked
         held = self._state.topics[topic.name].partitions
         if missing := sorted(set(asked.partitions) - held.keys()):
             raise SowlineError(
@@ -59,7 +52,7 @@ class OutcomeCommands:
             )
         self._running.start(request, partial(self._run_outcome, request, topic, asked))
 
-    async def _run_outcome(self, request: Request, topic: TopicDefinition, asked: OutcomeRequest) -> None:
+    async def _run_outcome(self, request: Outcome, topic: TopicDefinition, asked: OutcomeRequest) -> None:
         # The gateway waits as long, and reports that the outcome is not known.
         try:
             async with asyncio.timeout(SECONDS_MAX):
@@ -69,8 +62,6 @@ class OutcomeCommands:
         reports = orjson.Fragment(msgspec.json.encode(found))
         self._runner.outbox.put(message("outcome", command_id=request.command_id, reports=reports))
 
-    def _topic(self, request: Request) -> TopicDefinition:
-        if not self._runner.is_of_gateway:
-            raise SowlineError("bad request", f"expected {request.command} only from a gateway")
+    def _topic(self, request: WatchOutcomes | Outcome) -> TopicDefinition:
         topics = self._destination.topics
         return topics[chosen_topic(request.topic, topics, self._runner.rights.write)]

@@ -19,7 +19,7 @@ from sowline.serving.query_slots import QuerySlot
 from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.running_queries import RunningQueries
 from sowline.subscriptions.engine.delivery import Form
-from sowline.wire.request import Request
+from sowline.wire.request import Explain, Fetch, Read, Sow, Timeline
 from sowline.wire.server_message import message
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.query.freshness import take_when_fresh
@@ -56,15 +56,17 @@ class QueryCommands:
         self._fetches: dict[str, asyncio.Future[tuple[int, int]]] = {}
         """By query id, the ranges of records that queries wait for."""
 
-    def sow(self, request: Request, checked: ReadRequest) -> None:
+    def sow(self, request: Sow, checked: ReadRequest) -> None:
         """Start a query; without a bookmark it is of the current records."""
         self._running.check_limit()
         slot = self._runner.new_slot()
-        if request.replaces:
-            self._running.start(request, partial(self._run_difference, request, checked, slot), slot)
+        of_gateway = request.of_gateway
+        if of_gateway.replaces is not None:
+            run = partial(self._run_difference, request, of_gateway.replaces, checked, slot)
+            self._running.start(request, run, slot)
             return
         query = query_at(self._context, request, checked)
-        if request.sample_n and isinstance(query, Query):
+        if of_gateway.sample_n and isinstance(query, Query):
             query.range_of = partial(self._fetched_range, request)
         if not request.bookmark:
             slot.begin_now(query.begin_now)
@@ -72,7 +74,7 @@ class QueryCommands:
         self._running.start(request, partial(self._run_sow, request, checked, query, outbox, slot), slot)
 
     async def _take(
-        self, slot: QuerySlot, request: Request, checked: ReadRequest, query: Query | GroupedQuery
+        self, slot: QuerySlot, request: Read, checked: ReadRequest, query: Query | GroupedQuery
     ) -> None:
         """Wait until the replica has what a query is of, and then for its turn."""
         await wait_for_past(self._context, request, self._runner.rights)
@@ -81,7 +83,7 @@ class QueryCommands:
 
     async def _run_sow(
         self,
-        request: Request,
+        request: Sow,
         checked: ReadRequest,
         query: Query | GroupedQuery,
         outbox: Outbox,
@@ -89,12 +91,12 @@ class QueryCommands:
     ) -> None:
         await self._take(slot, request, checked, query)
         await query.begin()
-        begun = {"topic_matches": query.result.topic_matches} if request.merges else {}
+        begun = {"topic_matches": query.result.topic_matches} if request.of_gateway.merges else {}
         acknowledge_processed(outbox, request, bookmark=query.bookmark, **begun)
         await send_group(outbox, request, query)
         acknowledge(outbox, request, query.bookmark, query.result)
 
-    async def _fetched_range(self, request: Request, samples: Sequence[Sequence[Any]]) -> tuple[int, int]:
+    async def _fetched_range(self, request: Sow, samples: Sequence[Sequence[Any]]) -> tuple[int, int]:
         """Send the samples of a query; return the range of records that the gateway then fetches.
 
         The wait ends with the connection, as all queries of a session do.
@@ -108,20 +110,21 @@ class QueryCommands:
         finally:
             del self._fetches[query_id]
 
-    def fetch(self, request: Request) -> None:
+    def fetch(self, request: Fetch) -> None:
         """Let a query that has sent its samples send a range of its records."""
         fetched = self._fetches.get(request.id_of_query)
         if fetched is None or fetched.done() or request.top_n is None:
             raise SowlineError(
                 "bad request", "expected a fetch with a top_n, and the query_id of a query that waits for it"
             )
-        skip = request.skip_n or 0
-        fetched.set_result((skip, skip + request.top_n))
+        fetched.set_result((request.skip_n, request.skip_n + request.top_n))
 
-    async def _run_difference(self, request: Request, checked: ReadRequest, slot: QuerySlot) -> None:
+    async def _run_difference(
+        self, request: Sow, replaced: Sow, checked: ReadRequest, slot: QuerySlot
+    ) -> None:
         """Answer with what differs from the records that the client of a gateway holds: first those that leave."""
         topics, selection = checked
-        held = await held_records(self._context.state, request.replaces, self._runner.rights)
+        held = await held_records(self._context.state, replaced, self._runner.rights)
         query = ReplacementQuery(self._context, held, topics, selection)
         await query.reach()
         await take_when_fresh(slot, self._context.state, topics, request)
@@ -135,14 +138,14 @@ class QueryCommands:
         await send_group(self._outbox, request, query)
         acknowledge(self._outbox, request, query.bookmark, query.result)
 
-    def explain(self, request: Request, checked: ReadRequest) -> None:
+    def explain(self, request: Explain, checked: ReadRequest) -> None:
         """Start to determine the access path of a query."""
         self._running.check_limit()
         query, slot = query_at(self._context, request, checked), self._runner.new_slot()
         self._running.start(request, partial(self._run_explain, request, checked, query, slot), slot)
 
     async def _run_explain(
-        self, request: Request, checked: ReadRequest, query: Query | GroupedQuery, slot: QuerySlot
+        self, request: Explain, checked: ReadRequest, query: Query | GroupedQuery, slot: QuerySlot
     ) -> None:
         await self._take(slot, request, checked, query)
         acknowledge_processed(self._outbox, request)
@@ -153,14 +156,14 @@ class QueryCommands:
         self._outbox.put_behind(explained, (request.id_of_query,))
         acknowledge_completed(self._outbox, request, query.bookmark)
 
-    def timeline(self, request: Request) -> None:
+    def timeline(self, request: Timeline) -> None:
         """Start to read the timeline of a document."""
         self._running.check_limit()
         wanted = timeline_request_of(self._context.state, request, self._runner.rights)
         slot = self._runner.new_slot()
         self._running.start(request, partial(self._run_timeline, request, wanted, slot), slot)
 
-    async def _run_timeline(self, request: Request, wanted: TimelineRequest, slot: QuerySlot) -> None:
+    async def _run_timeline(self, request: Timeline, wanted: TimelineRequest, slot: QuerySlot) -> None:
         await check_newest(self._context, wanted.topic, wanted.awaited)
         await wait_for_replica(self._context.state, wanted.topic, wanted.awaited)
         await take_when_fresh(slot, self._context.state, [wanted.topic], request)

@@ -16,7 +16,7 @@ from sowline.model.bookmark import EPOCH, NOW, Positions, PositionsByLog
 from sowline.model.bookmark_range import BookmarkRange, Moment, Point
 from sowline.model.position import Position, before_the_log
 from sowline.serving.authorization.entitlements import Rights
-from sowline.wire.request import Request
+from sowline.wire.request import Read
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.query.read_request import past_of, topics_of
 from sowline_query_service.subscriptions.catch_up import BookmarkExpired, ChangesAfter, events_between
@@ -146,12 +146,12 @@ def _just_before(position: Position) -> Position:
     return Position(era, offset, nth - 1) if nth else Position(era, offset - 1, NTH_LAST)
 
 
-async def wait_for_past(context: ServiceContext, request: Request, rights: Rights) -> None:
+async def wait_for_past(context: ServiceContext, request: Read, rights: Rights) -> None:
     """Wait until the replica can answer a request, if that asks for a time; raise `behind` after a time limit."""
     if not request.bookmark:
         return
     topics = topics_of(context.state, request.topic, rights.read)
-    past = past_of(request.bookmark_range, request.parsed_options, topics)
+    past = past_of(request.bookmark_range, request.options, topics)
     if past is not None:
         await wait_for_time(context, topics, past)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from sowline.serving.query_slots import QuerySlot
 from sowline.serving.view_memory import ViewHolder
-from sowline.wire.request import Request
+from sowline.wire.request import Subscribe
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import ViewName
 from sowline_query_service.live.group_views import GroupPageView, GroupView
@@ -23,7 +23,7 @@ class OpenViews:
     def __init__(
         self,
         context: ServiceContext,
-        request: Request,
+        request: Subscribe,
         topic: TopicState,
         selection: Selection,
         new_slot: Callable[[], QuerySlot],

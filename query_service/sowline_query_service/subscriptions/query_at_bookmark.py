@@ -12,7 +12,7 @@ from sowline.changes.change import Change
 from sowline.model.bookmark import Positions, PositionsByLog
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.serving.refusal import no_sow
-from sowline.wire.request import Request
+from sowline.wire.request import Read
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.index.rows import NOTHING_RARE, UNKNOWN_OFFSET, UNKNOWN_TIME, Rare
 from sowline_query_service.query.grouping import GroupedQuery
@@ -31,7 +31,7 @@ from sowline_query_service.subscriptions.catch_up import changes_since
 from sowline_query_service.topics.state import Past, TopicState
 
 
-def query_at(context: ServiceContext, request: Request, asked: ReadRequest) -> Query | GroupedQuery:
+def query_at(context: ServiceContext, request: Read, asked: ReadRequest) -> Query | GroupedQuery:
     """Return the query for a request: of the current records, of a time or of a bookmark.
 
     A gateway that `relays` may also ask for the start of a view: the bookmark may be a list, or `epoch`.
@@ -44,7 +44,7 @@ def query_at(context: ServiceContext, request: Request, asked: ReadRequest) -> Q
         raise no_sow(topics[0].definition.name)
     [start, *more] = bookmark_range.starts
     is_of_positions = isinstance(start, dict) and not more
-    is_start = bookmark_range.is_return if request.relays else is_of_positions
+    is_start = bookmark_range.is_return if request.of_gateway.relays else is_of_positions
     if bookmark_range.end is not None or not is_start:
         return query_of(request, asked, context.limits)
     check_documents(selection.options, topics)

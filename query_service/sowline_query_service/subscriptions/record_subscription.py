@@ -14,7 +14,7 @@ from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.status import State, SubscriptionStatus
 from sowline.subscriptions.live.progress import ProgressTimer
 from sowline.subscriptions.live.request_checks import GONE
-from sowline.wire.request import Request
+from sowline.wire.request import Heartbeat, Subscribe
 from sowline.wire.server_message import ack, message
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.subscription import LiveSubscription
@@ -48,7 +48,7 @@ class RecordSubscription:
         self,
         context: ServiceContext,
         runner: CommandRunner,
-        request: Request,
+        request: Subscribe,
         topics: list[TopicState],
         selection: Selection,
         bookmark_range: BookmarkRange,
@@ -212,7 +212,7 @@ class RecordSubscription:
             return "paced"
         return "live" if self._live.is_live else "catching up"
 
-    async def prove(self, request: Request) -> None:
+    async def prove(self, request: Heartbeat) -> None:
         """Send the checksum of the records that the client should hold, in order with the messages.
 
         Raise `no sow` or `not supported` if these records are unknown.

@@ -16,7 +16,7 @@ from sowline.subscriptions.engine.delivery import whole_payload
 from sowline.subscriptions.engine.shown import as_sent
 from sowline.subscriptions.engine.subscription import MATCH, OOF, ChangeView, Delivery, is_sent_before, left
 from sowline.subscriptions.live.change_message import Recipient, put_payload
-from sowline.wire.request import read_request
+from sowline.wire.request import Sow
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.index.access_path import NO_ROWS
 from sowline_query_service.index.rows import RowNumbers
@@ -47,15 +47,13 @@ class HeldRecords:
         return self.selection.top_n is None and is_sent_before(self.selection.filter)
 
 
-async def held_records(state: ServedTopics, text: bytes, rights: Rights) -> HeldRecords:
+async def held_records(state: ServedTopics, request: Sow, rights: Rights) -> HeldRecords:
     """Return the records that the client of a gateway holds, from the `sow` that finds them at the client's bookmark.
 
     Raise `bookmark_expired` if they are unknown.
     """
-    request = read_request(text)
-    topics, selection = await in_worker_thread(
-        bytes_to_read(request), read_request_of, state, request, rights
-    )
+    size = bytes_to_read(request.filter, request.condition, sow_keys=request.sow_keys)
+    topics, selection = await in_worker_thread(size, read_request_of, state, request, rights)
     (positions,) = bookmark_range_of(request, topics).starts
     assert isinstance(positions, dict), "gateways send positions"
     held = HeldRecords(topics, selection, positions, is_complete=True)

@@ -3,7 +3,7 @@
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.query_slots import QuerySlot
 from sowline.subscriptions.live.progress import put_view_checksum
-from sowline.wire.request import Request
+from sowline.wire.request import Heartbeat
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
@@ -13,7 +13,7 @@ from sowline_query_service.subscriptions.subscribed_topics import SubscribedTopi
 async def send_records_checksum(
     context: ServiceContext,
     outbox: Outbox,
-    request: Request,
+    request: Heartbeat,
     live: SubscribedTopics,
     selection: Selection,
     slot: QuerySlot,

@@ -22,7 +22,7 @@ from sowline.subscriptions.live.change_message import put_payload
 from sowline.subscriptions.live.progress import ProgressTimer, put_view_checksum
 from sowline.subscriptions.live.request_checks import GONE, check_endless, check_view_replaced
 from sowline.subscriptions.live.shown_records import records_relayed, records_shown
-from sowline.wire.request import Request
+from sowline.wire.request import Heartbeat, Subscribe
 from sowline.wire.server_message import ack
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.group_views import GroupView
@@ -55,7 +55,7 @@ class ViewSubscription:
         self,
         context: ServiceContext,
         runner: CommandRunner,
-        request: Request,
+        request: Subscribe,
         topic: TopicState,
         selection: Selection,
         bookmark_range: BookmarkRange,
@@ -180,7 +180,7 @@ class ViewSubscription:
         seconds = time.monotonic() - viewer.level_at
         return SubscriptionStatus(self.request, "paused" if paused else "catching up", behind, seconds)
 
-    async def prove(self, request: Request) -> None:
+    async def prove(self, request: Heartbeat) -> None:
         """Send the checksum of the view that the client should hold, in order with the messages.
 
         Raise `not supported` while the subscription is paused.

@@ -1,6 +1,6 @@
 """What handlers of HTTP requests share: parameters, bodies, rights, and the headers of answers."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -8,10 +8,13 @@ from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 
 from sowline.errors import SowlineError
-from sowline.model.body import why_not_json
+from sowline.model.body import why_not_json, write_body
 from sowline.model.printable import printable
 from sowline.serving.authorization.entitlements import NOT_ENTITLED, Entitlements, Rights
-from sowline.wire.request import QUERY_FIELDS
+from sowline.serving.worker_thread import bytes_to_read, in_worker_thread
+from sowline.wire.request import R
+from sowline.wire.request_fields import QUERY_FIELDS, read_fields
+from sowline.wire.request_parser import parse
 
 NDJSON = "application/x-ndjson"
 FRESHNESS = ("at_least", "max_staleness")
@@ -83,6 +86,14 @@ async def sow_fields_in(request: HttpRequest, bytes_max: int) -> dict[str, Any]:
         accepted = ", ".join(QUERY_FIELDS)
         raise SowlineError("bad request", f"expected the fields {accepted}, got {', '.join(sorted(unknown))}")
     return fields
+
+
+async def request_of(kind: type[R], given: Mapping[str, Any]) -> R:
+    """Return a command of this kind with these fields; raise why they are invalid."""
+    fields = read_fields(write_body({"command": kind.command, **given}))
+    request = await in_worker_thread(bytes_to_read(fields.options), parse, fields)
+    assert isinstance(request, kind), "the command names it"
+    return request
 
 
 async def body_in(request: HttpRequest, bytes_max: int) -> bytes:

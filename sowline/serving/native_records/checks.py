@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.serving.authorization.entitlements import Entitlements
-from sowline.wire.request import Request
+from sowline.wire.request import Read
 
 
-def check_native(request: Request, topics: Iterable[TopicDefinition], read: Entitlements) -> None:
+def check_native(request: Read, topics: Iterable[TopicDefinition], read: Entitlements) -> None:
     """Raise `not supported` or `not entitled` unless records can be sent in the message type of each topic.
 
     Call it for requests with that format only. Its other limits are those of the options.

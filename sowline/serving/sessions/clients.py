@@ -10,6 +10,7 @@ from typing import Any
 
 from sowline.serving.sessions.session import Session
 from sowline.serving.sessions.status import SubscriptionStatus
+from sowline.wire.request import Read
 
 CLIENTS_LISTED_MAX = 500
 SUBSCRIPTIONS_LISTED_MAX = 50
@@ -89,7 +90,7 @@ def _describe(one: Connected) -> dict[str, Any]:
                 "query_id": request.query_id or request.command_id,
                 "command": request.command,
                 "topic": request.topic,
-                "filter": _short(request.filter),
+                "filter": _short(request.filter if isinstance(request, Read) else ""),
             }
             for request in queries
         ],
@@ -104,7 +105,7 @@ def _subscription(status: SubscriptionStatus) -> dict[str, Any]:
         "topic": request.topic,
         "filter": _short(request.filter),
         "condition": _short(request.condition),
-        "options": _short(request.options),
+        "options": _short(request.options_text),
         "state": status.state,
         "behind_positions": status.behind_positions,
         "behind_seconds": round(status.behind_seconds, 3),

@@ -16,7 +16,7 @@ from sowline.serving.query_slots import Asker, QuerySlot, QuerySlots
 from sowline.serving.refusal import unforeseen
 from sowline.serving.view_memory import ViewHolder
 from sowline.wire.options import Options
-from sowline.wire.request import Request
+from sowline.wire.request import Read, Request
 from sowline.wire.server_message import failure
 
 log = structlog.get_logger()
@@ -66,10 +66,10 @@ class CommandRunner:
         """Return a slot for filling a view: it waits for no client, so a gateway's may wait, too."""
         return self._slots.new(Asker(self._login.payer, self))
 
-    def holder_for(self, request: Request) -> ViewHolder:
+    def holder_for(self, request: Read) -> ViewHolder:
         """Return who holds the view of a subscription: at a gateway's connection, the user that it names."""
         if self.is_of_gateway:
-            return ViewHolder(request.user, None)
+            return ViewHolder(request.of_gateway.user, None)
         return ViewHolder(self._login.payer, self)
 
     def start(self, request: Request, run: Run, ack_type: str, **fields: Any) -> asyncio.Task[None]:

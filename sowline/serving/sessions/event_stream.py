@@ -26,8 +26,8 @@ from sowline.serving.refusal import refused
 from sowline.serving.sessions.events import END, Events, failure_of
 from sowline.serving.sessions.open_sessions import OpenSessions, login_headers
 from sowline.serving.sessions.session import Session
-from sowline.wire.options import parse_options
-from sowline.wire.request import Request, read_request
+from sowline.wire.request import Subscribe
+from sowline.wire.request_parser import parse_request
 
 MEDIA_TYPE = "text/event-stream"
 RETRY_MS = 2000
@@ -64,7 +64,7 @@ def is_finished(last_event_id: str) -> bool:
     return last_event_id.endswith(END)
 
 
-def command_of(topic: str, given: QueryParams, last_event_id: str) -> bytes:
+def command_of(topic: str, given: QueryParams, last_event_id: str) -> Subscribe:
     """Return the command that a GET stands for; `last_event_id` is the bookmark of a client that reconnects.
 
     Raise `bad request`, `invalid options`, or another error of an invalid field.
@@ -86,13 +86,13 @@ def command_of(topic: str, given: QueryParams, last_event_id: str) -> bytes:
     command = fields.setdefault("command", COMMANDS[0])
     if command not in COMMANDS:
         raise SowlineError("bad request", f"expected command={'|'.join(COMMANDS)}, got {command[:100]!r}")
-    options = parse_options(given.get("options", ""))
-    if options.pause:
-        raise SowlineError("invalid options", "expected no pause: an event stream can't be resumed")
-    if options.is_native:
-        raise _only_text()
     metadata = {"topic": topic, "command_id": "1", "ack_type": "processed,completed"}
-    return orjson.dumps(fields | metadata)
+    request = parse_request(Subscribe, orjson.dumps(fields | metadata))
+    if request.options.pause:
+        raise SowlineError("invalid options", "expected no pause: an event stream can't be resumed")
+    if request.options.is_native:
+        raise _only_text()
+    return request
 
 
 def _only_text() -> SowlineError:
@@ -102,8 +102,8 @@ def _only_text() -> SowlineError:
     )
 
 
-def events_of(request: Request) -> Events:
-    """Return the encoder for the events of a new subscription; raise `invalid bookmark`."""
+def events_of(request: Subscribe) -> Events:
+    """Return the encoder for the events of a new subscription."""
     bookmark_range = request.bookmark_range
     begins_now = bookmark_range.begins_now and not request.has_snapshot
     return Events(begins_now=begins_now, has_end=bookmark_range.end is not None)
@@ -112,10 +112,10 @@ def events_of(request: Request) -> Events:
 class EventStream:
     """The stream of one client. It ends with its subscription, when its client leaves, or by `close`."""
 
-    def __init__(self, session: Session, command: bytes) -> None:
+    def __init__(self, session: Session, command: Subscribe) -> None:
         self._session = session
         self._command = command
-        self._events = events_of(read_request(command))
+        self._events = events_of(command)
         self._first: list[bytes] = []
         self._closing = Flag()
         self._why: SowlineError | None = None
@@ -131,7 +131,7 @@ class EventStream:
 
     async def begin(self, receive: Receive) -> None:
         """Start the subscription; raise its error if it is refused, or `ClientDisconnect` if its client leaves."""
-        if (waiting := self._session.receive_one(self._command)) is not None:
+        if (waiting := self._session.begin(self._command)) is not None:
             await waiting
         loop = asyncio.get_running_loop()
         # A snapshot may wait long for its turn. If its client has left, nobody needs it any more.

@@ -13,7 +13,7 @@ from sowline.serving.outbox.group import acknowledge_done
 from sowline.serving.sessions.command_runner import QUERIES_MAX, CommandRunner, too_many_in_flight
 from sowline.serving.sessions.running_queries import RunningQueries
 from sowline.serving.sessions.status import SubscriptionStatus
-from sowline.wire.request import Request
+from sowline.wire.request import Heartbeat, Pause, Resume, Subscribe, Unsubscribe
 from sowline.wire.server_message import failure, message
 
 log = structlog.get_logger()
@@ -28,7 +28,7 @@ class ServedSubscription(Protocol):
     """The interface of a subscription for its session, to records or to a view."""
 
     @property
-    def request(self) -> Request:
+    def request(self) -> Subscribe:
         """The request that it serves."""
 
     @property
@@ -60,7 +60,7 @@ class ServedSubscription(Protocol):
     def subscription_status(self) -> SubscriptionStatus:
         """Return whether it is live, or how far behind."""
 
-    async def prove(self, request: Request) -> None:
+    async def prove(self, request: Heartbeat) -> None:
         """Send a checksum of the view that the client should hold; raise if there can't be one."""
 
 
@@ -70,7 +70,7 @@ MakeSubscription = Callable[[ServedSubscription | None], ServedSubscription]
 class _Entry(NamedTuple):
     """A subscription, and the tasks that serve it."""
 
-    request: Request
+    request: Subscribe
     subscription: ServedSubscription
     task: asyncio.Task[None]
     checksum_tasks: set[asyncio.Task[None]]
@@ -98,7 +98,7 @@ class OpenSubscriptions:
 
     # begin
 
-    def subscribe(self, request: Request, make: MakeSubscription) -> None:
+    def subscribe(self, request: Subscribe, make: MakeSubscription) -> None:
         """Begin a subscription; replace the one with its sub_id if the request has that option.
 
         `make` returns the new subscription, and stops the one that it replaces, if any.
@@ -125,7 +125,7 @@ class OpenSubscriptions:
             del self._entries[sub_id]
             self._outbox.put(last, (sub_id,))
 
-    def _replaced(self, request: Request, sub_id: str) -> _Entry | None:
+    def _replaced(self, request: Subscribe, sub_id: str) -> _Entry | None:
         """Return the subscription that a new one replaces, if any; raise if it may not begin."""
         if not sub_id:
             raise SowlineError("invalid subid", "expected a sub_id or a command_id to name the subscription")
@@ -137,7 +137,7 @@ class OpenSubscriptions:
                 "too many subscriptions",
                 f"expected at most {SUBSCRIPTIONS_MAX} subscriptions on one connection",
             )
-        if replaced is not None and not request.parsed_options.replace:
+        if replaced is not None and not request.options.replace:
             raise SowlineError(
                 "subid in use",
                 f"subscription {sub_id!r} already exists; unsubscribe it first, or set the option replace",
@@ -148,7 +148,7 @@ class OpenSubscriptions:
 
     # end
 
-    def unsubscribe(self, request: Request) -> None:
+    def unsubscribe(self, request: Unsubscribe) -> None:
         """End the subscriptions and the query that a request names."""
         if not request.sub_id and not request.query_id:
             raise SowlineError(
@@ -193,21 +193,21 @@ class OpenSubscriptions:
 
     # while it runs
 
-    def pause(self, request: Request) -> None:
+    def pause(self, request: Pause) -> None:
         """Pause the subscriptions that a request names."""
         paused = self._existing(request.sub_id)
         for sub_id in paused:
             self._entries[sub_id].subscription.pause()
         acknowledge_done(self._outbox, request, paused)
 
-    def resume(self, request: Request) -> None:
+    def resume(self, request: Resume) -> None:
         """Resume the subscriptions that a request names."""
         resumed = self._existing(request.sub_id)
         for sub_id in resumed:
             self._entries[sub_id].subscription.resume()
         acknowledge_done(self._outbox, request, resumed)
 
-    def heartbeat(self, request: Request) -> None:
+    def heartbeat(self, request: Heartbeat) -> None:
         """Start to compute the checksum of the records that a subscription's client should hold."""
         entry = self._entries.get(request.sub_id)
         if entry is None:
@@ -220,7 +220,7 @@ class OpenSubscriptions:
         entry.checksum_tasks.add(task)
         task.add_done_callback(entry.checksum_tasks.discard)
 
-    async def _prove(self, subscription: ServedSubscription, request: Request) -> None:
+    async def _prove(self, subscription: ServedSubscription, request: Heartbeat) -> None:
         await subscription.prove(request)
         acknowledge_done(self._outbox, request, (request.sub_id,))
 
@@ -278,9 +278,9 @@ class OpenSubscriptions:
         return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _check_format(before: Request, now: Request) -> None:
+def _check_format(before: Subscribe, now: Subscribe) -> None:
     """Raise `not supported` if a subscription would be replaced by one whose records have another format."""
-    had, has = before.parsed_options.format, now.parsed_options.format
+    had, has = before.options.format, now.options.format
     if had != has:
         raise SowlineError(
             "not supported",

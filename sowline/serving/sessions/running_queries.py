@@ -8,7 +8,7 @@ from functools import partial
 from sowline.errors import SowlineError
 from sowline.serving.query_slots import QuerySlot
 from sowline.serving.sessions.command_runner import QUERIES_MAX, CommandRunner, Run, too_many_in_flight
-from sowline.wire.request import Request
+from sowline.wire.request import OfTopic
 from sowline.wire.server_message import failure
 
 
@@ -17,13 +17,13 @@ class RunningQueries:
 
     def __init__(self, runner: CommandRunner) -> None:
         self._runner = runner
-        self._running: dict[str, tuple[Request, asyncio.Task[None]]] = {}
+        self._running: dict[str, tuple[OfTopic, asyncio.Task[None]]] = {}
         self._unnamed = itertools.count()
 
     def __len__(self) -> int:
         return len(self._running)
 
-    def requests(self) -> Iterator[Request]:
+    def requests(self) -> Iterator[OfTopic]:
         """Yield the requests of the running queries, the oldest first."""
         return (request for request, _ in self._running.values())
 
@@ -32,7 +32,7 @@ class RunningQueries:
         if len(self._running) >= QUERIES_MAX:
             raise too_many_in_flight(f"{QUERIES_MAX} queries")
 
-    def start(self, request: Request, run: Run, slot: QuerySlot | None = None) -> None:
+    def start(self, request: OfTopic, run: Run, slot: QuerySlot | None = None) -> None:
         """Start a query, which takes its slot when it needs it; raise `queryid in use`.
 
         At its end the slot is free, also if it never ran.

@@ -9,8 +9,11 @@ from sowline.serving.access.login_session import LoginSession
 from sowline.serving.cooperative import TURN_SECONDS
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.status import SubscriptionStatus
+from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
 from sowline.version import __version__
-from sowline.wire.request import Request, command_id_of, read_request, split_frame
+from sowline.wire.request import Logon, OfTopic, Request
+from sowline.wire.request_fields import RequestFields, command_id_of, read_fields, split_frame
+from sowline.wire.request_parser import acks_of, parse
 from sowline.wire.server_message import ack, failure
 
 Waiting = Coroutine[Any, Any, None] | None
@@ -31,8 +34,14 @@ class Commands(Protocol):
     def queries_count(self) -> int:
         """The number of running queries."""
 
-    def queries(self) -> Iterator[Request]:
+    def queries(self) -> Iterator[OfTopic]:
         """Yield the requests of the running queries, the oldest first."""
+
+    def check_fields(self, fields: RequestFields) -> None:
+        """Raise `bad request` if the client may not send some of these fields."""
+
+    def check_first(self, fields: RequestFields) -> None:
+        """Raise for topics, which come before anything else that is wrong with a command."""
 
     def begin(self, request: Request) -> Waiting:
         """Start a command, other than a logon; raise if it is refused."""
@@ -89,22 +98,53 @@ class Session:
     def receive_one(self, text: bytes) -> Waiting:
         """Handle one request; return the work, if any, that must be done before the next one."""
         try:
-            request = read_request(text)
+            fields = read_fields(text)
         except SowlineError as error:
             self.outbox.put(failure(command_id_of(text), error))
             return None
         try:
-            if "received" in request.acks:
-                self.outbox.put(ack("received", request.command_id))
-            if request.command == "logon":
-                return self._log_on(request)
+            acks = acks_of(fields)
+            if "received" in acks:
+                self.outbox.put(ack("received", fields.command_id))
+            if fields.command == Logon.command:
+                return self._log_on(Logon(command_id=fields.command_id, acks=acks, token=fields.token))
+            self._login.ask()
+            self.commands.check_fields(fields)
+            if (size := bytes_to_read(fields.options)) >= THREAD_BYTES_MIN:
+                return self._begin_large(size, fields, acks)
+            return self.commands.begin(self._parsed(fields, acks))
+        except SowlineError as error:
+            self.outbox.put(failure(fields.command_id, error))
+            return None
+
+    def begin(self, request: Request) -> Waiting:
+        """Start a command that was parsed; return the work, if any, that must be done before the next one."""
+        try:
             self._login.ask()
             return self.commands.begin(request)
         except SowlineError as error:
             self.outbox.put(failure(request.command_id, error))
             return None
 
-    async def _log_on(self, request: Request) -> None:
+    def _parsed(self, fields: RequestFields, acks: frozenset[str]) -> Request:
+        """Return the command; raise why it is invalid, or what comes before that."""
+        try:
+            return parse(fields, acks)
+        except SowlineError:
+            self.commands.check_first(fields)
+            raise
+
+    async def _begin_large(self, size: int, fields: RequestFields, acks: frozenset[str]) -> None:
+        """Parse a large command in the worker thread, while requests of other clients are handled; then start it."""
+        try:
+            waiting = self.commands.begin(await in_worker_thread(size, self._parsed, fields, acks))
+        except SowlineError as error:
+            self.outbox.put(failure(fields.command_id, error))
+            return
+        if waiting is not None:
+            await waiting
+
+    async def _log_on(self, request: Logon) -> None:
         """Log on, and report as whom, even if no acknowledgement was requested."""
         try:
             identity = await self._login.log_on(request.token)

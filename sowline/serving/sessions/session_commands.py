@@ -11,7 +11,7 @@ from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.open_subscriptions import OpenSubscriptions
 from sowline.serving.sessions.running_queries import RunningQueries
 from sowline.serving.sessions.status import SubscriptionStatus
-from sowline.wire.request import Request
+from sowline.wire.request import Heartbeat, OfTopic
 from sowline.wire.server_message import message
 
 
@@ -40,11 +40,11 @@ class SessionCommands:
         """The number of running queries."""
         return len(self._running)
 
-    def queries(self) -> Iterator[Request]:
+    def queries(self) -> Iterator[OfTopic]:
         """Yield the requests of the running queries, the oldest first."""
         return self._running.requests()
 
-    def heartbeat(self, request: Request) -> None:
+    def heartbeat(self, request: Heartbeat) -> None:
         """Answer a heartbeat, or start to compute the checksum of the subscription that it names."""
         if request.sub_id:
             self._subscriptions.heartbeat(request)

@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from sowline.wire.request import Request
+from sowline.wire.request import Subscribe
 
 State = Literal["beginning", "group", "live", "catching up", "paused", "paced"]
 """`beginning`: not acknowledged yet. `group`: its records are being sent. `catching up`: it sends older changes as
@@ -15,7 +15,7 @@ TICKS = 4
 class SubscriptionStatus(NamedTuple):
     """The current status of one subscription."""
 
-    request: Request
+    request: Subscribe
     state: State
     behind_positions: int
     """Log offsets that the replica has applied and the client was not sent, over all partitions."""

@@ -17,7 +17,7 @@ from sowline.serving.authorization.entitlements import Rights, chosen_topic, cho
 from sowline.serving.refusal import no_sow
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.write_entitlements import RecordCheck, check_of, entitled_to_delete
-from sowline.wire.request import Request
+from sowline.wire.request import Write
 
 Definitions = Mapping[str, TopicDefinition]
 """The topics of a service, by name."""
@@ -26,7 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def fields_of(request: Request) -> dict[str, Any]:
+def fields_of(request: Write) -> dict[str, Any]:
     """Return the header fields of a request's command."""
     return {
         "expiration": request.expiration,
@@ -40,7 +40,7 @@ def fields_of(request: Request) -> dict[str, Any]:
     }
 
 
-def writes_of(topics: Definitions, request: Request, rights: Rights) -> list["RequestedCommand"]:
+def writes_of(topics: Definitions, request: Write, rights: Rights) -> list["RequestedCommand"]:
     """Return the checked commands of a request; a delete may have one for each of several topics.
 
     Raise if the request is invalid.

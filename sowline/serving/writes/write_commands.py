@@ -5,7 +5,6 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from sowline.commands.command import DELTA
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.serving.authorization.entitlements import Rights
@@ -15,7 +14,7 @@ from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_wo
 from sowline.serving.writes.delta_requests import delta_of
 from sowline.serving.writes.pending_commands import PendingCommands, WriteService
 from sowline.serving.writes.requests import Definitions, RequestedCommand, writes_of
-from sowline.wire.request import Request
+from sowline.wire.request import Delta, Flush, Request, Write
 from sowline.wire.server_message import ack, failure
 
 WRITES_MAX = 10_000
@@ -40,11 +39,11 @@ class WriteCommands:
         self._pending: dict[asyncio.Task[None], asyncio.Event] = {}
         """Their tasks, and whether Kafka has taken or refused each."""
 
-    def write(self, request: Request) -> Coroutine[Any, Any, None] | None:
+    def write(self, request: Write) -> Coroutine[Any, Any, None] | None:
         """Send a command to Kafka; return the work, if any, that must be done before the next command."""
         if len(self._pending) >= WRITES_MAX:
             raise too_many_in_flight(f"{WRITES_MAX} commands")
-        if bytes_to_read(request) >= THREAD_BYTES_MIN:
+        if _bytes_of(request) >= THREAD_BYTES_MIN:
             return self._write_large(request)
         commands = self._ready(_commands_of(self._topics, request, self._runner.rights))
         pending = self._service.begun_now(commands)
@@ -58,24 +57,24 @@ class WriteCommands:
         self._service.destination.require_ready({one.write.topic.name for one in commands})
         return commands
 
-    async def _write_large(self, request: Request) -> None:
+    async def _write_large(self, request: Write) -> None:
         """Check a large command in the worker thread, while requests of other clients are handled."""
         try:
-            size, rights = bytes_to_read(request), self._runner.rights
+            size, rights = _bytes_of(request), self._runner.rights
             commands = self._ready(await in_worker_thread(size, _commands_of, self._topics, request, rights))
         except SowlineError as error:
             self._outbox.put(failure(request.command_id, error))
             return
         await self._write_later(request, commands)
 
-    async def _write_later(self, request: Request, commands: list[RequestedCommand]) -> None:
+    async def _write_later(self, request: Write, commands: list[RequestedCommand]) -> None:
         """Send a command once it has been checked against the records that it names, and its outcome is watched."""
         try:
             self._send(request, await self._service.begun(commands))
         except SowlineError as error:
             self._outbox.put(failure(request.command_id, error))
 
-    def _send(self, request: Request, pending: PendingCommands) -> None:
+    def _send(self, request: Write, pending: PendingCommands) -> None:
         pending.write()
         settled = asyncio.Event()
         task = self._start(request, partial(self._follow_up, request, pending, settled), settled)
@@ -90,7 +89,7 @@ class WriteCommands:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._pending.pop(task).set()
 
-    async def _follow_up(self, request: Request, pending: PendingCommands, settled: asyncio.Event) -> None:
+    async def _follow_up(self, request: Write, pending: PendingCommands, settled: asyncio.Event) -> None:
         """Report the outcome of written commands; report a refusal even if no acknowledgement was requested."""
         bookmark = await pending.persisted()
         settled.set()
@@ -105,13 +104,13 @@ class WriteCommands:
         if "stats" in request.acks:
             self._outbox.put(ack("stats", request.command_id, **summary.stats))
 
-    def flush(self, request: Request) -> None:
+    def flush(self, request: Flush) -> None:
         """Wait for the outcomes of the commands that are pending now."""
         earlier, settled = dict(self._pending), asyncio.Event()
         self._start(request, partial(self._run_flush, request, earlier, settled), settled)
 
     async def _run_flush(
-        self, request: Request, earlier: dict[asyncio.Task[None], asyncio.Event], settled: asyncio.Event
+        self, request: Flush, earlier: dict[asyncio.Task[None], asyncio.Event], settled: asyncio.Event
     ) -> None:
         for persisted in earlier.values():
             await persisted.wait()
@@ -127,6 +126,12 @@ class WriteCommands:
             task.cancel()
 
 
-def _commands_of(topics: Definitions, request: Request, rights: Rights) -> list[RequestedCommand]:
+def _bytes_of(request: Write) -> int:
+    return bytes_to_read(request.filter, sow_keys=request.sow_keys, data=request.data)
+
+
+def _commands_of(topics: Definitions, request: Write, rights: Rights) -> list[RequestedCommand]:
     """Return the checked commands of a request; raise if it is invalid."""
-    return (delta_of if request.command == DELTA else writes_of)(topics, request, rights)
+    if isinstance(request, Delta):
+        return delta_of(topics, request, rights)
+    return writes_of(topics, request, rights)

@@ -3,7 +3,7 @@
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.status import TICKS
-from sowline.wire.request import Request
+from sowline.wire.request import Heartbeat
 from sowline.wire.server_message import message
 
 
@@ -29,7 +29,7 @@ def put_progress(outbox: Outbox, sub_id: str, positions: PositionsByLog) -> None
     outbox.put_behind(message("progress", sids=[sub_id], bookmark=format_bookmark(positions)), (sub_id,))
 
 
-def put_view_checksum(outbox: Outbox, request: Request, bookmark: str, records: int, hash: int) -> None:
+def put_view_checksum(outbox: Outbox, request: Heartbeat, bookmark: str, records: int, hash: int) -> None:
     """Put the checksum of what the client of a subscription should hold at this bookmark."""
     outbox.put_behind(
         message(

@@ -3,9 +3,8 @@
 from typing import Protocol
 
 from sowline.errors import SowlineError
-from sowline.model.bookmark_range import BookmarkRange
 from sowline.wire.options import Options
-from sowline.wire.request import Request
+from sowline.wire.request import Subscribe
 
 PAGE_RECORDS_MAX = 10_000
 
@@ -13,9 +12,9 @@ GONE = ("bookmark_expired", "history expired")
 """The reasons that mean that the requested start is no longer available."""
 
 
-def is_of_view(request: Request, options: Options) -> bool:
+def is_of_view(request: Subscribe) -> bool:
     """Return whether a subscription is to a page or to groups; raise if it has what these do not support."""
-    is_page, is_grouped = request.skip_n is not None, bool(options.projection)
+    is_page, is_grouped = request.skip_n is not None, bool(request.options.projection)
     if not is_page and not is_grouped:
         return False
     kind = "an aggregated" if is_grouped else "a paginated"
@@ -33,9 +32,9 @@ def is_of_view(request: Request, options: Options) -> bool:
     return True
 
 
-def check_pace(request: Request, options: Options, *, is_view: bool) -> None:
+def check_pace(request: Subscribe, *, is_view: bool) -> None:
     """Raise `invalid options` if the request has a rate and does not support one."""
-    if options.rate is None:
+    if request.options.rate is None:
         return
     if is_view:
         raise SowlineError(
@@ -60,7 +59,7 @@ class Replaceable(Protocol):
     """A subscription that another one may replace."""
 
     @property
-    def request(self) -> Request:
+    def request(self) -> Subscribe:
         """The request that it serves."""
 
 
@@ -74,15 +73,18 @@ def check_view_replaced(topic_before: str, topic: str) -> None:
         )
 
 
-def check_restated(before: Request, now: Request) -> None:
+def check_restated(before: Subscribe, now: Subscribe) -> None:
     """Raise unless a request restates the `top_n`, `skip_n` and `order_by` of the subscription that it replaces.
 
     Raise `invalid top_n`, `invalid skip_n` or `invalid order by`.
     """
     # A client that changes the filter and leaves out `order_by` would silently get other records, or in another
     # order (test_a_page_is_restated, test_the_first_records_are_restated).
-    for name in ("top_n", "skip_n", "order_by"):
-        had, has = getattr(before, name), getattr(now, name)
+    for name, had, has in (
+        ("top_n", before.top_n, now.top_n),
+        ("skip_n", before.skip_n, now.skip_n),
+        ("order_by", before.order_text, now.order_text),
+    ):
         if had not in (None, "") and has in (None, ""):
             raise SowlineError(
                 f"invalid {name.replace('order_by', 'order by')}",
@@ -91,7 +93,7 @@ def check_restated(before: Request, now: Request) -> None:
             )
 
 
-def check_endless(request: Request) -> None:
+def check_endless(request: Subscribe) -> None:
     """Raise `not supported` if a subscription to a page or to groups has an end."""
     if request.bookmark_range.end is not None:
         raise SowlineError(
@@ -99,16 +101,14 @@ def check_endless(request: Request) -> None:
         )
 
 
-def check_replaced(
-    replaced: Replaceable | None, kind: type, request: Request, bookmark_range: BookmarkRange
-) -> None:
+def check_replaced(replaced: Replaceable | None, kind: type, request: Subscribe) -> None:
     """Raise if a request for a subscription of a kind can't replace this one, if any.
 
     Raise `not supported`, `invalid bookmark`, and as `check_restated` does.
     """
     if replaced is None:
         return
-    if not bookmark_range.begins_now:
+    if not request.bookmark_range.begins_now:
         raise SowlineError(
             "invalid bookmark",
             "expected no bookmark with replace: the new subscription continues from the position of the old one",

@@ -25,7 +25,7 @@ from sowline.subscriptions.ask import Ask
 from sowline.wire.client_message import Received
 from sowline.wire.command_fields import FIELDS, NODE_FIELDS, OF_ALL
 from sowline.wire.options import FORMS, Options
-from sowline.wire.request import COMMANDS, Request
+from sowline.wire.request_fields import COMMANDS, RequestFields
 from sowline_gateway.server.http_api import GatewayHttpApi
 from sowline_query_service.server.server import server_of
 from tests.described import checked_message, checked_request, frames, http
@@ -65,7 +65,7 @@ def test_every_field_of_a_request_is_of_a_command() -> None:
     """A field that only gateways set is of none; the description has no field that a request lacks."""
     assert FIELDS.keys() == set(COMMANDS)
     of_commands = [{*fields.needed, *fields.used} for fields in (*FIELDS.values(), OF_ALL)]
-    assert set.union(*of_commands) | set(NODE_FIELDS) == set(Request.__struct_fields__)
+    assert set.union(*of_commands) | set(NODE_FIELDS) == set(RequestFields.__struct_fields__)
     assert not set.union(*of_commands) & set(NODE_FIELDS)
     assert all(not set(fields.needed) & set(fields.used) for fields in FIELDS.values())
 
@@ -167,7 +167,7 @@ def test_every_route_is_described() -> None:
 
 def test_docstrings_of_fields() -> None:
     """Those of the bases come first, and links are only for pages."""
-    assert next(iter(docs_of(Request))) == "command"
+    assert next(iter(docs_of(RequestFields))) == "command"
     assert without_links("see [a page](page.md#part), `x`") == "see a page, `x`"
 
 

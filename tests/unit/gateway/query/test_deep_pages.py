@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sowline.language.expressions.order import parse_order
 from sowline.language.filter import compile_filter
 from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
 from sowline.serving.result import QueryLimits
-from sowline.wire.request import Request
+from sowline.wire.request import Sow
 from sowline_gateway.nodes.node_set import NodeSet
 from sowline_gateway.nodes.routing import Announcement, Route
 from sowline_gateway.query import sharded_query
@@ -216,7 +217,7 @@ class _PartOfTopics(Part):
 )
 async def test_a_page_of_several_topics(records: list[tuple[int, int | None]], skip: int, top: int) -> None:
     """Records of all topics are one order, also where even their SOW keys are equal."""
-    request = Request(command="sow", topic="^t", order_by="/v DESC", skip_n=skip, top_n=top)
+    request = Sow(topic="^t", order=parse_order("/v DESC"), skip_n=skip, top_n=top)
     topics = ["t0", "t1"]
     nodes = SimpleNamespace(topics={name: SimpleNamespace(log=name) for name in topics})
     query = ShardedQuery(cast(NodeSet, nodes), request, topics, EVERYTHING, QueryLimits(), {})

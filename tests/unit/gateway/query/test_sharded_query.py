@@ -18,7 +18,8 @@ from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
 from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline.serving.result import QueryLimits
-from sowline.wire.request import Request
+from sowline.wire.options import parse_options
+from sowline.wire.request import Sow
 from sowline_gateway.nodes import failover
 from sowline_gateway.nodes.routing import Announcement, Route
 from sowline_gateway.query.part import Batch, Part
@@ -275,7 +276,7 @@ async def test_groups_of_a_node_that_became_another_shard() -> None:
     """Two parts may have the same URL: of a node that has begun, and of what it was started again as."""
     projection = "/v,COUNT(1) AS /n"
     async with rig(["0/1"], partitions=2) as made:
-        request = Request(command="sow", topic="orders", options=f"grouping=[/v],projection=[{projection}]")
+        request = Sow(topic="orders", options=parse_options(f"grouping=[/v],projection=[{projection}]"))
         query = ShardedQuery(made.node_set, request, ["orders"], EVERYTHING, made.limits, {})
         for number in range(2):
             states = GroupStates("orders", parse_grouping("/v"), parse_projection(projection), groups_max=9)

@@ -16,6 +16,7 @@ from sowline.subscriptions.ask import Ask
 from sowline.wire.client_message import Message
 from sowline.wire.media_types import NATIVE
 from sowline.wire.native_frame import split_native
+from sowline.wire.node_queries import NodeQuery
 from sowline_gateway.nodes.connections import NodeConnection
 from tests.described import check_response, checked_native
 from tests.unit.gateway.native import DECODERS, FRAMED, decode_avro, served
@@ -218,11 +219,11 @@ async def test_a_subscription_keeps_its_format(is_gateway: bool) -> None:
 
 async def test_nodes_send_json(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway writes the records itself: no command of it has the option."""
-    sent: list[Json] = []
+    sent: list[NodeQuery] = []
     send = NodeConnection.send
 
-    async def noted(self: NodeConnection, request: Any) -> None:
-        sent.append(dict(request))
+    async def noted(self: NodeConnection, request: NodeQuery) -> None:
+        sent.append(request)
         await send(self, request)
 
     monkeypatch.setattr(NodeConnection, "send", noted)
@@ -235,7 +236,7 @@ async def test_nodes_send_json(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(await taken(client, page, 3)) == 3
         await client.explain("orders", options="format=native")
     assert sent
-    assert not any("format" in request.get("options", "") for request in sent)
+    assert not any("format" in request.options for request in sent)
 
 
 @services

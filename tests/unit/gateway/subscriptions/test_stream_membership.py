@@ -8,7 +8,7 @@ from sowline.model.bookmark import PositionsByLog
 from sowline.model.position import Position
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.outbox.outbox import Outbox
-from sowline.wire.request import Request
+from sowline.wire.request import Subscribe
 from sowline_gateway.nodes.connections import NodeConnection
 from sowline_gateway.query.seen import SeenPositions
 from sowline_gateway.streams.member import HeldBytes, LiveMessage, Member, put_to_client
@@ -46,7 +46,7 @@ class MovingStream:
 
 def waiting_for(stream: MovingStream, outbox: Outbox) -> tuple[PassingOutlet, StreamMembership]:
     """Return a subscription that wants to join a stream: what sends to its client, and its relation to the stream."""
-    request = Request(command="subscribe", sub_id="mine", topic="orders")
+    request = Subscribe(sub_id="mine", topic="orders")
     outlet = PassingOutlet(outbox, "mine", cast(Any, None))
     streams: Any = SimpleNamespace(end_use=lambda stream: None)
     membership = StreamMembership(streams, outbox, request, ["orders"], EVERYTHING, outlet, SeenPositions())

@@ -14,7 +14,8 @@ from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement, Entitlements, Rights, to_read, to_write
 from sowline.serving.writes.delta_requests import posted_deltas
 from sowline.serving.writes.requests import posted_writes, writes_of
-from sowline.wire.request import Request, SowKeys
+from sowline.wire.request import SowDelete, Timeline
+from sowline.wire.request_fields import SowKeys
 from sowline_query_service.query.record_reads import read_record
 from sowline_query_service.query.timeline_read import timeline_request_of
 from tests.property.clock import clock, on_clock
@@ -208,7 +209,7 @@ def test_a_timeline_is_for_who_may_see_all(rights: Rights) -> None:
     """It tells what a document was, also while it could not be seen."""
     server = Server(definition=DOCUMENTS).loaded()
     with pytest.raises(SowlineError, match="all of orders") as error:
-        timeline_request_of(server.state, Request(command="timeline", topic="orders", key="1"), rights)
+        timeline_request_of(server.state, Timeline(topic="orders", key="1"), rights)
     assert error.value.reason == "not entitled"
 
 
@@ -263,7 +264,7 @@ def test_records_of_others_are_not(server: Server, command: str, body: Json | No
 def test_a_key_is_one_key(server: Server, odd: str) -> None:
     """What is looked at is what the log says: it does not read it as another key, or as several."""
     key = odd.format(key_of(1), key_of(2))
-    request = Request(command="sow_delete", topic="orders", sow_keys=SowKeys([key]))
+    request = SowDelete(topic="orders", sow_keys=SowKeys([key]))
     [writing] = checked(server.state, writes_of(definitions(server.state), request, TRADER))
     assert read_command(writing.write.headers).keys == (key,)
 

@@ -13,7 +13,8 @@ from sowline.model.position import Position
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.result import QueryLimits
 from sowline.subscriptions.live.request_checks import check_pace
-from sowline.wire.request import Request, read_request
+from sowline.wire.request import Read, Subscribe
+from sowline.wire.request_parser import parse_request
 from sowline_query_service.query.grouping import GroupedQuery
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.read_request import (
@@ -43,9 +44,14 @@ def state() -> ServedTopics:
     return state
 
 
-def request(command: str = "sow", topic: str = "orders", **fields: Any) -> Request:
+def request(command: str = "sow", topic: str = "orders", **fields: Any) -> Read:
     """Return a request."""
-    return read_request(json.dumps({"command": command, "topic": topic} | fields).encode())
+    return parse_request(Read, json.dumps({"command": command, "topic": topic} | fields).encode())
+
+
+def subscription(command: str, **fields: Any) -> Subscribe:
+    """Return a request for a subscription."""
+    return parse_request(Subscribe, json.dumps({"command": command, "topic": "orders"} | fields).encode())
 
 
 def reason_of(error: pytest.ExceptionInfo[SowlineError]) -> str:
@@ -115,7 +121,7 @@ def test_pages_and_groups_are_of_one_topic(state: ServedTopics) -> None:
     assert only_topic(request(), topics) is topics[0]
 
 
-def query(state: ServedTopics, asked: Request) -> Query | GroupedQuery:
+def query(state: ServedTopics, asked: Read) -> Query | GroupedQuery:
     """Return the query that somebody asks for who may read everything."""
     return query_of(asked, read_request_of(state, asked, EVERYTHING), QueryLimits())
 
@@ -162,9 +168,9 @@ def test_a_projection_makes_it_a_query_of_groups(state: ServedTopics) -> None:
 
 def test_which_subscriptions_are_views() -> None:
     """Those to pages and to groups; a plain one isn't, nor one to the first so many."""
-    page = request("sow_and_subscribe", top_n=2, skip_n=0)
-    groups = request("sow_and_subscribe", options="projection=[/g],grouping=[/g]")
-    plain = request("sow_and_subscribe", filter="/a = 1")
+    page = subscription("sow_and_subscribe", top_n=2, skip_n=0)
+    groups = subscription("sow_and_subscribe", options="projection=[/g],grouping=[/g]")
+    plain = subscription("sow_and_subscribe", filter="/a = 1")
     assert [is_view(asked, selection_of(asked)) for asked in (page, groups, plain)] == [True, True, False]
 
 
@@ -173,18 +179,21 @@ def test_which_subscriptions_are_views() -> None:
 
 def test_sow_keys_restrict_what_is_live() -> None:
     """Beside the filter; without them, the filter is as it was given."""
-    both = live_filter(selection_of(request("subscribe", filter="/a = 1", sow_keys=["7", "8"])))
+    both = live_filter(selection_of(subscription("subscribe", filter="/a = 1", sow_keys=["7", "8"])))
     for key, a, expected in (("7", 1, True), ("8", 1, True), ("9", 1, False), ("7", 2, False)):
         assert both.matches_about({"a": a}, Metadata(sow_key=key)) is expected
-    plain = selection_of(request("subscribe", filter="/a = 1"))
+    plain = selection_of(subscription("subscribe", filter="/a = 1"))
     assert live_filter(plain) is plain.filter
 
 
 def test_focus_needs_a_filter_that_does_not_change_by_itself() -> None:
     """Without oof and deltas it may."""
     text = "UNIX_TIMESTAMP() > /a"
-    plain = request("subscribe", filter=text)
-    for asked in (request("subscribe", filter=text, options="oof"), request("delta_subscribe", filter=text)):
+    plain = subscription("subscribe", filter=text)
+    for asked in (
+        subscription("subscribe", filter=text, options="oof"),
+        subscription("delta_subscribe", filter=text),
+    ):
         with pytest.raises(SowlineError) as error:
             subscription_of(asked, selection_of(asked))
         assert reason_of(error) == "bad filter"
@@ -252,10 +261,13 @@ def test_a_time_needs_history(state: ServedTopics) -> None:
 
 def test_a_rate_goes_with_a_bookmark() -> None:
     """And with changes one by one."""
-    rated = request("subscribe", options="rate=5")
-    for asked, is_a_view in ((rated, False), (request(bookmark="epoch", options="rate=5"), True)):
+    rated = subscription("subscribe", options="rate=5")
+    for asked, is_a_view in (
+        (rated, False),
+        (subscription("subscribe", bookmark="epoch", options="rate=5"), True),
+    ):
         with pytest.raises(SowlineError) as error:
-            check_pace(asked, asked.parsed_options, is_view=is_a_view)
+            check_pace(asked, is_view=is_a_view)
         assert reason_of(error) == "invalid options"
-    asked = request("subscribe", bookmark="now", options="rate=5")
-    check_pace(asked, asked.parsed_options, is_view=False)
+    asked = subscription("subscribe", bookmark="now", options="rate=5")
+    check_pace(asked, is_view=False)

@@ -544,7 +544,7 @@ async def test_a_pause_outlives_the_connection() -> None:
     await give(stream, FAILED | {"command_id": "1.pause", "reason": "invalid subid"})
     ask = resumed(stream)
     assert ask is not None
-    assert ask.options == "oof,select=[-/,+/a],pause"
+    assert ask.options == "oof,pause,select=[-/,+/a]"
     begun = opened(Ask("subscribe", "orders", options="pause,oof"))
     assert begun.machine.is_paused
     begun.handle(Signal.UNPAUSE)

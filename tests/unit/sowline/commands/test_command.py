@@ -19,7 +19,7 @@ from sowline.commands.command import (
 )
 from sowline.errors import SowlineError
 from sowline.model.position import Position
-from sowline.wire.request import read_request
+from sowline.wire.request_fields import read_fields
 from tests.property.keys import HOSTILE
 
 UNREADABLE = b"\xff" * 41
@@ -211,8 +211,7 @@ def test_a_list_of_keys(text: str, keys: tuple[str, ...]) -> None:
     """With commas, or as a JSON array where the text begins with a bracket."""
     assert split_keys(text) == keys
     assert (
-        read_request(b'{"command":"sow","sow_keys":"%s"}' % text.replace('"', '\\"').encode()).sow_keys
-        == keys
+        read_fields(b'{"command":"sow","sow_keys":"%s"}' % text.replace('"', '\\"').encode()).sow_keys == keys
     )
 
 

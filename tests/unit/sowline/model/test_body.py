@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sowline.errors import SowlineError
 from sowline.model.body import read_object, why_not_json, write_body
 from sowline.model.nesting import NESTING_MAX
-from sowline.wire.request import read_request
+from sowline.wire.request import Publish
+from sowline.wire.request_parser import parse_request
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(),
@@ -38,7 +39,9 @@ def test_a_body_that_is_no_json(body: bytes, message: str) -> None:
     assert refused.value.reason == "not json"
     assert message in refused.value.message
     with pytest.raises(SowlineError) as refused:
-        read_object(bytes(read_request(b'{"command":"publish","topic":"orders","data":%s}' % body).data))
+        read_object(
+            bytes(parse_request(Publish, b'{"command":"publish","topic":"orders","data":%s}' % body).data)
+        )
     assert refused.value.reason in ("bad request", "not json")
     assert message.split(" at ")[0].removeprefix("expected a JSON object: ") in refused.value.message
 

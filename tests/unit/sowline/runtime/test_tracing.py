@@ -26,7 +26,7 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.writes.requests import fields_of
 from sowline.subscriptions.engine.subscription import Subscription
 from sowline.wire.options import Options
-from sowline.wire.request import Request
+from sowline.wire.request import Publish
 from sowline_materializer.batch_trace import BatchTrace
 from sowline_materializer.partition.partition import Partition
 from sowline_materializer.store.memory import MemoryStore
@@ -203,4 +203,4 @@ def test_a_collector_that_does_not_answer_holds_no_end_up(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("given", "carried"), [(PARENT, PARENT), ("none", None), ("", None)])
 def test_a_command_of_a_websocket_may_have_a_traceparent(given: str, carried: str | None) -> None:
     """It goes to the log with the command, if it is one."""
-    assert fields_of(Request(command="publish", traceparent=given))[TRACEPARENT] == carried
+    assert fields_of(Publish(traceparent=given))[TRACEPARENT] == carried

@@ -244,7 +244,7 @@ def meaning(request: Json) -> Json:
         request["range"] = error.message
     if "replaces" in request:
         request["replaces"] = meaning(request["replaces"])
-    return request
+    return {name: value for name, value in request.items() if value is not False}
 
 
 def _server() -> sessions.Server:

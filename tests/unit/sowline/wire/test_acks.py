@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sowline.wire.acks import ACK_TYPES, COMPLETED, PROCESSED, SENT, STATS, refusal
-from sowline.wire.request import COMMANDS
+from sowline.wire.request_fields import COMMANDS
 from tests.unit.query_service.sessions import Json, Server
 
 DOCS = Path(__file__).parents[4] / "docs" / "api.md"

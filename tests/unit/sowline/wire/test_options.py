@@ -11,7 +11,7 @@ from sowline.wire.options import (
     PROJECTION_BYTES_MAX,
     Options,
     ReplayRate,
-    in_json,
+    options_text,
     parse_options,
 )
 
@@ -204,17 +204,31 @@ def test_a_rate_is_of_single_changes(other: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    "text",
     [
-        ("", ""),
-        ("oof, format=native ,timestamp", "oof,timestamp"),
-        ("format=native", ""),
-        ("select=[-/,+/format=native]", "select=[-/,+/format=native]"),
+        "",
+        "oof,no_empties,no_sowkey,timestamp,replace,pause,current",
+        "no_redundant,intrinsics,send_keys,partial,bookmark_not_found=reset",
+        "rate=0.5",
+        "rate=64KB",
+        "rate=1.5MB",
+        "rate=999999999MB",
+        "rate=2.25X",
+        "conflation=auto",
+        "conflation=1h,conflation_key=[/a, /b[/x,y]]",
+        "format=native",
+        "select=[-/,+/a,+/b/c]",
+        "grouping=[/a, /b/c],projection=[/a, SUM(/x) AS /y]",
+        "conflation=250ms,grouping=[/a],projection=[COUNT(1) AS [/n,m]]",
     ],
 )
-def test_the_same_options_in_json(text: str, expected: str) -> None:
-    """The format is left out, and nothing else."""
-    assert in_json(text) == expected
+def test_options_are_written_as_they_are_read(text: str) -> None:
+    """In one order, without defaults."""
+    try:
+        options = parse_options(text)
+    except SowlineError:
+        pytest.fail(f"{text} is no option")
+    assert parse_options(options_text(options)) == options
 
 
 @pytest.mark.parametrize("other", ["select=[-/,+/id]", "grouping=[/a],projection=[/a]"])

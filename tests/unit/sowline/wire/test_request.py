@@ -4,7 +4,9 @@ import pytest
 
 from sowline.errors import SowlineError
 from sowline.language.expressions.order import parse_order
-from sowline.wire.request import SOW_KEYS_MAX, command_id_of, read_request, split_frame
+from sowline.wire.request import Sow
+from sowline.wire.request_fields import SOW_KEYS_MAX, command_id_of, read_fields, split_frame
+from sowline.wire.request_parser import parse_request
 
 
 @pytest.mark.parametrize(
@@ -40,23 +42,23 @@ from sowline.wire.request import SOW_KEYS_MAX, command_id_of, read_request, spli
 def test_a_bad_request_has_a_reason(text: bytes, reason: str) -> None:
     """Unknown fields, wrong types and unknown commands are errors, not silence."""
     with pytest.raises(SowlineError, match="expected") as error:
-        read_request(text)
+        read_fields(text)
     assert error.value.reason == reason
 
 
 def test_ids_default_to_the_commands() -> None:
     """A query and a subscription are named by their command unless they have names of their own."""
-    plain = read_request(b'{"command":"sow","command_id":"7"}')
+    plain = parse_request(Sow, b'{"command":"sow","command_id":"7"}')
     assert (plain.id_of_query, plain.id_of_subscription) == ("7", "7")
-    named = read_request(b'{"command":"sow","command_id":"7","query_id":"q","sub_id":"s"}')
+    named = parse_request(Sow, b'{"command":"sow","command_id":"7","query_id":"q","sub_id":"s"}')
     assert (named.id_of_query, named.id_of_subscription) == ("q", "s")
 
 
 def test_a_request_may_ask_for_a_page_in_an_order() -> None:
     """No `top_n` is no limit; a `top_n` of 0 is a page of nothing, for who only counts."""
-    plain = read_request(b'{"command":"sow"}')
+    plain = parse_request(Sow, b'{"command":"sow"}')
     assert (plain.order, plain.top_n, plain.skip_n) == (parse_order(""), None, None)
-    page = read_request(b'{"command":"sow","order_by":"/a desc","top_n":0,"skip_n":5}')
+    page = parse_request(Sow, b'{"command":"sow","order_by":"/a desc","top_n":0,"skip_n":5}')
     assert (page.order, page.top_n, page.skip_n) == (parse_order("/a DESC"), 0, 5)
 
 
@@ -73,15 +75,18 @@ def test_a_request_may_ask_for_a_page_in_an_order() -> None:
 )
 def test_sow_keys_are_an_array_or_a_text_with_commas(given: bytes, keys: tuple[str, ...]) -> None:
     """Keys of an array are taken as they are; a text is split, and blanks around its keys go."""
-    assert read_request(b'{"command":"sow","sow_keys":%s}' % given).sow_keys == keys
-    assert read_request(b'{"command":"sow"}').sow_keys == ()
+    assert parse_request(Sow, b'{"command":"sow","sow_keys":%s}' % given).sow_keys == keys
+    assert parse_request(Sow, b'{"command":"sow"}').sow_keys == ()
 
 
 def test_acks_are_a_list_of_known_kinds() -> None:
     """Kinds are separated by commas; an unknown one is an error."""
-    assert read_request(b'{"command":"sow","ack_type":"stats, processed,"}').acks == {"stats", "processed"}
+    assert parse_request(Sow, b'{"command":"sow","ack_type":"stats, processed,"}').acks == {
+        "stats",
+        "processed",
+    }
     with pytest.raises(SowlineError) as error:
-        _ = read_request(b'{"command":"sow","ack_type":"all"}').acks
+        parse_request(Sow, b'{"command":"sow","ack_type":"all"}')
     assert error.value.reason == "invalid ack type"
 
 
@@ -96,7 +101,7 @@ def test_a_frame_is_one_request_or_an_array() -> None:
 def test_an_array_that_is_none_is_refused(frame: bytes) -> None:
     """Broken arrays, and arrays nested beyond all reason, hold no request."""
     with pytest.raises(SowlineError) as error:
-        _ = [read_request(part) for part in split_frame(frame)]
+        _ = [read_fields(part) for part in split_frame(frame)]
     assert error.value.reason == "bad request"
 
 

@@ -10,10 +10,11 @@ from sowline.language.filter import compile_filter
 from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, to_read
 from sowline.serving.native_records.checks import check_native
-from sowline.wire.request import Request
+from sowline.wire.options import parse_options
+from sowline.wire.request import DeltaSubscribe, Sow, SowAndDeltaSubscribe, Subscribe
 
 PROTO = 'syntax = "proto3"; message Order { int64 id = 1; }'
-REQUEST = Request(command="sow", topic="^.*", options="format=native")
+REQUEST = Sow(topic="^.*", options=parse_options("format=native"))
 ONLY_ID = parse_select("[-/,+/id]")
 PLAIN = define_topic(name="plain", key=("/id",))
 
@@ -54,9 +55,9 @@ def test_a_user_who_may_read_some_fields() -> None:
     assert refused.value.reason == "not entitled"
 
 
-@pytest.mark.parametrize("command", ["delta_subscribe", "sow_and_delta_subscribe"])
-def test_deltas(command: str) -> None:
+@pytest.mark.parametrize("kind", [DeltaSubscribe, SowAndDeltaSubscribe])
+def test_deltas(kind: type[Subscribe]) -> None:
     """Also of topics of JSON: the sentence names the command to use instead."""
-    with pytest.raises(SowlineError, match=f"expected {command.replace('delta_', '')} with") as refused:
-        check_native(Request(command=command, topic="plain"), [PLAIN], EVERYTHING.read)
+    with pytest.raises(SowlineError, match=f"expected {kind.command.replace('delta_', '')} with") as refused:
+        check_native(kind(topic="plain"), [PLAIN], EVERYTHING.read)
     assert refused.value.reason == "not supported"

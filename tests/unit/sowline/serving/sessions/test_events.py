@@ -10,9 +10,11 @@ from starlette.datastructures import QueryParams
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import format_bookmark, lay_over, parse_bookmark
+from sowline.model.bookmark_range import parse_bookmark_range
 from sowline.model.position import Position
 from sowline.serving.sessions.event_stream import command_of, is_finished
 from sowline.serving.sessions.events import BookmarkTracker, Events
+from sowline.wire.request import SowAndSubscribe, Subscribe
 
 
 def event(events: Events, **message: Any) -> dict[str, str]:
@@ -90,27 +92,26 @@ def test_bookmarks_are_laid_over(bookmarks: list[dict[str, dict[int, Position]]]
     assert parse_bookmark(str(whole)) == expected
 
 
-def command(query: str, last: str = "") -> dict[str, Any]:
+def command(query: str, last: str = "") -> Subscribe:
     """Return the command of a GET."""
-    asked: dict[str, Any] = json.loads(command_of("orders", QueryParams(query), last))
-    return asked
+    return command_of("orders", QueryParams(query), last)
 
 
 def test_a_request_has_the_fields_of_the_command() -> None:
     """The place of `Last-Event-ID` counts before `bookmark`; a range keeps its end."""
     asked = command("command=sow_and_subscribe&filter=/a=1&top_n=5&bookmark=epoch", "orders:0@7")
-    assert asked == {
-        "command": "sow_and_subscribe",
-        "topic": "orders",
-        "command_id": "1",
-        "ack_type": "processed,completed",
-        "filter": "/a=1",
-        "top_n": 5,
-        "bookmark": "orders:0@7",
-    }
-    assert command("")["command"] == "subscribe"
-    assert command("bookmark=orders:0@1&bookmark=orders:1@1")["bookmark"] == ["orders:0@1", "orders:1@1"]
-    assert command("bookmark=[epoch..now)", "orders:0@7")["bookmark"] == "(orders:0@7..now)"
+    assert asked == SowAndSubscribe(
+        topic="orders",
+        command_id="1",
+        acks=frozenset({"processed", "completed"}),
+        filter="/a=1",
+        top_n=5,
+        bookmark="orders:0@7",
+        bookmark_range=parse_bookmark_range("orders:0@7"),
+    )
+    assert isinstance(command(""), Subscribe)
+    assert command("bookmark=orders:0@1&bookmark=orders:1@1").bookmark == ("orders:0@1", "orders:1@1")
+    assert command("bookmark=[epoch..now)", "orders:0@7").bookmark == "(orders:0@7..now)"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.worker_thread import THREAD_BYTES_MIN, in_worker_thread
 from sowline.serving.writes.delta_requests import delta_of, posted_deltas, posted_lines
 from sowline.serving.writes.requests import Definitions, posted_writes, writes_of
-from sowline.wire.request import read_request
+from sowline.wire.request import Delta, DeltaPublish
+from sowline.wire.request_parser import parse_request
 from tests.unit.query_service.sessions import Server, settled
 
 TOPICS = """topics:
@@ -35,7 +36,7 @@ def topics() -> Definitions:
 def asked(topics: Definitions, **fields: Any) -> Any:
     """Return the one command that a request for a delta asks for."""
     request = {"command": "delta", "topic": "reviews", "key": "k", "data": "~"} | fields
-    [writing] = delta_of(topics, read_request(json.dumps(request).encode()), EVERYTHING)
+    [writing] = delta_of(topics, parse_request(Delta, json.dumps(request).encode()), EVERYTHING)
     return writing.write
 
 
@@ -153,8 +154,9 @@ def test_records_have_tags_only_where_they_are_documents(topics: Definitions) ->
     [deleted] = posted_writes(topics, "reviews", "sow_delete", {"filter": "1=1", **given}, (), EVERYTHING)
     [written] = writes_of(
         topics,
-        read_request(
-            b'{"command":"delta_publish","topic":"reviews","data":{"id":1},"tags":"t","change_id":"c"}'
+        parse_request(
+            DeltaPublish,
+            b'{"command":"delta_publish","topic":"reviews","data":{"id":1},"tags":"t","change_id":"c"}',
         ),
         EVERYTHING,
     )

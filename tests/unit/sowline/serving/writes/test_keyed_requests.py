@@ -18,7 +18,8 @@ from sowline.model.position import Position
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read, to_write
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.requests import posted_writes, writes_of
-from sowline.wire.request import read_request
+from sowline.wire.request import Write
+from sowline.wire.request_parser import parse_request
 from sowline_query_service.index.key_lookup import sow_keys_of
 from sowline_query_service.query.record_reads import read_record
 from sowline_query_service.topics.state import ServedTopics
@@ -53,7 +54,7 @@ def asked(
     state: ServedTopics, topic: str, command: str = "publish", rights: Rights = EVERYTHING, **fields: Any
 ) -> CheckedCommand:
     """Return what a request over the WebSocket writes."""
-    request = read_request(orjson.dumps({"command": command, "topic": topic, **fields}))
+    request = parse_request(Write, orjson.dumps({"command": command, "topic": topic, **fields}))
     [writing] = checked(state, writes_of(definitions(state), request, rights))
     return writing.write
 

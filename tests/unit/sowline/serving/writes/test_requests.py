@@ -6,7 +6,8 @@ from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.writes.requests import Definitions, posted_writes, writes_of
-from sowline.wire.request import read_request
+from sowline.wire.request import Write
+from sowline.wire.request_parser import parse_request
 
 
 @pytest.fixture
@@ -23,7 +24,9 @@ def test_only_records_are_deleted(topics: Definitions) -> None:
     with pytest.raises(SowlineError, match="got ticks") as error:
         posted_writes(topics, "^t.*", "sow_delete", {"filter": "1=1"}, (), EVERYTHING)
     assert error.value.reason == "no sow"
-    request = read_request(b'{"command": "sow_delete", "command_id": "1", "topic": "ticks", "filter": "1=1"}')
+    request = parse_request(
+        Write, b'{"command": "sow_delete", "command_id": "1", "topic": "ticks", "filter": "1=1"}'
+    )
     with pytest.raises(SowlineError, match="got ticks"):
         writes_of(topics, request, EVERYTHING)
 

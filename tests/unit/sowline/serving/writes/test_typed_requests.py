@@ -18,7 +18,8 @@ from sowline.serving.http.topics import described_definition
 from sowline.serving.writes.http_api import _posted
 from sowline.serving.writes.requests import Definitions, RequestedCommand, writes_of
 from sowline.wire.media_types import NATIVE
-from sowline.wire.request import read_request
+from sowline.wire.request import Write
+from sowline.wire.request_parser import parse_request
 from tests.typed_orders import AVRO_SCHEMA, avro_message, avro_order, typed_topic
 
 GIVEN = {"id": 1, "day": "2026-11-26", "price": "9.5", "qty": 2}
@@ -36,7 +37,7 @@ CLERK = Rights(to_read(FEW), to_write(FEW))
 
 def asked(command: str, rights: Rights = EVERYTHING, **fields: Any) -> RequestedCommand:
     """Return what a request over the WebSocket writes."""
-    request = read_request(orjson.dumps({"command": command, "topic": "orders", **fields}))
+    request = parse_request(Write, orjson.dumps({"command": command, "topic": "orders", **fields}))
     [command_of] = writes_of(TOPICS, request, rights)
     return command_of
 

@@ -1,0 +1,219 @@
+"""What a gateway asks of query services, its nodes: made from the commands of its clients, and encoded. Pure.
+
+A gateway makes the messages of some subscriptions itself. It then asks for other options than its client.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from sowline.commands.command import Origin
+from sowline.model.bookmark import PositionsByLog, format_bookmark
+from sowline.wire.options import RATE_MAX, Options, ReplayRate, options_text
+from sowline.wire.request import (
+    Bookmark,
+    Fetch,
+    Outcome,
+    OutcomeRequest,
+    Read,
+    Sow,
+    SowAndSubscribe,
+    Subscribe,
+    Unsubscribe,
+    WatchOutcomes,
+    staleness_text,
+)
+
+SUB_ID = "s"
+"""The id of the one subscription of a connection."""
+
+COMMAND_ID = "1"
+"""The id of the command that a connection carries out; others are about its subscription."""
+
+BATCH = 1000
+"""Records in a message of a node."""
+
+
+class NodeQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One request of a gateway, as it is on the wire."""
+
+    command: str
+    command_id: str = ""
+    topic: str = ""
+    filter: str = ""
+    condition: str = ""
+    options: str = ""
+    sub_id: str = ""
+    query_id: str = ""
+    batch_size: int = 1
+    bookmark: Bookmark = ""
+    up_to: str = ""
+    at_least: str = ""
+    max_staleness: str = ""
+    ack_type: str = ""
+    order_by: str = ""
+    top_n: int | None = None
+    skip_n: int | None = None
+    sow_keys: tuple[str, ...] = ()
+    data: OutcomeRequest | None = None
+    merges: bool = False
+    relays: bool = False
+    shares: bool = False
+    user: str = ""
+    sample_n: int = 0
+    replaces: "NodeQuery | None" = None
+
+    def named(self, command_id: str) -> "NodeQuery":
+        """Return the same request with this id."""
+        return msgspec.structs.replace(self, command_id=command_id)
+
+
+encode = msgspec.json.Encoder().encode
+
+
+# queries
+
+
+def read_of(request: Read, command: str, floor: PositionsByLog, ack_type: str) -> NodeQuery:
+    """Return a read of what a client reads, for a state at `floor` or beyond it; of all records, not of a page."""
+    return NodeQuery(
+        command=command,
+        command_id=COMMAND_ID,
+        topic=request.topic,
+        filter=request.filter,
+        condition=request.condition,
+        options=options_text(request.options),
+        order_by=request.order.text,
+        sow_keys=tuple(request.sow_keys),
+        bookmark=request.bookmark,
+        up_to=request.up_to,
+        at_least=format_bookmark(floor) if floor else "",
+        max_staleness=staleness_text(request),
+        ack_type=ack_type,
+    )
+
+
+def records_of(request: Read, floor: PositionsByLog) -> NodeQuery:
+    """Return a query whose answers are merged."""
+    sow = read_of(request, Sow.command, floor, "processed,stats")
+    return msgspec.structs.replace(sow, batch_size=BATCH, merges=True)
+
+
+def difference_of(query: NodeQuery, held: NodeQuery) -> NodeQuery:
+    """Return a query whose answers are what differs from the records that a client holds."""
+    return msgspec.structs.replace(query, replaces=held)
+
+
+def past_view_of(query: NodeQuery) -> NodeQuery:
+    """Return a query that also takes `epoch` or a list of bookmarks, where a view starts."""
+    return msgspec.structs.replace(query, relays=True)
+
+
+def held_by(request: Read, positions: PositionsByLog) -> NodeQuery:
+    """Return the query that finds what a client holds at these positions."""
+    return NodeQuery(
+        command=Sow.command,
+        topic=request.topic,
+        filter=request.filter,
+        condition=request.condition,
+        options=options_text(request.options),
+        sow_keys=tuple(request.sow_keys),
+        bookmark=format_bookmark(positions),
+    )
+
+
+def fetch_of(first: int, count: int) -> NodeQuery:
+    """Return the request for the records from number `first` on, so many of them, of a query with samples."""
+    return NodeQuery(command=Fetch.command, command_id=COMMAND_ID, skip_n=first, top_n=count)
+
+
+# subscriptions
+
+
+def subscription_of(query: NodeQuery, request: Subscribe, *, is_paused: bool, relays: bool) -> NodeQuery:
+    """Return the subscription of one client to records."""
+    # The gateway keeps the rate itself, and replaces subscriptions itself. With a rate, it needs changes in the order
+    # of time.
+    fastest = None if request.options.rate is None else ReplayRate(RATE_MAX, "messages")
+    options = replace(request.options, replace=False, rate=fastest, pause=is_paused)
+    return msgspec.structs.replace(
+        query,
+        command=request.command,
+        sub_id=SUB_ID,
+        ack_type="processed,completed" + (",stats" if request.has_snapshot else ""),
+        options=options_text(options),
+        relays=relays,
+    )
+
+
+def view_of(query: NodeQuery, user: str, records: int | None) -> NodeQuery:
+    """Return the subscription to a node's part of a view: to its first `records`, or to all groups."""
+    return msgspec.structs.replace(
+        query,
+        command=SowAndSubscribe.command,
+        sub_id=SUB_ID,
+        ack_type="processed,completed,stats",
+        user=user,
+        skip_n=None if records is None else 0,
+        top_n=records,
+    )
+
+
+def options_of_view(options: Options, *, is_live: bool = True) -> Options:
+    """Return the options of the parts of a view.
+
+    The gateway makes its client's messages itself. For that it needs whole records, with their times, and, if
+    `is_live`, all that leave.
+    """
+    return Options(
+        grouping=options.grouping,
+        projection=options.projection,
+        intrinsics=options.intrinsics,
+        no_redundant=options.no_redundant,
+        oof=is_live,
+        timestamp=True,
+    )
+
+
+def options_of_stream(options: Options, *, relays: bool) -> Options:
+    """Return the options that decide what live messages a subscription to records gets.
+
+    A gateway follows subscriptions with the same ones as one. If it `relays`, it makes the messages itself, and needs
+    only what decides which changes they are about.
+    """
+    changes = Options(oof=options.oof, no_redundant=options.no_redundant, intrinsics=options.intrinsics)
+    if relays:
+        return changes
+    return replace(
+        changes,
+        no_empties=options.no_empties,
+        no_sowkey=options.no_sowkey,
+        send_keys=options.send_keys,
+        timestamp=options.timestamp,
+        select=options.select,
+    )
+
+
+def about_subscription(command: str, command_id: str) -> NodeQuery:
+    """Return a command about the one subscription of a connection."""
+    return NodeQuery(command=command, command_id=command_id, sub_id=SUB_ID)
+
+
+def end_of(sub_id: str = "", query_id: str = "") -> NodeQuery:
+    """Return the end of a subscription or a query."""
+    return NodeQuery(command=Unsubscribe.command, sub_id=sub_id, query_id=query_id)
+
+
+# outcomes
+
+
+def watch_of(topic: str, query_id: str) -> NodeQuery:
+    """Return the request to keep the reports about a topic's commands."""
+    return NodeQuery(command=WatchOutcomes.command, topic=topic, query_id=query_id, ack_type="processed")
+
+
+def outcome_of(topic: str, origin: Origin, partitions: Sequence[int]) -> NodeQuery:
+    """Return the request for the reports of some partitions about a command."""
+    data = OutcomeRequest(origin, tuple(partitions))
+    return NodeQuery(command=Outcome.command, topic=topic, data=data)
