@@ -27,8 +27,8 @@ ENDS_MAX: Final = 200
 """Partitions whose ends a look asks for. Of more partitions, each look has some, in turn."""
 
 TURN_SECONDS_MAX: Final = 30.0
-"""Within this time a look has each partition: much less than compaction leaves alone. If a log has lost its end, the
-consumer notices that at once, too."""
+"""Within this time a look has each partition whose worker has all of them; a new one waits for at most twice as long.
+That is much less than compaction leaves alone. If a log has lost its end, the consumer notices that at once, too."""
 
 
 class KnownEnd(NamedTuple):

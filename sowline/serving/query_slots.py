@@ -323,11 +323,13 @@ class QuerySlots:
             self._look_later()
         for slot in list(self._running):
             reader = slot.asker.reader
-            if reader is None or not reader.is_blocked:
+            # The time counts only while others wait for it: a look of long ago would end it at once
+            # (test_the_time_begins_when_others_begin_to_wait).
+            if reader is None or not reader.is_blocked or not self._keeps_others(slot.asker):
                 slot.unread_since = None
             elif slot.unread_since is None or reader.sent_bytes - slot.sent_before >= READ_BYTES_MIN:
                 slot.unread_since, slot.sent_before = now, reader.sent_bytes
-            elif now - slot.unread_since >= self._limits.unread_seconds and self._keeps_others(slot.asker):
+            elif now - slot.unread_since >= self._limits.unread_seconds:
                 self.ended += slot.end()
 
     def _keeps_others(self, asker: Asker) -> bool:

@@ -151,6 +151,10 @@ class PartitionReplica:
         """The position up to which every change is applied, and the log that it is of."""
         return Reached(self.held, self.log_id)
 
+    def take_log(self, log_id: str) -> None:
+        """Take Kafka's id of the log if no event has named it: those of a topic without a SOW are deleted by age."""
+        self.log_id = self.log_id or log_id
+
     # loading
 
     def load(self, portions: Iterable[Portion]) -> None:

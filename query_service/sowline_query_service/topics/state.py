@@ -288,8 +288,10 @@ class ServedTopics:
     def take_log_ends(self, sample: LogEndSample) -> None:
         """Take where the logs end: what the lag is measured from."""
         for (log_name, number), reached in sample.reached.items():
-            log_end = self._by_log[log_name].log_ends[number]
-            log_end.note(
+            topic = self._by_log[log_name]
+            if not topic.definition.has_sow:
+                topic.partitions[number].take_log(sample.topic_ids[log_name])
+            topic.log_ends[number].note(
                 sample.at,
                 sample.ends[log_name, number],
                 sample.topic_ids[log_name],

@@ -45,6 +45,16 @@ def sample(server: Server, end: int, seconds_ago: float = 0.0) -> None:
     )
 
 
+async def test_a_topic_without_a_sow_learns_its_log_from_kafka() -> None:
+    """The progress events that name it are deleted by age: the lag would never be known."""
+    server = Server(definition="{name: orders, sow: false}").loaded()
+    server.put({"id": 1})
+    server.topic.partitions[0].log_id = ""
+    sample(server, end=1)
+    held = server.topic.partitions[0].reached
+    assert server.topic.log_ends[0].lag(held, time.monotonic()).records == 0
+
+
 async def test_a_read_waits_for_the_bookmark_that_it_demands() -> None:
     """It sees the change that the bookmark names, and commands after it wait with it."""
     server, client = served()

@@ -254,3 +254,20 @@ async def test_who_reads_a_byte_now_and_then_makes_way() -> None:
     with pytest.raises(SowlineError, match="at least 256 KiB of its answers"):
         await dripping
     assert (order, slots.ended) == ([2], 1)
+
+
+async def test_the_time_begins_when_others_begin_to_wait() -> None:
+    """A look of long ago, at a query that others no longer wait for, counts for nothing."""
+    slots, begun = slots_of(service=1), asyncio.Event()
+    unread = slots.new(Asker("ann", 1, Played()))
+    running = asyncio.create_task(_kept(unread, begun))
+    await begun.wait()
+    behind = asyncio.create_task(waiting(slots, "bob", 2, []))
+    await settled()
+    slots._end_unread()
+    assert unread.unread_since is not None
+    behind.cancel()
+    await settled()
+    slots._end_unread()
+    assert unread.unread_since is None
+    running.cancel()
