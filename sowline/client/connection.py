@@ -81,7 +81,9 @@ class ServiceConnection:
         self._reader = asyncio.create_task(self._read_until_failure())
 
     async def close(self) -> None:
-        """Close the connection, and drop unsent messages."""
+        """Close the connection, and drop unsent messages. Who waits for a connection gets `disconnected`."""
+        self._failure = self._failure or SowlineError("disconnected", "the client was closed")
+        self._connected.set()
         for task in self._sending:
             task.cancel()
         if self._reader is not None:

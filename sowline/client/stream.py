@@ -216,7 +216,7 @@ class Stream:
 
         An empty list is the end of the stream: of a query, of a subscription with an end, or after `close`.
         """
-        while not (given := self.handle(Take(limit))):
+        while not (given := self.handle(Take(max(limit, 1)))):
             if self.machine.error is not None:
                 raise self.machine.error
             if self.machine.state is State.ENDED:

@@ -249,3 +249,18 @@ async def test_a_query_within_a_query_is_answered(service: Service, monkeypatch:
         assert (await asking).command == "group_begin"
         assert [message.command async for message in inner] == ["sow"] * 3 + ["group_end"]
         assert [message.command async for message in outer] == ["sow"] * 50 + ["group_end"]
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_client_that_is_closed_opens_nothing(service: Service, is_lost: bool) -> None:
+    """Who waits for a new connection, or asks after the end, gets the reason, and waits for nothing."""
+    connection = service.accept()
+    async with AsyncClient("http://x") as client:
+        if is_lost:
+            connection.lose()
+            await all_have_had_turns()
+            opening = asyncio.create_task(client.open(Ask("subscribe", "orders")))
+            await all_have_had_turns()
+    with pytest.raises(SowlineError, match="the client was closed") as closed:
+        await (opening if is_lost else client.open(Ask("subscribe", "orders")))
+    assert closed.value.reason == "disconnected"

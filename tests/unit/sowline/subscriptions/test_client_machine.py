@@ -83,3 +83,18 @@ def test_a_machine_is_replayed_from_its_record(file: Path) -> None:
         handled(again, read_event(msgspec.json.decode(line)))
     assert repr(again) == f"{first}>"
     assert (again.state, again.holding, again.bookmark) == (machine.state, machine.holding, machine.bookmark)
+
+
+def test_who_holds_the_whole_is_owed_nothing() -> None:
+    """Its service may be away for hours: the other streams of its client keep their limit meanwhile."""
+    machine = in_state(State.LIVE)
+    handled(machine, read_event({"type": "refused", "reason": "shard unavailable", "message": "m"}))
+    assert (machine.state, machine.is_owed) == (State.POSTPONED, False)
+    assert in_state(State.POSTPONED).is_owed
+
+
+def test_a_message_that_is_no_row_ends_the_subscription() -> None:
+    """Only the one that it is for: the other streams of the connection go on."""
+    machine = in_state(State.LIVE)
+    actions = handled(machine, read_event({"type": "arrived", "command": "heartbeat", "messages": []}))
+    assert {"over": "bad message"} in actions
