@@ -40,6 +40,7 @@ STEPS = (
     ("make", "test", "SHARDS=3", f"ARGS=-n 2 {' '.join(OVER_SHARDS)}"),
     ("make", "test", "STEPS=10000", "ARGS=tests/clients/test_typescript_views.py"),
     ("make", "test", "STARTS=20", "ARGS=tests/integration/test_fresh_starts.py"),
+    ("make", "test", "ARGS=tests/distribution/checks.py"),
     ("make", "fuzz", "SECONDS=60"),
     ("make", "rust"),
     ("make", "coverage"),

@@ -1,0 +1,1 @@
+"""The distribution, installed into environments of its own."""
