@@ -89,7 +89,7 @@ class LogWorld:
         self._creep = 0.0
         self._sampled_at: dict[int, float] = {}
         """When the end of each partition of the log was last sampled."""
-        self._sampled_log = ""
+        self._sampled_log: dict[int, str] = {}
         """Kafka's id of the log that was last sampled."""
         self.counts = {"replaced": 0, "transactions": 0, "refused": 0, "fresh": 0}
         self._background_error: BaseException | None = None
@@ -225,8 +225,8 @@ class LogWorld:
         state = self._service.state
 
         def take(sample: LogEndSample) -> None:
-            self._sampled_at |= {number: sample.at for _, number in sample.reached}
-            self._sampled_log = sample.topic_ids.get(self._definition.log, self._sampled_log)
+            for log, number in sample.reached:
+                self._sampled_at[number], self._sampled_log[number] = sample.at, sample.topic_ids[log]
             state.take_log_ends(sample)
 
         ends = LogEnds(
@@ -321,10 +321,9 @@ class LogWorld:
             held = topic.partitions[number].held
             if lag.records is None:
                 continue
-            is_of = held == before_the_log() or self._truth.applies(number, held, self._sampled_log)
-            hold(
-                is_of, number, "says a lag of", lag.records, "at", held, "which is not of", self._sampled_log
-            )
+            log = self._sampled_log[number]
+            is_of = held == before_the_log() or self._truth.applies(number, held, log)
+            hold(is_of, number, "says a lag of", lag.records, "at", held, "which is not of", log)
             if not self._truth.is_present(number, held):
                 continue
             sampled = BEGIN_MS + round(self._sampled_at[number] * 1000)
