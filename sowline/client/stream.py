@@ -17,6 +17,7 @@ from sowline.model.select import Select
 from sowline.subscriptions.ask import Ask, Selecting
 from sowline.subscriptions.client_machine import PROVE, ClientMachine, ShownGroup
 from sowline.subscriptions.lifecycle import (
+    LEGAL,
     Accepted,
     Answer,
     Arrived,
@@ -118,7 +119,11 @@ class Stream:
 
     def receive(self, received: Received) -> None:
         """Take a message from the connection."""
-        event = _answer_of(received) if received.command == "ack" else self._arrived(received)
+        event: Event | None = None
+        if received.command == "ack":
+            event = _answer_of(received)
+        elif received.command in LEGAL:
+            event = Arrived(received.command, tuple(self._messages(received)), received.more)
         if event is not None:
             self.handle(event)
             self._news.set()
@@ -137,9 +142,6 @@ class Stream:
     def let_reader_go_on(self) -> None:
         """Let the client's reader continue: the message that it waits for may follow those of this stream."""
         self._reader_may_go_on.set()
-
-    def _arrived(self, received: Received) -> Arrived:
-        return Arrived(received.command, tuple(self._messages(received)), received.more)
 
     def _messages(self, received: Received) -> Iterator[Message]:
         """Return the caller's part of a message, which may have more fields for other subscriptions."""
@@ -231,22 +233,23 @@ class Stream:
 def _answer_of(ack: Received) -> Answer | Signal | None:
     """Return what an acknowledgement means; None if it means nothing for the lifecycle."""
     about = ack.command_id.partition(".")[2]
-    number = int(about) if about.isdigit() else 0
+    is_failure = ack.status == "failure"
     reason = ack.reason or "failure"
-    match about, ack.status == "failure", ack.ack_type:
-        case ("pause" | "resume", _, _):
-            return None
-        case ("proof", is_failure, _):
-            return NotProven(ack.reason or "internal") if is_failure else None
-        case (_, True, _):
-            if number:
-                return NotReplaced(number, reason, ack.message, bool(ack.sub_id))
-            return Refused(reason, ack.message)
-        case (_, _, "processed"):
-            return Replaced(number) if number else Accepted(ack.bookmark, ack.up_to)
-        case (_, _, "completed"):
-            return Signal.COMPLETED
-    return None
+    if about == PROOF:
+        return NotProven(reason) if is_failure else None
+    if about and not about.isdigit():
+        return None
+    number = int(about or 0)
+    if is_failure:
+        is_own = number == 0
+        return (
+            Refused(reason, ack.message)
+            if is_own
+            else NotReplaced(number, reason, ack.message, bool(ack.sub_id))
+        )
+    if ack.ack_type == "processed":
+        return Replaced(number) if number else Accepted(ack.bookmark, ack.up_to)
+    return Signal.COMPLETED if ack.ack_type == "completed" else None
 
 
 def stream_id(command_id: str) -> str:

@@ -3,6 +3,7 @@
 import { bookmarkText, isReturn, rangeText, splitRange, type Bookmark } from "./bookmark.js";
 import type { Command } from "./message.js";
 import { hasOption, optionValue, withPause } from "./options.js";
+import { Select } from "./select.js";
 
 /** What a subscription asks for besides its topic; a replacement has it too. docs/client.md describes each. */
 export interface Selecting {
@@ -46,6 +47,8 @@ const BATCH_SIZE = 100;
 
 /** The request of a stream. */
 export class Ask {
+  #select: Select | undefined;
+
   constructor(
     readonly command: ReadCommand,
     readonly topic: string,
@@ -64,6 +67,17 @@ export class Ask {
     return bookmarkText(this.reading.upTo ?? "");
   }
 
+  /** Whether it ends with its group. */
+  get isQuery(): boolean {
+    return this.command === "sow";
+  }
+
+  /** The fields that it selects. */
+  get select(): Select | undefined {
+    const text = optionValue(this.options, "select");
+    return text === undefined ? undefined : (this.#select ??= new Select(text));
+  }
+
   /** Whether it is a page or groups, and not the changes of single records. */
   get isView(): boolean {
     return this.reading.skipN !== undefined || optionValue(this.options, "projection") !== undefined;
@@ -71,12 +85,12 @@ export class Ask {
 
   /** Whether only changes follow: from now on, or after a bookmark at which the caller has the records. */
   get hasNoGroup(): boolean {
-    return this.command !== "sow" && (!this.command.startsWith("sow") || isReturn(this.bookmark));
+    return !this.isQuery && (!this.command.startsWith("sow") || isReturn(this.bookmark));
   }
 
   /** Whether a subscription has an end. */
   get hasEnd(): boolean {
-    return this.command !== "sow" && (this.upTo !== "" || splitRange(this.bookmark) !== undefined);
+    return !this.isQuery && (this.upTo !== "" || splitRange(this.bookmark) !== undefined);
   }
 
   get isPaused(): boolean {
@@ -87,18 +101,23 @@ export class Ask {
     return new Ask(command, this.topic, { ...this.reading, ...changes });
   }
 
+  /** Return the request with changes; what they don't name stays as it is. */
+  replaced(changes: Selecting): Ask {
+    return this.with({ bookmark: "", ...changes });
+  }
+
   paused(isPaused: boolean): Ask {
     return isPaused === this.isPaused ? this : this.with({ options: withPause(this.options, isPaused) });
   }
 
   /** Return the request for the current group and the changes after it, with the same end. */
-  afresh(end: string): Ask {
+  afresh(end: string | undefined): Ask {
     const command = this.command.startsWith("sow_and_") ? this.command : (`sow_and_${this.command}` as ReadCommand);
     return this.with({ ...BEGUN, bookmark: "", upTo: end || this.upTo }, command);
   }
 
   /** Return the request that continues after a bookmark, with the same end; `end` is that end, if known. */
-  goingOn(bookmark: string, end: string): Ask {
+  goingOn(bookmark: string, end: string | undefined): Ask {
     const command = this.isView ? this.command : (this.command.replace("sow_and_", "") as ReadCommand);
     const given = end ? undefined : splitRange(this.bookmark);
     const start = given === undefined ? bookmark : rangeText(bookmark, given);

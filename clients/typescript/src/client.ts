@@ -42,7 +42,10 @@ export class Client {
       },
       deliver: () => this.#streams.deliver(),
       resume: (isVoid) => this.#streams.resume(isVoid),
-      lost: () => this.#requests?.calls.lost(),
+      lost: () => {
+        this.#streams.lost();
+        this.#requests?.calls.lost();
+      },
       fail: (error) => {
         this.#streams.fail(error);
         this.#requests?.calls.fail(error);

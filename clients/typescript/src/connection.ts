@@ -71,8 +71,8 @@ export interface Carried {
   receive(frame: ServerMessage): void;
   /** All messages that came together were given to `receive`. */
   deliver(): void;
-  /** Yield the requests to send first on a new connection; if `isVoid`, what subscribers hold is no longer valid. */
-  resume(isVoid: boolean): Iterable<Command>;
+  /** There is a new connection; if `isVoid`, what subscribers hold is no longer valid. */
+  resume(isVoid: boolean): void;
   /** The connection is lost; another one will be made. */
   lost(): void;
   /** There will be no connection any more. */
@@ -126,12 +126,9 @@ export class Connection {
     if (this.isOpen && command !== undefined) this.#send(command);
   }
 
-  /** Send a command after a pause, unless the connection is lost meanwhile. */
-  sendLater(command: () => Command | undefined): void {
-    const socket = this.#socket;
-    setTimeout(() => {
-      if (socket === this.#socket) this.send(command());
-    }, REPEAT_MS);
+  /** Call something after the pause before a request is sent again. */
+  later(call: () => void): void {
+    setTimeout(call, REPEAT_MS);
   }
 
   /** Wait for a connection; throws why there will be none. */
@@ -224,8 +221,8 @@ export class Connection {
     for (const name of ["attempt", "check", "renewal"]) this.#clear(name);
     if (this.isOpen) {
       if (Date.now() - this.#openedAt! >= SETTLED_MS) this.#attempts = 0;
-      this.#setStatus("reconnecting");
       this.#carried.lost();
+      this.#setStatus("reconnecting");
     }
     const reason = REFUSED[code];
     if (reason === undefined) {
@@ -280,7 +277,7 @@ export class Connection {
     this.#openedAt = Date.now();
     this.#refusals = 0;
     this.status = "open";
-    for (const request of this.#carried.resume(isVoid)) this.#send(request);
+    this.#carried.resume(isVoid);
     this.#check();
     this.opened.resolve();
     this.#setStatus("open");

@@ -3,9 +3,9 @@
 import type { Ask, Selecting } from "./ask.js";
 import type { Connection } from "./connection.js";
 import type { SowlineError } from "./errors.js";
-import type { Ack, ServerMessage } from "./frames.js";
-import type { Command } from "./message.js";
-import { Stream, streamId, WAITING_MAX, type About } from "./stream.js";
+import type { ServerMessage } from "./frames.js";
+import type { Event } from "./lifecycle.js";
+import { Stream, streamId, WAITING_MAX } from "./stream.js";
 
 /** Streams by their ids, over one connection. After a lost connection, each stream resumes over the next one. */
 export class OpenStreams {
@@ -23,56 +23,44 @@ export class OpenStreams {
   open(ask: Ask): Stream {
     const stream = new Stream(String(++this.#opened), ask);
     if (this.#failure !== undefined) {
-      stream.fail(this.#failure);
+      stream.handle({ type: "fail", error: this.#failure });
       return stream;
     }
-    const request = ask.request(stream.id);
+    ask.request(stream.id); // throws what is wrong with it
     this.#byId.set(stream.id, stream);
-    this.connection.send(request);
+    if (this.connection.isOpen) this.command(stream, { type: "connected" });
     return stream;
   }
 
   /** Change the request of a subscription; resolves once the service has accepted it. */
   replace(stream: Stream, changes: Selecting): Promise<void> {
     const settled = stream.replace(changes);
-    this.connection.send(stream.nextRequest());
+    this.#send(stream);
     return settled;
-  }
-
-  /** Let the service send nothing to a subscription until it is resumed. */
-  pause(stream: Stream): void {
-    stream.isPaused = true;
-    if (!stream.isHeld) this.#sendAbout(stream, "pause");
-  }
-
-  /** Resume a subscription from the position at which it was paused. */
-  unpause(stream: Stream): void {
-    stream.isPaused = false;
-    if (!stream.isHeld) this.#sendAbout(stream, "resume");
-  }
-
-  /** Ask for the number of records and the checksum of what a subscriber should hold. */
-  prove(stream: Stream): void {
-    stream.wantsProof = true;
-    this.#sendAbout(stream, "proof");
   }
 
   /** Unsubscribe, if the stream is still open. */
   end(stream: Stream): void {
-    if (!this.#byId.delete(stream.id)) return;
-    if (!stream.isOver) this.connection.send(stream.endRequest());
-    stream.close();
+    if (this.#byId.delete(stream.id)) this.command(stream, { type: "leave" });
   }
 
   /** Note that a caller has taken messages: a subscription that was held goes on once few are left. */
   taken(stream: Stream): void {
-    if (!stream.isHeld || stream.waitingCount > WAITING_MAX / 2) return;
-    stream.isHeld = false;
-    if (!stream.isPaused) this.#sendAbout(stream, "resume");
+    const { isHeld, waitingCount } = stream.machine;
+    if (isHeld && waitingCount <= WAITING_MAX / 2) this.command(stream, { type: "release" });
   }
 
-  #sendAbout(stream: Stream, what: About): void {
-    this.connection.send(stream.requestAbout(what));
+  /** Let a stream take an event, and send what follows from it. */
+  command(stream: Stream, event: Event): void {
+    stream.handle(event);
+    this.#send(stream);
+  }
+
+  #send(stream: Stream): void {
+    for (const action of stream.outgoing.splice(0)) {
+      if (action.type !== "ask_later") this.connection.send(stream.request(action));
+      else this.connection.later(() => this.command(stream, { type: "again", number: action.number }));
+    }
   }
 
   // what the connection calls
@@ -83,13 +71,9 @@ export class OpenStreams {
     for (const id of "sids" in frame ? frame.sids : [idOf(frame)]) {
       const stream = this.#byId.get(streamId(id));
       if (stream === undefined) continue;
-      if (stream.isToAskAgain(frame)) {
-        this.connection.sendLater(() => (this.#byId.has(stream.id) ? stream.again(frame as Ack) : undefined));
-      } else {
-        stream.receive(frame);
-        this.#news.add(stream);
-        if (frame.command === "ack") this.connection.send(stream.nextRequest());
-      }
+      stream.receive(frame);
+      this.#news.add(stream);
+      this.#send(stream);
     }
   }
 
@@ -99,29 +83,24 @@ export class OpenStreams {
     this.#news.clear();
     for (const stream of news) {
       stream.onNews();
-      this.#hold(stream);
+      // A browser can't stop reading its connection: pause a subscription whose caller has too many messages to take.
+      if (stream.machine.waitingCount >= WAITING_MAX) this.command(stream, { type: "hold" });
     }
   }
 
-  /** Pause a subscription whose caller has too many messages to take. A browser can't stop reading its connection. */
-  #hold(stream: Stream): void {
-    if (stream.waitingCount < WAITING_MAX || stream.isHeld || !stream.canBeHeld) return;
-    stream.isHeld = true;
-    if (!stream.isPaused) this.#sendAbout(stream, "pause");
+  lost(): void {
+    for (const stream of this.#byId.values()) stream.handle({ type: "lost" });
   }
 
-  *resume(isVoid: boolean): Generator<Command> {
-    for (const stream of [...this.#byId.values()]) {
-      const request = stream.resumed(isVoid);
-      if (request === undefined) continue;
-      yield request;
-      if (stream.wantsProof) yield stream.requestAbout("proof");
+  resume(rightsChanged: boolean): void {
+    for (const stream of this.#byId.values()) {
+      if (stream.machine.state === "unsent") this.command(stream, { type: "connected", rightsChanged });
     }
   }
 
   fail(error: SowlineError): void {
     this.#failure = error;
-    for (const stream of [...this.#byId.values()]) stream.fail(error);
+    for (const stream of [...this.#byId.values()]) stream.handle({ type: "fail", error });
     this.#byId.clear();
   }
 }

@@ -40,6 +40,11 @@ export class Queue<T> {
     return item;
   }
 
+  /** Drop what can't be taken yet. */
+  dropUnfinished(): void {
+    this.#items.length = this.#end;
+  }
+
   /** Replace all items. */
   reset(items: T[] = []): void {
     this.#items = items;

@@ -38,17 +38,17 @@ export class Subscription<T = JsonObject> implements AsyncIterableIterator<Messa
 
   /** The bookmark to resume from: after the last message that was taken. Undefined until a group has ended. */
   get bookmark(): string | undefined {
-    return this.#stream.bookmark;
+    return this.#stream.machine.bookmark;
   }
 
   /** Let the service send nothing until it is resumed; messages that have arrived can still be taken. */
   pause(): void {
-    this.#streams.pause(this.#stream);
+    this.#streams.command(this.#stream, { type: "pause" });
   }
 
   /** Go on, with every change since the pause. */
   resume(): void {
-    this.#streams.unpause(this.#stream);
+    this.#streams.command(this.#stream, { type: "unpause" });
   }
 
   /**
@@ -68,9 +68,10 @@ export class Subscription<T = JsonObject> implements AsyncIterableIterator<Messa
     for (;;) {
       const message = this.#take();
       if (message !== undefined) return { done: false, value: message };
-      if (this.#stream.isOver) {
+      const { isOver, error } = this.#stream.machine;
+      if (isOver) {
         this.#finish();
-        if (this.#stream.error !== undefined) throw this.#stream.error;
+        if (error !== undefined) throw error;
         return { done: true, value: undefined };
       }
       await this.#news.promise;
@@ -105,7 +106,8 @@ export class Subscription<T = JsonObject> implements AsyncIterableIterator<Messa
   #wake(): void {
     this.#news.resolve();
     this.#news = new Deferred();
-    if (this.#stream.isOver && this.#stream.waitingCount === 0) this.#finish();
+    const { isOver, waitingCount } = this.#stream.machine;
+    if (isOver && waitingCount === 0) this.#finish();
   }
 
   #deliver(onMessage: (message: Message<T>) => void): void {
@@ -116,12 +118,12 @@ export class Subscription<T = JsonObject> implements AsyncIterableIterator<Messa
         report(error);
       }
     }
-    if (this.#stream.isOver) this.#finish();
+    if (this.#stream.machine.isOver) this.#finish();
   }
 
   #finish(): void {
     this.#streams.end(this.#stream);
-    const { error } = this.#stream;
+    const { error } = this.#stream.machine;
     if (error === undefined) this.#closed.resolve();
     else this.#closed.reject(error);
   }

@@ -39,7 +39,6 @@ export class View<T = JsonObject> extends RecordView<T> {
   readonly topic: string;
   readonly #set: RecordSet<Row<T>>;
   readonly #streams: OpenStreams;
-  readonly #connection: Connection;
   readonly #stream: Stream;
   readonly #statuses = new Emitter<ViewStatus>();
   readonly #waiting = new Set<() => void>();
@@ -64,11 +63,10 @@ export class View<T = JsonObject> extends RecordView<T> {
     this.#set = set;
     this.#order = { ask, order };
     this.#streams = streams;
-    this.#connection = connection;
     this.#stream = streams.open(ask);
     this.#stream.onNews = () => this.#follow();
     this.#stopWatching = connection.onStatus(() => this.#update());
-    this.ready = this.#until(() => this.#stream.shown !== undefined);
+    this.ready = this.#until(() => this.#stream.machine.shown !== undefined);
     this.ready.catch(() => {});
     this.#follow();
   }
@@ -102,9 +100,9 @@ export class View<T = JsonObject> extends RecordView<T> {
    * nothing.
    */
   async replace(changes: Selecting): Promise<void> {
-    await this.#streams.replace(this.#stream, viewChanges(this.#stream.ask.reading, changes));
-    const { replacements } = this.#stream;
-    await this.#until(() => (this.#stream.shown?.replacements ?? -1) >= replacements);
+    await this.#streams.replace(this.#stream, viewChanges(this.#stream.machine.ask.reading, changes));
+    const { replacements } = this.#stream.machine;
+    await this.#until(() => (this.#stream.machine.shown?.replacements ?? -1) >= replacements);
   }
 
   /** Return whether the view holds exactly the records that the service expects it to hold, at one position. */
@@ -113,7 +111,7 @@ export class View<T = JsonObject> extends RecordView<T> {
     if (this.#error !== undefined) throw this.#error;
     const proof = new Deferred<boolean>();
     this.#proofs.push(proof);
-    this.#streams.prove(this.#stream);
+    this.#streams.command(this.#stream, { type: "prove" });
     return proof.promise;
   }
 
@@ -134,7 +132,7 @@ export class View<T = JsonObject> extends RecordView<T> {
       this.#finish("failed", asSowlineError(error));
       return;
     }
-    const { error, isOver } = this.#stream;
+    const { error, isOver } = this.#stream.machine;
     if (error !== undefined) this.#finish(error.reason === "disconnected" ? "closed" : "failed", error);
     else if (isOver) this.#finish("ended", new SowlineError("disconnected", "the view has reached its end"));
     this.#update();
@@ -142,14 +140,14 @@ export class View<T = JsonObject> extends RecordView<T> {
 
   /** Take over the position at which the service begins after a saved copy. */
   #begin(): void {
-    if (this.#isBegun || !this.#stream.isWhole) return;
+    if (this.#isBegun || this.#stream.machine.holding !== "whole") return;
     this.#isBegun = true;
-    this.#set.position = new PositionTracker(this.#stream.bookmark);
+    this.#set.position = new PositionTracker(this.#stream.machine.bookmark);
   }
 
   /** The order of what has been shown whole. A replaced subscription may have another one. */
   #shownOrder(): Order {
-    const ask = this.#stream.shown?.ask ?? this.#order.ask;
+    const ask = this.#stream.machine.shown?.ask ?? this.#order.ask;
     if (ask !== this.#order.ask) {
       const isSame = ask.reading.orderBy === this.#order.ask.reading.orderBy;
       this.#order = { ask, order: isSame ? this.#order.order : new Order(ask.reading.orderBy) };
@@ -172,11 +170,10 @@ export class View<T = JsonObject> extends RecordView<T> {
   }
 
   #liveStatus(): ViewStatus {
-    if (!this.#connection.isOpen || !this.#stream.isTaken) {
-      return this.#stream.shown === undefined ? "loading" : "reconnecting";
-    }
-    if (!this.#stream.isWhole) return "loading";
-    return this.#stream.isCaughtUp ? "live" : "catching up";
+    const { isAccepted, shown, holding, state } = this.#stream.machine;
+    if (!isAccepted) return shown === undefined ? "loading" : "reconnecting";
+    if (holding !== "whole") return "loading";
+    return state === "live" ? "live" : "catching up";
   }
 
   #setStatus(status: ViewStatus): void {

@@ -299,13 +299,13 @@ test("a query that has given messages fails with its connection; one that has no
   const begun = client.sow("orders");
   const waiting = client.sow("orders");
   const [begin] = group("1", {});
-  socket.give(begin!);
+  socket.give(accepted("1"), begin!);
   assert.equal((await begun.next()).value?.command, "group_begin");
   socket.lose();
   const again = await service.accept();
   await assert.rejects(begun.next(), { reason: "disconnected" });
   assert.equal((await again.next())["command_id"], "2");
-  again.give(...group("2", { k: { id: 1 } }), { ...accepted("2"), ack_type: "completed" });
+  again.give(accepted("2"), ...group("2", { k: { id: 1 } }), { ...accepted("2"), ack_type: "completed" });
   assert.deepEqual(await waiting.records(), [{ id: 1 }]);
   client.close();
 });

@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { Ask, type ReadCommand, type Reading } from "../src/ask.js";
 import type { ServerMessage } from "../src/frames.js";
+import type { Command } from "../src/message.js";
 import { Stream } from "../src/stream.js";
 
 type Given = Record<string, unknown>;
@@ -11,8 +12,26 @@ function give(stream: Stream, ...frames: Given[]): void {
   for (const frame of frames) stream.receive(frame as unknown as ServerMessage);
 }
 
-const open = (command: ReadCommand, reading: Reading = {}): Stream =>
-  new Stream("1", new Ask(command, "orders", reading));
+/** Return a stream whose request is sent. */
+function open(command: ReadCommand, reading: Reading = {}): Stream {
+  const stream = new Stream("1", new Ask(command, "orders", reading));
+  stream.handle({ type: "connected" });
+  stream.outgoing = [];
+  return stream;
+}
+
+/** Let the connection be made again; return the first request on it. */
+function resumed(stream: Stream): Command | undefined {
+  stream.handle({ type: "lost" });
+  stream.handle({ type: "connected" });
+  return nextRequest(stream);
+}
+
+/** Return the next request; undefined if there is none. */
+function nextRequest(stream: Stream): Command | undefined {
+  const action = stream.outgoing.shift();
+  return action === undefined || action.type === "ask_later" ? undefined : stream.request(action);
+}
 
 const ack = (id = "1", more: Given = {}): Given => ({
   command: "ack",
@@ -43,7 +62,7 @@ test("a subscription resumes at the position of each partition, without demands 
   const stream = open("sow_and_subscribe", { filter: "/a = 1", atLeast: "orders:0@1", maxStaleness: "1s" });
   give(stream, ack(), begin, end, publish("orders:1@5"), publish("orders:0@7"), publish("orders:1@6"));
   for (let taken = 0; taken < 4; taken++) stream.next();
-  const request = stream.resumed(false)!;
+  const request = resumed(stream)!;
   assert.deepEqual(
     [request.command, request.bookmark, request.filter, request.at_least, request.max_staleness],
     ["subscribe", "orders:0@7,1@5", "/a = 1", "", ""],
@@ -56,7 +75,7 @@ test("a page and groups resume as what they are", () => {
     give(stream, ack(), begin, end);
     stream.next();
     stream.next();
-    const request = stream.resumed(false)!;
+    const request = resumed(stream)!;
     assert.deepEqual([request.command, request.bookmark], ["sow_and_subscribe", "orders:0@1,1@1"]);
   }
 });
@@ -71,8 +90,8 @@ test("the rest of a step that its caller has begun to take is kept", () => {
     publish("orders:0@3,1@1"),
   );
   stream.next();
-  assert.equal(stream.resumed(false)!.bookmark, "orders:0@2,1@1");
-  assert.equal(stream.waitingCount, 1);
+  assert.equal(resumed(stream)!.bookmark, "orders:0@2,1@1");
+  assert.equal(stream.machine.waitingCount, 1);
 });
 
 test("a step that is not complete is not given", () => {
@@ -80,18 +99,18 @@ test("a step that is not complete is not given", () => {
   give(stream, ack(), publish("orders:0@1", { more: true }));
   assert.equal(stream.next(), undefined);
   give(stream, publish("orders:0@2"));
-  assert.equal(stream.waitingCount, 2);
+  assert.equal(stream.machine.waitingCount, 2);
 });
 
 test("an end stays the end", () => {
   const range = open("subscribe", { bookmark: "[epoch..orders:0@9,1@9)" });
   give(range, ack(), publish("orders:0@2"));
   range.next();
-  assert.equal(range.resumed(false)!.bookmark, "(orders:0@2,1@1..orders:0@9,1@9)");
+  assert.equal(resumed(range)!.bookmark, "(orders:0@2,1@1..orders:0@9,1@9)");
   const now = open("subscribe", { bookmark: "epoch", upTo: "now" });
   give(now, ack("1", { up_to: "orders:0@9,1@9" }), publish("orders:0@2"));
   now.next();
-  const request = now.resumed(false)!;
+  const request = resumed(now)!;
   assert.deepEqual([request.bookmark, request.up_to], ["orders:0@2,1@1", "orders:0@9,1@9"]);
 });
 
@@ -99,11 +118,11 @@ test("a group that is not whole begins again", () => {
   const stream = open("sow_and_subscribe");
   give(stream, ack(), begin);
   stream.next();
-  assert.equal(stream.resumed(false)!.command, "sow_and_subscribe");
+  assert.equal(resumed(stream)!.command, "sow_and_subscribe");
   give(stream, ack(), begin, end, { ...begin, reset: true });
   for (let taken = 0; taken < 3; taken++) stream.next();
-  assert.equal(stream.bookmark, undefined);
-  const request = stream.resumed(false)!;
+  assert.equal(stream.machine.bookmark, undefined);
+  const request = resumed(stream)!;
   assert.deepEqual([request.command, request.bookmark], ["sow_and_subscribe", ""]);
   give(stream, ack(), begin);
   assert.equal((stream.next() as { reset: boolean }).reset, true);
@@ -111,33 +130,42 @@ test("a group that is not whole begins again", () => {
 
 test("a refusal that passes is one of a service that loads, or that is behind what the caller holds", () => {
   const stream = open("subscribe");
-  const isPassing = (reason: string, more: Given = {}): boolean =>
-    stream.isToAskAgain(failure(reason, more) as unknown as ServerMessage);
+  /** Whether a refusal lets the stream ask again. */
+  const isPassing = (of: Stream, reason: string, more: Given = {}): boolean => {
+    give(of, failure(reason, more));
+    const [later] = of.outgoing.splice(0);
+    of.handle({ type: "again", number: 0 });
+    of.outgoing = [];
+    return later?.type === "ask_later";
+  };
   assert.deepEqual(
-    ["not ready", "shard unavailable", "behind", "bad filter"].map((reason) => isPassing(reason)),
-    [true, true, false, false],
+    ["not ready", "shard unavailable", "behind"].map((reason) => isPassing(stream, reason)),
+    [true, true, false],
   );
-  give(stream, ack());
-  assert.ok(isPassing("behind"));
-  assert.ok(!isPassing("not ready", { command_id: "1.pause" }));
-  assert.ok(!open("sow").isToAskAgain(failure("shard unavailable") as unknown as ServerMessage));
+  assert.ok(!isPassing(open("subscribe"), "bad filter"));
+  const accepted = open("subscribe");
+  give(accepted, ack());
+  assert.ok(isPassing(accepted, "behind"));
+  give(accepted, ack());
+  assert.ok(!isPassing(accepted, "not ready", { command_id: "1.pause" }));
+  assert.ok(!isPassing(open("sow"), "shard unavailable"));
 });
 
 test("messages that wait at a replacement belong to the request before it", async () => {
   const stream = open("sow_and_subscribe");
   give(stream, ack(), begin, end);
   const settled = stream.replace({ filter: "/b = 1" });
-  assert.equal(stream.nextRequest()!.command_id, "1.1");
-  assert.equal(stream.nextRequest(), undefined);
+  assert.equal(nextRequest(stream)!.command_id, "1.1");
+  assert.equal(nextRequest(stream), undefined);
   give(stream, ack("1.1"), { ...begin, replace: true }, end);
   await settled;
   stream.next();
   stream.next();
-  assert.equal(stream.bookmark, undefined);
+  assert.equal(stream.machine.bookmark, undefined);
   stream.next();
   stream.next();
-  assert.equal(stream.bookmark, "orders:0@1,1@1");
-  assert.deepEqual([stream.shown?.replacements, stream.ask.reading.filter], [1, "/b = 1"]);
+  assert.equal(stream.machine.bookmark, "orders:0@1,1@1");
+  assert.deepEqual([stream.machine.shown?.replacements, stream.machine.ask.reading.filter], [1, "/b = 1"]);
 });
 
 test("a replacement that is refused at once changes nothing; later, it ends the subscription", async () => {
@@ -146,11 +174,11 @@ test("a replacement that is refused at once changes nothing; later, it ends the 
   const refused = stream.replace({ filter: "/b =" });
   give(stream, failure("bad filter", { command_id: "1.1" }));
   await assert.rejects(refused, { reason: "bad filter" });
-  assert.deepEqual([stream.ask.reading.filter, stream.isOver], ["/a = 1", false]);
+  assert.deepEqual([stream.machine.ask.reading.filter, stream.machine.isOver], ["/a = 1", false]);
   const failed = stream.replace({ filter: "/c = 1" });
   give(stream, failure("too many records", { command_id: "1.2", sub_id: "1" }));
   await assert.rejects(failed, { reason: "too many records" });
-  assert.equal(stream.error?.reason, "too many records");
+  assert.equal(stream.machine.error?.reason, "too many records");
   assert.throws(() => stream.replace({}), { reason: "too many records" });
   assert.throws(() => open("sow").replace({}), { reason: "not supported" });
 });
@@ -159,7 +187,7 @@ test("a message that only moves the bookmark is not given", () => {
   const stream = open("subscribe");
   give(stream, ack(), { command: "progress", sids: ["1"], bookmark: "orders:0@8,1@9" });
   assert.equal(stream.next(), undefined);
-  assert.equal(stream.bookmark, "orders:0@8,1@9");
+  assert.equal(stream.machine.bookmark, "orders:0@8,1@9");
 });
 
 test("a checksum that is refused comes before the rest of a step, and does not break it up", () => {
@@ -167,9 +195,9 @@ test("a checksum that is refused comes before the rest of a step, and does not b
   give(stream, ack(), begin, end);
   stream.next();
   stream.next();
-  stream.wantsProof = true;
+  stream.handle({ type: "prove" });
   give(stream, publish("orders:0@2", { more: true }), ack("1.proof", { status: "failure", reason: "no", message: "" }));
   assert.deepEqual([stream.next()?.command, stream.next()], ["progress", undefined]);
   give(stream, publish("orders:0@2"));
-  assert.deepEqual([stream.waitingCount, stream.next()?.command, stream.next()?.command], [2, "publish", "publish"]);
+  assert.deepEqual([stream.machine.waitingCount, stream.next()?.command, stream.next()?.command], [2, "publish", "publish"]);
 });
