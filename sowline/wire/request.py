@@ -49,7 +49,7 @@ class OfTopic(Request, frozen=True, kw_only=True):
     topic: str = ""
 
 
-class Query(OfTopic, frozen=True, kw_only=True):
+class QueryRequest(OfTopic, frozen=True, kw_only=True):
     """A command whose answer is a group: of the records of topics, or of the writes to one record."""
 
     batch_size: int = 1
@@ -83,7 +83,7 @@ class OfGateway(msgspec.Struct, frozen=True, kw_only=True):
     """The query at a bookmark that finds what its client holds."""
 
 
-class Read(Query, frozen=True, kw_only=True):
+class Read(QueryRequest, frozen=True, kw_only=True):
     """A command that reads records, or explains how they are found."""
 
     filter: str = ""
@@ -144,7 +144,7 @@ class SowAndDeltaSubscribe(SowAndSubscribe, frozen=True, kw_only=True):
     is_delta = True
 
 
-class Timeline(Query, frozen=True, kw_only=True):
+class ReadTimeline(QueryRequest, frozen=True, kw_only=True):
     """Lists the writes to one record. Without a bookmark, its range begins at `epoch`."""
 
     command = "timeline"
@@ -180,7 +180,7 @@ class DeltaPublish(Write, frozen=True, kw_only=True):
     command = "delta_publish"
 
 
-class Delta(Write, frozen=True, kw_only=True):
+class DeltaRequest(Write, frozen=True, kw_only=True):
     """Changes a document by a delta."""
 
     command = "delta"
@@ -193,7 +193,7 @@ class SowDelete(Write, frozen=True, kw_only=True):
     command = "sow_delete"
 
 
-class Flush(Request, frozen=True, kw_only=True):
+class FlushRequest(Request, frozen=True, kw_only=True):
     """Waits for the outcomes of the earlier writes of the connection."""
 
     command = "flush"
@@ -259,10 +259,10 @@ class Fetch(Request, frozen=True, kw_only=True):
 
 
 SUBSCRIPTIONS = (Subscribe, SowAndSubscribe, DeltaSubscribe, SowAndDeltaSubscribe)
-WRITES = (Publish, DeltaPublish, Delta, SowDelete)
+WRITES = (Publish, DeltaPublish, DeltaRequest, SowDelete)
 
 R = TypeVar("R", bound=Request)
-Q = TypeVar("Q", bound=Query)
+Q = TypeVar("Q", bound=QueryRequest)
 
 
 def from_now(request: Q) -> Q:
@@ -287,7 +287,7 @@ def returned(request: Q, positions: PositionsByLog, end: PositionsByLog | None) 
     )
 
 
-def staleness_text(request: Query) -> str:
+def staleness_text(request: QueryRequest) -> str:
     """Return the `max_staleness` of a command as it is written; empty if it has none."""
     seconds = request.staleness_seconds_max
     return "" if seconds is None else f"{round(seconds * 1000)}ms"

@@ -18,11 +18,11 @@ from sowline.wire.options import Options, parse_options
 from sowline.wire.request import (
     SUBSCRIPTIONS,
     Bookmark,
-    Delta,
     DeltaPublish,
+    DeltaRequest,
     Explain,
     Fetch,
-    Flush,
+    FlushRequest,
     Heartbeat,
     Logon,
     OfGateway,
@@ -32,11 +32,11 @@ from sowline.wire.request import (
     Publish,
     R,
     Read,
+    ReadTimeline,
     Request,
     Resume,
     Sow,
     SowDelete,
-    Timeline,
     Unsubscribe,
     WatchOutcomes,
     Write,
@@ -142,12 +142,12 @@ def _of_gateway(fields: RequestFields) -> OfGateway:
     )
 
 
-def _timeline(fields: RequestFields, acks: frozenset[str]) -> Timeline:
+def _timeline(fields: RequestFields, acks: frozenset[str]) -> ReadTimeline:
     if not 1 <= fields.limit <= TIMELINE_LIMIT_MAX:
         raise SowlineError(
             "invalid limit", f"expected a limit of 1 to {TIMELINE_LIMIT_MAX}, got {fields.limit}"
         )
-    return Timeline(
+    return ReadTimeline(
         command_id=fields.command_id,
         query_id=fields.query_id,
         acks=acks,
@@ -184,10 +184,10 @@ def _write(kind: type[W]) -> Callable[[RequestFields, frozenset[str]], W]:
     return parse_write
 
 
-_parse_delta = _write(Delta)
+_parse_delta = _write(DeltaRequest)
 
 
-def _delta(fields: RequestFields, acks: frozenset[str]) -> Delta:
+def _delta(fields: RequestFields, acks: frozenset[str]) -> DeltaRequest:
     return msgspec.structs.replace(_parse_delta(fields, acks), key=fields.key)
 
 
@@ -239,10 +239,10 @@ _READS: tuple[type[Read], ...] = (Sow, Explain, *SUBSCRIPTIONS)
 
 _PARSERS: dict[str, Parse] = {
     **{kind.command: _read(kind) for kind in _READS},
-    Timeline.command: _timeline,
+    ReadTimeline.command: _timeline,
     **{kind.command: _write(kind) for kind in (Publish, DeltaPublish, SowDelete)},
-    Delta.command: _delta,
-    Flush.command: _plain(Flush),
+    DeltaRequest.command: _delta,
+    FlushRequest.command: _plain(FlushRequest),
     Unsubscribe.command: _unsubscribe,
     **{kind.command: _about_subscriptions(kind) for kind in (Pause, Resume, Heartbeat)},
     Logon.command: _logon,

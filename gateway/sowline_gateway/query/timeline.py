@@ -6,7 +6,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from sowline.wire.request import Timeline, staleness_text
+from sowline.wire.request import ReadTimeline, staleness_text
 from sowline.wire.server_message import ms_of
 
 
@@ -27,7 +27,7 @@ class NodeTimeline:
     writes: list[bytes]
 
 
-def timeline_path(request: Timeline, at_least: str) -> tuple[str, str]:
+def timeline_path(request: ReadTimeline, at_least: str) -> tuple[str, str]:
     """Return the path and the query of the GET for a timeline of a state at `at_least` or beyond it."""
     path = f"/v1/topics/{quote(request.topic)}/records/{quote(request.key, safe='')}/timeline"
     given: list[tuple[str, str]] = [("up_to", request.up_to)] if request.up_to else []

@@ -35,15 +35,15 @@ from sowline.wire.request import (
     SUBSCRIPTIONS,
     WRITES,
     Explain,
-    Flush,
+    FlushRequest,
     Heartbeat,
     Pause,
     Read,
+    ReadTimeline,
     Request,
     Resume,
     Sow,
     Subscribe,
-    Timeline,
     Unsubscribe,
 )
 from sowline.wire.request_fields import GATEWAY_COMMANDS, RequestFields
@@ -77,14 +77,14 @@ class GatewayCommands(SessionCommands):
         self._handlers: dict[type[Request], Callable[[Any], Waiting]] = {
             Sow: self._sow,
             Explain: self._explain,
-            Timeline: self._timeline,
+            ReadTimeline: self._timeline,
             **dict.fromkeys(SUBSCRIPTIONS, self._subscribe),
             Heartbeat: self.heartbeat,
             Unsubscribe: subscriptions.unsubscribe,
             Pause: subscriptions.pause,
             Resume: subscriptions.resume,
             **dict.fromkeys(WRITES, writes.write),
-            Flush: writes.flush,
+            FlushRequest: writes.flush,
         }
 
     async def take_turn(self) -> None:
@@ -197,7 +197,7 @@ class GatewayCommands(SessionCommands):
         self._outbox.put_behind(answer, (request.id_of_query,))
         acknowledge_completed(self._outbox, request, explained.bookmark)
 
-    def _timeline(self, request: Timeline) -> None:
+    def _timeline(self, request: ReadTimeline) -> None:
         topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
         floor = self._seen.floor([self._nodes.topics[topic].log], request.at_least)
         self._running.check_limit()
@@ -205,7 +205,7 @@ class GatewayCommands(SessionCommands):
         self._running.start(request, partial(self._run_timeline, request, topic, floor, slot), slot)
 
     async def _run_timeline(
-        self, request: Timeline, topic: str, floor: PositionsByLog, slot: QuerySlot
+        self, request: ReadTimeline, topic: str, floor: PositionsByLog, slot: QuerySlot
     ) -> None:
         await slot.take()
         path, query = timeline_path(request, format_bookmark(floor) if floor else "")

@@ -10,7 +10,7 @@ from functools import partial
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.serving.query_slots import QueryTurn, lent
-from sowline.wire.request import Query
+from sowline.wire.request import QueryRequest
 from sowline_query_service.replica.log_end import Lag
 from sowline_query_service.topics.reflected import reflects
 from sowline_query_service.topics.state import ServedTopics, TopicState
@@ -22,7 +22,7 @@ FRESH_SECONDS_MAX = 1.0
 """How long a read waits for a state that is fresh enough."""
 
 
-async def wait_until_fresh(state: ServedTopics, topics: Sequence[TopicState], request: Query) -> None:
+async def wait_until_fresh(state: ServedTopics, topics: Sequence[TopicState], request: QueryRequest) -> None:
     """Wait until the replica is as fresh as a read demands.
 
     Raise `behind` if it does not reach `at_least` within 10 seconds, `stale` if its lag is not within `max_staleness`
@@ -35,7 +35,7 @@ async def wait_until_fresh(state: ServedTopics, topics: Sequence[TopicState], re
 
 
 async def take_when_fresh(
-    turn: QueryTurn, state: ServedTopics, topics: Sequence[TopicState], request: Query
+    turn: QueryTurn, state: ServedTopics, topics: Sequence[TopicState], request: QueryRequest
 ) -> None:
     """Take the turn of a read that has waited until the replica was fresh; raise as `wait_until_fresh` does.
 
@@ -50,7 +50,7 @@ async def take_when_fresh(
     await wait_until_fresh(state, topics, request)
 
 
-def _has_lag_within(topics: Sequence[TopicState], request: Query) -> bool:
+def _has_lag_within(topics: Sequence[TopicState], request: QueryRequest) -> bool:
     if request.staleness_seconds_max is None:
         return True
     seconds = lag_seconds(topics)

@@ -30,7 +30,7 @@ from sowline.model.key import partition_of
 from sowline.model.position import Position
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.refusal import no_sow
-from sowline.wire.request import Timeline
+from sowline.wire.request import ReadTimeline
 from sowline.wire.server_message import iso_time
 from sowline_query_service.query.read_request import one_topic
 from sowline_query_service.replica.partition_replica import PartitionReplica
@@ -111,7 +111,7 @@ class TimelineAnswer:
         return b'%s,"writes":[%s]}' % (prefix[:-1], b",".join(self.writes))
 
 
-def timeline_request_of(state: ServedTopics, request: Timeline, rights: Rights) -> TimelineRequest:
+def timeline_request_of(state: ServedTopics, request: ReadTimeline, rights: Rights) -> TimelineRequest:
     """Return the request for a timeline; raise if it is invalid."""
     topic = one_topic(state, request.topic, rights.read)
     rights.read.require_whole(topic.definition.name, "a timeline shows past versions")

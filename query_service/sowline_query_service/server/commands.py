@@ -17,17 +17,17 @@ from sowline.wire.request import (
     WRITES,
     Explain,
     Fetch,
-    Flush,
+    FlushRequest,
     Heartbeat,
     Outcome,
     Pause,
-    Query,
+    QueryRequest,
     Read,
+    ReadTimeline,
     Request,
     Resume,
     Sow,
     Subscribe,
-    Timeline,
     Unsubscribe,
     WatchOutcomes,
 )
@@ -54,14 +54,14 @@ class ServiceCommands(SessionCommands):
             Sow: partial(self._read, queries.sow),
             Explain: partial(self._read, queries.explain),
             **dict.fromkeys(SUBSCRIPTIONS, partial(self._read, self._subscribe)),
-            Timeline: queries.timeline,
+            ReadTimeline: queries.timeline,
             Fetch: queries.fetch,
             Heartbeat: self.heartbeat,
             Unsubscribe: subscriptions.unsubscribe,
             Pause: subscriptions.pause,
             Resume: subscriptions.resume,
             **dict.fromkeys(WRITES, writes.write),
-            Flush: writes.flush,
+            FlushRequest: writes.flush,
             WatchOutcomes: outcomes.watch,
             Outcome: outcomes.outcome,
         }
@@ -86,11 +86,11 @@ class ServiceCommands(SessionCommands):
 
     def begin(self, request: Request) -> Waiting:
         """Start a command, other than a logon; raise if it is refused."""
-        if isinstance(request, Query) and request.demands_fresh:
+        if isinstance(request, QueryRequest) and request.demands_fresh:
             return self._when_fresh(request)
         return self._handlers[type(request)](request)
 
-    async def _when_fresh(self, request: Query) -> None:
+    async def _when_fresh(self, request: QueryRequest) -> None:
         """Start a read once the state is as fresh as it demands; later commands of this client wait meanwhile."""
         try:
             topics = topics_of(self._context.state, request.topic, self._runner.rights.read)

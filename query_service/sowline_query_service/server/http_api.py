@@ -43,7 +43,7 @@ from sowline.serving.refusal import no_sow, refused
 from sowline.serving.worker_thread import bytes_to_read, in_worker_thread
 from sowline.serving.writes.http_api import WritesApi
 from sowline.wire.media_types import NATIVE
-from sowline.wire.request import Sow, Timeline
+from sowline.wire.request import ReadTimeline, Sow
 from sowline.wire.server_message import iso_time, one_line
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.query.field_sample import described_fields
@@ -260,14 +260,14 @@ def _seconds_since(moment: int) -> float | None:
     return max(0.0, time.time() - moment / 1000) if moment else None
 
 
-async def _timeline_request(address: Address, request: HttpRequest) -> Timeline:
+async def _timeline_request(address: Address, request: HttpRequest) -> ReadTimeline:
     """Return the timeline request of a GET; raise `bad request` for unknown parameters."""
     given: dict[str, Any] = dict(parameters_in(request, TIMELINE_PARAMETERS))
     if "limit" in given:
         given["limit"] = number_in(given["limit"])
     if given.get("reversed") in TRUTHS:
         given["reversed"] = TRUTHS[given["reversed"]]
-    return await request_of(Timeline, {"topic": address.topic, "key": address.key, **given})
+    return await request_of(ReadTimeline, {"topic": address.topic, "key": address.key, **given})
 
 
 async def _lines(query: Query | GroupedQuery) -> AsyncIterator[bytes]:

@@ -19,7 +19,7 @@ from sowline.serving.query_slots import QuerySlot
 from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.running_queries import RunningQueries
 from sowline.subscriptions.engine.delivery import Form
-from sowline.wire.request import Explain, Fetch, Read, Sow, Timeline
+from sowline.wire.request import Explain, Fetch, Read, ReadTimeline, Sow
 from sowline.wire.server_message import message
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.query.freshness import take_when_fresh
@@ -156,14 +156,14 @@ class QueryCommands:
         self._outbox.put_behind(explained, (request.id_of_query,))
         acknowledge_completed(self._outbox, request, query.bookmark)
 
-    def timeline(self, request: Timeline) -> None:
+    def timeline(self, request: ReadTimeline) -> None:
         """Start to read the timeline of a document."""
         self._running.check_limit()
         wanted = timeline_request_of(self._context.state, request, self._runner.rights)
         slot = self._runner.new_slot()
         self._running.start(request, partial(self._run_timeline, request, wanted, slot), slot)
 
-    async def _run_timeline(self, request: Timeline, wanted: TimelineRequest, slot: QuerySlot) -> None:
+    async def _run_timeline(self, request: ReadTimeline, wanted: TimelineRequest, slot: QuerySlot) -> None:
         await check_newest(self._context, wanted.topic, wanted.awaited)
         await wait_for_replica(self._context.state, wanted.topic, wanted.awaited)
         await take_when_fresh(slot, self._context.state, [wanted.topic], request)

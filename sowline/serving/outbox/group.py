@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from sowline.serving.native_records.messages import RECORDS_AT_ONCE
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
-from sowline.wire.request import Query, Request, Timeline
+from sowline.wire.request import QueryRequest, ReadTimeline, Request
 from sowline.wire.server_message import ack, iso_time, message, sow_batch, timeline_batch
 
 
@@ -61,7 +61,7 @@ Mark = Literal["reset", "replace"] | None
 None is for a client that holds none."""
 
 
-async def send_group(outbox: Outbox, request: Query, query: QueryAnswer, mark: Mark = None) -> None:
+async def send_group(outbox: Outbox, request: QueryRequest, query: QueryAnswer, mark: Mark = None) -> None:
     """Send the records of a query as one group, after the groups before it, as fast as the client reads."""
     async with outbox.group():
         _begin(outbox, request, query.bookmark, mark, query.result)
@@ -74,7 +74,7 @@ async def send_group(outbox: Outbox, request: Query, query: QueryAnswer, mark: M
         _end(outbox, request, query.bookmark, query.result)
 
 
-async def send_timeline(outbox: Outbox, request: Timeline, timeline: TimelineGroup) -> None:
+async def send_timeline(outbox: Outbox, request: ReadTimeline, timeline: TimelineGroup) -> None:
     """Send a timeline as one group, after the groups before it, as fast as the client reads."""
     query_id, topic = request.id_of_query, request.topic
     async with outbox.group():
@@ -89,7 +89,7 @@ async def send_timeline(outbox: Outbox, request: Timeline, timeline: TimelineGro
 
 
 def put_group(
-    outbox: Outbox, request: Query, bookmark: str, records: Sequence[bytes], result: Result, mark: Mark
+    outbox: Outbox, request: QueryRequest, bookmark: str, records: Sequence[bytes], result: Result, mark: Mark
 ) -> None:
     """Send one group at once; call it within `outbox.group()`."""
     _begin(outbox, request, bookmark, mark, result)
@@ -137,7 +137,7 @@ def _names_of(request: Request) -> tuple[str, str]:
     return request.id_of_subscription, request.id_of_query
 
 
-def _begin(outbox: Outbox, request: Query, bookmark: str, mark: Mark, result: Result) -> None:
+def _begin(outbox: Outbox, request: QueryRequest, bookmark: str, mark: Mark, result: Result) -> None:
     fields: dict[str, Any] = {"query_id": request.id_of_query, "topic": request.topic, "bookmark": bookmark}
     if result.warnings:
         fields["warnings"] = result.warnings
@@ -146,18 +146,18 @@ def _begin(outbox: Outbox, request: Query, bookmark: str, mark: Mark, result: Re
     outbox.put_in_group(message("group_begin", **fields, **{mark: True} if mark else {}))
 
 
-def _put_batches(outbox: Outbox, request: Query, portion: RecordPortion) -> None:
+def _put_batches(outbox: Outbox, request: QueryRequest, portion: RecordPortion) -> None:
     for batch in _batches(request, portion, request.batch_size):
         outbox.put_in_group(batch)
 
 
-async def _put_native_batches(outbox: Outbox, request: Query, portion: RecordPortion) -> None:
+async def _put_native_batches(outbox: Outbox, request: QueryRequest, portion: RecordPortion) -> None:
     for batch in _batches(request, portion, min(request.batch_size, RECORDS_AT_ONCE)):
         outbox.put_in_group(batch)
         await asyncio.sleep(0)
 
 
-def _batches(request: Query, portion: RecordPortion, size: int) -> Iterator[bytes]:
+def _batches(request: QueryRequest, portion: RecordPortion, size: int) -> Iterator[bytes]:
     topic, records, ordering = portion
     for start in range(0, len(records), size):
         batch = slice(start, start + size)
@@ -166,6 +166,6 @@ def _batches(request: Query, portion: RecordPortion, size: int) -> Iterator[byte
         )
 
 
-def _end(outbox: Outbox, request: Query, bookmark: str, result: Result) -> None:
+def _end(outbox: Outbox, request: QueryRequest, bookmark: str, result: Result) -> None:
     fields = {"query_id": request.id_of_query, "topic": request.topic, "bookmark": bookmark}
     outbox.put_in_group(message("group_end", **fields, records=result.returned, hash=f"{result.hash:016x}"))

@@ -20,7 +20,7 @@ from sowline.serving.writes.requests import (
     numbered,
 )
 from sowline.serving.writes.write_entitlements import check_of
-from sowline.wire.request import Delta
+from sowline.wire.request import DeltaRequest
 
 KEY = "key"
 
@@ -38,7 +38,7 @@ _read_line = msgspec.json.Decoder(_DeltaLine).decode
 _read_text = msgspec.json.Decoder(str).decode
 
 
-def delta_of(topics: Definitions, request: Delta, rights: Rights) -> list[RequestedCommand]:
+def delta_of(topics: Definitions, request: DeltaRequest, rights: Rights) -> list[RequestedCommand]:
     """Return the checked command of a request; raise if the request is invalid."""
     topic = topics[chosen_topic(request.topic, topics, rights.write)]
     try:

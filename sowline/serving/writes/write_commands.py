@@ -14,7 +14,7 @@ from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_wo
 from sowline.serving.writes.delta_requests import delta_of
 from sowline.serving.writes.pending_commands import PendingCommands, WriteService
 from sowline.serving.writes.requests import Definitions, RequestedCommand, writes_of
-from sowline.wire.request import Delta, Flush, Request, Write
+from sowline.wire.request import DeltaRequest, FlushRequest, Request, Write
 from sowline.wire.server_message import ack, failure
 
 WRITES_MAX = 10_000
@@ -104,13 +104,13 @@ class WriteCommands:
         if "stats" in request.acks:
             self._outbox.put(ack("stats", request.command_id, **summary.stats))
 
-    def flush(self, request: Flush) -> None:
+    def flush(self, request: FlushRequest) -> None:
         """Wait for the outcomes of the commands that are pending now."""
         earlier, settled = dict(self._pending), asyncio.Event()
         self._start(request, partial(self._run_flush, request, earlier, settled), settled)
 
     async def _run_flush(
-        self, request: Flush, earlier: dict[asyncio.Task[None], asyncio.Event], settled: asyncio.Event
+        self, request: FlushRequest, earlier: dict[asyncio.Task[None], asyncio.Event], settled: asyncio.Event
     ) -> None:
         for persisted in earlier.values():
             await persisted.wait()
@@ -132,6 +132,6 @@ def _bytes_of(request: Write) -> int:
 
 def _commands_of(topics: Definitions, request: Write, rights: Rights) -> list[RequestedCommand]:
     """Return the checked commands of a request; raise if it is invalid."""
-    if isinstance(request, Delta):
+    if isinstance(request, DeltaRequest):
         return delta_of(topics, request, rights)
     return writes_of(topics, request, rights)

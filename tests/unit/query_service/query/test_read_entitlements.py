@@ -14,7 +14,7 @@ from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement, Entitlements, Rights, to_read, to_write
 from sowline.serving.writes.delta_requests import posted_deltas
 from sowline.serving.writes.requests import posted_writes, writes_of
-from sowline.wire.request import SowDelete, Timeline
+from sowline.wire.request import ReadTimeline, SowDelete
 from sowline.wire.request_fields import SowKeys
 from sowline_query_service.query.record_reads import read_record
 from sowline_query_service.query.timeline_read import timeline_request_of
@@ -209,7 +209,7 @@ def test_a_timeline_is_for_who_may_see_all(rights: Rights) -> None:
     """It tells what a document was, also while it could not be seen."""
     server = Server(definition=DOCUMENTS).loaded()
     with pytest.raises(SowlineError, match="all of orders") as error:
-        timeline_request_of(server.state, Timeline(topic="orders", key="1"), rights)
+        timeline_request_of(server.state, ReadTimeline(topic="orders", key="1"), rights)
     assert error.value.reason == "not entitled"
 
 

@@ -15,7 +15,7 @@ import pytest
 from sowline.errors import SowlineError
 from sowline.kafka.clients import near_runs
 from sowline.serving.authorization.entitlements import EVERYTHING
-from sowline.wire.request import Timeline
+from sowline.wire.request import ReadTimeline
 from sowline.wire.request_parser import parse_request
 from sowline_query_service.query.timeline_read import (
     TimelineAnswer,
@@ -60,7 +60,7 @@ class Stories(Documents):
     async def timeline(self, key: str = "a", **given: Any) -> TimelineAnswer:
         """Return a timeline."""
         fields = {"command": "timeline", "topic": "orders", "key": key, **given}
-        asked = parse_request(Timeline, json.dumps(fields).encode())
+        asked = parse_request(ReadTimeline, json.dumps(fields).encode())
         wanted = timeline_request_of(self.state, asked, EVERYTHING)
         with self.reading():
             return await TimelineReader({}, self.limits.bytes_max).read(wanted)
@@ -184,11 +184,11 @@ async def test_what_compaction_has_taken_is_left_out(server: Stories) -> None:
 
 async def test_what_is_beyond_the_limit_of_bytes_is_refused(server: Stories) -> None:
     """Anyone who wants less of it says so."""
-    wanted = timeline_request_of(server.state, Timeline(topic="orders", key="a"), EVERYTHING)
+    wanted = timeline_request_of(server.state, ReadTimeline(topic="orders", key="a"), EVERYTHING)
     with server.reading(), pytest.raises(SowlineError, match="limit") as refused:
         await TimelineReader({}, 20).read(wanted)
     assert refused.value.reason == "result too large"
-    one = timeline_request_of(server.state, Timeline(topic="orders", key="a", limit=1), EVERYTHING)
+    one = timeline_request_of(server.state, ReadTimeline(topic="orders", key="a", limit=1), EVERYTHING)
     with server.reading():
         assert len((await TimelineReader({}, 1).read(one)).writes) == 1
 
@@ -196,7 +196,7 @@ async def test_what_is_beyond_the_limit_of_bytes_is_refused(server: Stories) -> 
 async def test_without_kafka_it_says_so(server: Stories) -> None:
     """Nobody waits for ever."""
     reader = TimelineReader({}, 1000)
-    wanted = timeline_request_of(server.state, Timeline(topic="orders", key="a"), EVERYTHING)
+    wanted = timeline_request_of(server.state, ReadTimeline(topic="orders", key="a"), EVERYTHING)
     away = patch("sowline_query_service.query.timeline_read.read_at", side_effect=TimeoutError)
     with away, pytest.raises(SowlineError, match="Kafka") as refused:
         await reader.read(wanted)

@@ -16,7 +16,7 @@ from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.worker_thread import THREAD_BYTES_MIN, in_worker_thread
 from sowline.serving.writes.delta_requests import delta_of, posted_deltas, posted_lines
 from sowline.serving.writes.requests import Definitions, posted_writes, writes_of
-from sowline.wire.request import Delta, DeltaPublish
+from sowline.wire.request import DeltaPublish, DeltaRequest
 from sowline.wire.request_parser import parse_request
 from tests.unit.query_service.sessions import Server, settled
 
@@ -36,7 +36,7 @@ def topics() -> Definitions:
 def asked(topics: Definitions, **fields: Any) -> Any:
     """Return the one command that a request for a delta asks for."""
     request = {"command": "delta", "topic": "reviews", "key": "k", "data": "~"} | fields
-    [writing] = delta_of(topics, parse_request(Delta, json.dumps(request).encode()), EVERYTHING)
+    [writing] = delta_of(topics, parse_request(DeltaRequest, json.dumps(request).encode()), EVERYTHING)
     return writing.write
 
 
