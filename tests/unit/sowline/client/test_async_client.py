@@ -111,6 +111,51 @@ async def test_refused_request_is_sent_once_over_a_new_connection(service: Servi
     assert len(first.sent) == 1
 
 
+class SlowConnection(Connection):
+    """A connection on which nothing that is sent goes out until the test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_out = asyncio.Event()
+
+    async def send(self, text: str) -> None:
+        """Take a request, and keep its sender waiting."""
+        await super().send(text)
+        await self.goes_out.wait()
+
+
+async def test_commands_while_a_connection_is_resumed_are_sent(service: Service) -> None:
+    """A pause and a leave that come after the request that resumes are not lost with the connection before."""
+    first, second = service.accept(), SlowConnection()
+    async with AsyncClient("http://x") as client:
+        opening = asyncio.create_task(client.open(Ask("subscribe", "orders")))
+        await all_have_had_turns()
+        first.give(
+            command="ack", command_id="1", status="success", ack_type="processed", bookmark="orders:0@1"
+        )
+        stream = await opening
+        first.lose()
+        service._ready.put_nowait(second)
+        await all_have_had_turns()
+        commands = [client.pause(stream), client.end(stream)]
+        sending = [asyncio.create_task(command) for command in commands]
+        await all_have_had_turns()
+        assert [request["command"] for request in second.sent] == ["subscribe", "pause", "unsubscribe"]
+        second.goes_out.set()
+        await asyncio.gather(*sending)
+
+
+async def test_who_gives_up_opening_unsubscribes(service: Service) -> None:
+    """The service may have accepted it meanwhile: its messages would have no reader."""
+    connection = service.accept()
+    async with AsyncClient("http://x") as client:
+        opening = asyncio.create_task(client.open(Ask("subscribe", "orders")))
+        await all_have_had_turns()
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+        assert [request["command"] for request in connection.sent] == ["subscribe", "unsubscribe"]
+
+
 async def test_a_write_that_is_waited_for_has_no_delivery_report(service: Service) -> None:
     """The service writes it: the answer is the report."""
     service.accept()
