@@ -60,8 +60,16 @@ def verdict(event: Event, held: Position) -> Verdict:
     return Verdict.GAP if event.after > held else Verdict.TAKE
 
 
+def is_newer(event: Event, held: Position) -> bool:
+    """Return whether an event's position is newer than `held`: it is no repeat of what was read."""
+    return event.position > held
+
+
 def takes(event: Event, held: Position) -> bool:
     """Return whether a follower at the position `held` takes an event; raise `ChangesMissing` at a gap."""
+    # The usual case, without another call: each event of each follower comes by here.
+    if event.after <= held < event.position:
+        return True
     judged = verdict(event, held)
     if judged is Verdict.GAP:
         raise ChangesMissing(f"expected what follows {held}, got {event.position} after {event.after}")
@@ -199,16 +207,18 @@ class ChangesReader:
 
     def take(self, event: Event, offset: int) -> Verdict:
         """Judge the next event: LOAD or DROP while it loads, then TAKE or DROP. Raise `ChangesMissing` at a gap."""
-        self.next_offset = max(self.next_offset, offset + 1)
+        if offset >= self.next_offset:
+            self.next_offset = offset + 1
         is_following = self.phase is Phase.FOLLOWING
-        if not is_following:
-            self.saw((event,), (offset,))
+        if not is_following and self.wholeness is not None:
+            self.wholeness.saw((event,), (offset,))
         # An owner that has not noticed a replaced changes topic reports positions of the old one. They would complete
         # the load of a topic that is still being filled (test_the_word_of_an_owner_that_knows_another_topic).
         if not is_of(event, self.changes_id):
             return Verdict.DROP
         if not is_following:
-            self.position = max(self.position, event.position)
+            if event.position > self.position:
+                self.position = event.position
             return Verdict.LOAD
         try:
             if not takes(event, self.position):

@@ -11,7 +11,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from sowline.changes.change import Change, Event, Progress
-from sowline.changes.changes_reader import Verdict, takes, verdict
+from sowline.changes.changes_reader import Verdict, is_newer, takes, verdict
 from sowline.changes.partials import read_reflected, reflected_fields
 from sowline.changes.ranking import NewestEvents, RelativeAge
 from sowline.model.log_time import known_log_time
@@ -192,24 +192,23 @@ class PartitionReplica:
         return True
 
     def _load_event(self, offset: int, event: Event) -> None:
-        judged = verdict(event, self.held)
-        is_newer = self.position is None or judged is not Verdict.DROP
-        self._note(offset, event, is_newer)
+        is_first = self.position is None or is_newer(event, self.position)
+        self._note(offset, event, is_first)
         self._newest.saw(event)
         if self.history is not None:
-            self._load_history(self.history, event, judged)
+            self._load_history(self.history, event)
         # During a load events come by offset, not by position. A repair writes an old event again: noted once
         # more, a write would be in the timeline twice (test_what_is_written_again_is_not_the_past).
-        if self.timeline is not None and judged is not Verdict.DROP:
+        if self.timeline is not None and is_newer(event, self.held):
             self._note_write(self.timeline, offset, event)
         if isinstance(event, Change):
             self._load_change(event)
-        self._advance(event, is_newer)
+        self._advance(event, is_first)
         self.next_offset = offset + 1
 
-    @staticmethod
-    def _load_history(history: PartitionHistory, event: Event, judged: Verdict) -> None:
+    def _load_history(self, history: PartitionHistory, event: Event) -> None:
         """Add the event to the history; if changes before it are missing, start the history again after it."""
+        judged = verdict(event, self.held)
         if judged is Verdict.GAP:
             history.restart(event.partition_time)
         elif judged is Verdict.TAKE and isinstance(event, Change):
@@ -281,7 +280,7 @@ class PartitionReplica:
         held, history = self.held, self.history
         for offset, event in events:
             if takes(event, held):
-                self._note(offset, event, is_newer=True)
+                self._note(offset, event, is_first=True)
                 if self.timeline is not None:
                     self._note_write(self.timeline, offset, event)
                 if isinstance(event, Change):
@@ -291,7 +290,7 @@ class PartitionReplica:
                     changes.append(event)
                 elif history is not None:
                     history.advance(event.partition_time)
-                self._advance(event, is_newer=True)
+                self._advance(event, is_first=True)
                 held = event.position
             self.next_offset = offset + 1
         self.ring.extend(changes)
@@ -312,8 +311,8 @@ class PartitionReplica:
                 event.known,
             )
 
-    def _advance(self, event: Event, is_newer: bool) -> None:
-        if is_newer:
+    def _advance(self, event: Event, is_first: bool) -> None:
+        if is_first:
             self._move(event.position)
             self.time = max(self.time, event.partition_time)
             if isinstance(event, Change):
@@ -338,13 +337,13 @@ class PartitionReplica:
 
     # going back
 
-    def _note(self, offset: int, event: Event, is_newer: bool) -> None:
+    def _note(self, offset: int, event: Event, is_first: bool) -> None:
         """Record, every `INDEX_STEP` events, the offset at which a position was first reached."""
         self._since_indexed += 1
         due = not self._index or self._since_indexed >= INDEX_STEP
         # Only positions that are reached for the first time: an old event of a stale owner would lead a subscriber to
         # an offset behind the changes that it wants (test_the_index_is_not_led_astray_by_stale_events).
-        if due and is_newer:
+        if due and is_first:
             self._index.append((event.position, offset))
             self._since_indexed = 0
 
