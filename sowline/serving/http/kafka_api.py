@@ -62,7 +62,7 @@ class KafkaApi:
         """Answer with the newest messages of one of a topic's Kafka topics."""
         try:
             topic = self._topic(request)
-            for name, why in _shown(topic, kind):
+            for name, why in _shown(topic):
                 rights_in(request).read.require_whole(name, why)
             given = parameters_in(request, TAIL_PARAMETERS)
             tail = await self._tails.read(tail_request_of(topic, kind, given))
@@ -71,13 +71,14 @@ class KafkaApi:
         return Response(tail, media_type="application/json")
 
 
-def _shown(topic: TopicDefinition, kind: TailKind) -> Iterator[tuple[str, str]]:
+def _shown(topic: TopicDefinition) -> Iterator[tuple[str, str]]:
     """Yield the topics whose data the messages of a topic show, each with the reason."""
     # A log holds records as they were written, also those and the fields that a role must not see
     # (test_an_administrator_with_a_filter_sees_no_messages).
     yield topic.name, f"{topic.log}, its changes and its dead letters hold whole records"
-    if topic.view is not None and kind is not TailKind.CHANGES:
-        # The log of a view holds what was read for it: also records that its filter leaves out, and fields that its
-        # projection does (test_the_log_of_a_view_demands_the_right_to_what_it_reads).
+    if topic.view is not None:
+        # The log and the dead letters of a view hold what it reads: also records that its filter leaves out, and
+        # fields that its projection does. Its changes hold the states of groups, also of those that `having` hides: a
+        # GROUP_CONCAT keeps every value (test_the_messages_of_a_view_demand_the_right_to_what_it_reads).
         for name in topic.view.read_topics:
-            yield name, f"{topic.log} and its dead letters hold data of {name}"
+            yield name, f"{topic.log}, its changes and its dead letters hold data of {name}"
