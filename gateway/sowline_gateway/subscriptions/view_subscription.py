@@ -30,7 +30,7 @@ from sowline.serving.outbox.group import (
     put_group,
 )
 from sowline.serving.outbox.outbox import Outbox
-from sowline.serving.query_slots import QuerySlot, lent
+from sowline.serving.query_slots import QuerySlot
 from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
 from sowline.serving.view_memory import HELD_BYTES, ViewBytes, ViewHolder
@@ -444,6 +444,7 @@ class ViewOverNodes:
         Nothing is sent meanwhile. Raise `shard unavailable`, or why the request is refused.
         """
         self._steady.clear()
+        has_turn = self._slot.is_taken
         while True:
             query: ShardedQuery | None = None
             try:
@@ -454,8 +455,11 @@ class ViewOverNodes:
                     await query.close()
                 if not isinstance(error, NodeLost):
                     raise
-                async with lent(self._slot):
-                    await asyncio.sleep(AGAIN_SECONDS)
+                self._slot.free()
+                await asyncio.sleep(AGAIN_SECONDS)
+                if has_turn:
+                    # What gave up waiting for nodes has freed it (test_what_begins_again_takes_its_turn_again).
+                    await self._slot.take()
                 continue
             break
         before, self._query = self._query, query

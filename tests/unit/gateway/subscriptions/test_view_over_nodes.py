@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,7 +14,10 @@ from sowline.model.bookmark import format_bookmark, parse_bookmark
 from sowline.model.key import hash_of
 from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
+from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline_gateway.nodes import failover
+from sowline_gateway.query.keyed_records import records_of
+from sowline_gateway.subscriptions import view_subscription
 from tests.unit.gateway.rig import Json, Rig, rig
 from tests.unit.gateway.subscriber import Subscriber, change, subscriber
 
@@ -169,6 +173,37 @@ async def test_a_client_comes_back_with_its_bookmark(kind: str) -> None:
             assert not any(one["command"] == "group_begin" for one in again.messages)
             change(made, chance)
             await settled(again, made, KINDS[kind])
+
+
+async def test_what_begins_again_takes_its_turn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view that gave up waiting for a node has lent its turn, and reads all parts again within another."""
+    fields = {"command": "sow_and_subscribe", **KINDS["page by key"]}
+    slots, running = QuerySlots(SlotLimits(service=1)), list[int]()
+    async with rig(["0/1"]) as made:
+        made.context = replace(made.context, slots=slots)
+
+        async def looked_up(*given: Any) -> dict[bytes, bytes]:
+            running.append(slots.running)
+            if len(running) > 1:
+                return await records_of(*given)
+            await made.nodes[0].stop()
+            try:
+                with monkeypatch.context() as impatient:
+                    impatient.setattr(failover, "FAILOVER_SECONDS", 0.1)
+                    return await records_of(*given)
+            finally:
+                assert slots.running == 0
+                await made.nodes[0].start()
+
+        for number in range(6):
+            made.put({"id": number, "v": 1})
+        bookmark = made.whole.topic.bookmark(made.whole.topic.positions)
+        made.put(None, 0)
+        monkeypatch.setattr(view_subscription, "records_of", looked_up)
+        async with subscriber(made, **fields, bookmark=bookmark) as mine:
+            await mine.until(lambda: steps(mine.messages))
+        assert running == [1, 1]
+        assert slots.running == 0
 
 
 @pytest.mark.parametrize("start", ["epoch", "list", "epoch in a list", "now in a list"])
