@@ -13,26 +13,30 @@ GATEWAY_MAX = 256
 
 
 class CatchUpSlot:
-    """The permission of one subscription to catch up. Take it again after `free`."""
+    """The turn of one subscription to catch up. Take it again after `free`."""
 
     def __init__(self, of_client: asyncio.Semaphore, of_all: asyncio.Semaphore) -> None:
         self._of_client = of_client
         self._of_all = of_all
-        self._is_taken = False
+        self.is_taken = False
 
-    async def take(self) -> None:
-        """Wait until the subscription may catch up."""
+    async def take(self) -> bool:
+        """Wait until the subscription may catch up, and return whether it had to."""
+        if self.is_taken:
+            return False
+        has_to_wait = self._of_client.locked() or self._of_all.locked()
         await self._of_client.acquire()
         try:
             await self._of_all.acquire()
         except BaseException:
             self._of_client.release()
             raise
-        self._is_taken = True
+        self.is_taken = True
+        return has_to_wait
 
     def free(self) -> None:
         """Let another subscription catch up; do nothing if it was not taken."""
-        if self._is_taken:
-            self._is_taken = False
+        if self.is_taken:
+            self.is_taken = False
             self._of_all.release()
             self._of_client.release()

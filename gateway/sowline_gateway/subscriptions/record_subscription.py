@@ -32,7 +32,7 @@ from sowline.serving.outbox.group import (
     send_group,
 )
 from sowline.serving.outbox.outbox import Outbox
-from sowline.serving.query_slots import QuerySlot
+from sowline.serving.query_slots import QuerySlot, QueryTurn
 from sowline.serving.result import Result
 from sowline.serving.sessions.status import State, SubscriptionStatus
 from sowline.subscriptions.live.progress import put_view_checksum
@@ -359,7 +359,7 @@ class ForwardedSubscription:
             self.is_querying = True
             async with self._snapshot_slot:
                 await self._snapshot_slot.take()
-                query = await self._begun(request, has_group=True)
+                query = await self._begun(request, self._snapshot_slot, has_group=True)
                 try:
                     await send_group(self._outbox, request, query, mark)
                 except BaseException:
@@ -369,7 +369,7 @@ class ForwardedSubscription:
         else:
             if self._membership is not None:
                 await self._slot.take()
-            query = await self._begun(request, has_group=False)
+            query = await self._begun(request, self._slot, has_group=False)
         self._query = query
         self._acknowledge(query, has_group=has_group)
         self._look_whether_caught_up(query)
@@ -382,8 +382,8 @@ class ForwardedSubscription:
             await self._tell(query, "resume" if self._nodes_are_paused else "pause")
         self._at_nodes.set()
 
-    async def _begun(self, request: Subscribe, *, has_group: bool) -> ShardedQuery:
-        """Return a subscription that has begun at all nodes."""
+    async def _begun(self, request: Subscribe, turn: QueryTurn, *, has_group: bool) -> ShardedQuery:
+        """Return a subscription that has begun at all nodes; others may have its turn while it waits for nodes."""
         self._nodes_are_paused = not self._going.is_set()
         subscription = partial(
             subscription_of,
@@ -404,7 +404,7 @@ class ForwardedSubscription:
             has_group=has_group,
         )
         try:
-            await query.begin(self._snapshot_slot)
+            await query.begin(turn)
             self._outlet.begin(query.parts, query.positions)
             # Also those of a bookmark: the client has seen them.
             self._seen.note(query.positions)

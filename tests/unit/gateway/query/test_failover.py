@@ -246,22 +246,24 @@ async def test_connections_that_ended_while_they_were_idle() -> None:
         {"command": "explain", "ack_type": "processed,completed"},
         {"command": "sow_and_subscribe"},
         {"command": "sow_and_subscribe", "order_by": "/id", "skip_n": 0, "top_n": 1},
+        {"command": "subscribe", "bookmark": "epoch", "ack_type": "processed,completed"},
     ],
-    ids=["query", "explain", "snapshot", "page"],
+    ids=["query", "explain", "snapshot", "page", "missed changes"],
 )
 async def test_a_query_that_waits_for_nodes_holds_no_turn(
     read: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others have its turn meanwhile; it goes on when the node is back."""
-    slots, running, next_news = QuerySlots(SlotLimits(service=1)), list[int](), Announcements.next_news
+    slots, catching_up = QuerySlots(SlotLimits(service=1)), asyncio.Semaphore(1)
+    running, next_news = list[int](), Announcements.next_news
 
     async def noted(announcements: Announcements, seconds_max: float) -> None:
-        running.append(slots.running)
+        running.append(slots.running + catching_up.locked())
         await next_news(announcements, seconds_max)
 
     async with rig(["0/2", "1/2"]) as made:
         filled(made, 4)
-        made.context = replace(made.context, slots=slots)
+        made.context = replace(made.context, slots=slots, catch_up_slots=catching_up)
         monkeypatch.setattr(Announcements, "next_news", noted)
         await made.nodes[1].stop()
         answering = asyncio.create_task(made.client().ask(**read, sub_id="s", query_id="q"))
@@ -270,4 +272,4 @@ async def test_a_query_that_waits_for_nodes_holds_no_turn(
         await made.nodes[1].start()
         assert (await answering)[-1].get("reason") is None
         assert set(running) == {0}
-        assert slots.running == 0
+        assert slots.running + catching_up.locked() == 0

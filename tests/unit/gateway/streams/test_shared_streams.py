@@ -440,9 +440,7 @@ async def test_many_that_resume_take_turns() -> None:
                 while len(found) < 60:
                     waiting = asyncio.create_task(client.session.outbox.take())
                     while not waiting.done():
-                        catching_up = sum(
-                            cast(Any, one)._slot._is_taken for one in made.context.subscriptions
-                        )
+                        catching_up = sum(cast(Any, one)._slot.is_taken for one in made.context.subscriptions)
                         most = max(most, catching_up)
                         await asyncio.sleep(0)
                     found += [one for one in map(json.loads, waiting.result()) if one["command"] == "publish"]
