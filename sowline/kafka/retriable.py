@@ -16,6 +16,7 @@ from tenacity import (
 )
 
 ADMIN_SECONDS = 30.0
+ANSWER_SECONDS = 10.0
 """How long a question to Kafka is asked again, and how long one answer is waited for."""
 
 COMMITTED_SECONDS = 30
@@ -137,11 +138,15 @@ def patiently(ask: Callable[[], T], seconds: float | None = None, stop: threadin
 
 
 def answer(future: "Future[T]") -> T:
-    """Return Kafka's answer; raise KafkaException also if it takes too long."""
+    """Return Kafka's answer; raise KafkaException also if it takes too long.
+
+    An answer may never come, for example about a topic that was made a moment ago. So one question takes less time
+    than that for which it is asked again (test_a_question_without_an_answer_is_asked_again).
+    """
     try:
-        return future.result(ADMIN_SECONDS)
+        return future.result(ANSWER_SECONDS)
     except TimeoutError:
-        late = KafkaError(KafkaError._TIMED_OUT, f"no answer within {ADMIN_SECONDS:g} s")
+        late = KafkaError(KafkaError._TIMED_OUT, f"no answer within {ANSWER_SECONDS:g} s")
         raise KafkaException(late) from None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sowline.config.settings import Settings
+from sowline.config.settings import Settings, read_settings
 from sowline.config.topics import load_topics
 from sowline_ingest.definition import load_pipeline
 from tests.chart.conftest import CHART, PIPELINE, Objects, Render, Values, everything, least, sharded
@@ -92,7 +92,7 @@ def test_settings_are_understood(service: str, render: Render, monkeypatch: pyte
     for name, value in variables.items():
         if value is not None:
             monkeypatch.setenv(name, value)
-    settings = Settings()
+    settings = read_settings()
     assert settings.kafka == "a:9092,b:9092"
     assert settings.config == Path("/etc/sowline/topics.yaml")
     assert settings.host == "0.0.0.0"
@@ -395,7 +395,7 @@ def test_the_ports_of_the_query_service(render: Render, monkeypatch: pytest.Monk
     for name, value in environment(pod).items():
         if value is not None:
             monkeypatch.setenv(name, value)
-    settings = Settings()
+    settings = read_settings()
     assert (settings.access, settings.tls_cert) == (
         "/etc/sowline-access/who.yaml",
         "/etc/sowline-tls/tls.crt",

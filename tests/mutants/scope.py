@@ -42,8 +42,9 @@ def modules(paths: Iterable[str] = ()) -> list[str]:
 
 
 def directory(package: str) -> str:
-    """Return where a package is, from the root; that of a service is in the service's directory."""
-    return re.sub(r"^sowline_(\w+)", r"\1/sowline_\1", package).replace(".", "/")
+    """Return where a package or module is, from the root; that of a service is in the service's directory."""
+    path = re.sub(r"^sowline_(\w+)", r"\1/sowline_\1", package).replace(".", "/")
+    return path if (ROOT / path).is_dir() else f"{path}.py"
 
 
 def dotted(module: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers, text
 
-from sowline.config.settings import Settings
+from sowline.config.settings import read_settings
 from sowline.config.shard import WHOLE, Shard, read_shard
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import parse_topics
@@ -51,7 +51,7 @@ def test_what_is_no_shard_is_refused(text: str) -> None:
 
 def test_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read as text, and everything is held without it."""
-    assert Settings().shard is WHOLE
+    assert read_settings().shard is WHOLE
     monkeypatch.setenv("SOWLINE_SHARD", "2/8")
-    assert Settings().shard == Shard(2, 8)
+    assert read_settings().shard == Shard(2, 8)
     assert str(Shard(2, 8)) == "2/8"

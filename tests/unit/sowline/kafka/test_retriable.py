@@ -13,7 +13,7 @@ from sowline.cli.doctor.kafka import KafkaExamination
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
-from sowline.kafka.retriable import RETRIABLE, commit, committed, is_away, is_retriable, patiently
+from sowline.kafka.retriable import RETRIABLE, answer, commit, committed, is_away, is_retriable, patiently
 from tests.unit.sowline.kafka.broker import Broker, error_of
 
 LASTING = (
@@ -110,7 +110,15 @@ def test_no_question_is_asked_for_ever(
     with pytest.raises(KafkaException, match="NOT_COORDINATOR") as raised:
         CALLS[call](cluster_of(refusing))
     assert is_away(raised.value)
-    assert refusing.asked.total() > 1
+
+
+def test_a_question_without_an_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits for ever for a leader must not take the time of the whole."""
+    monkeypatch.setattr("sowline.kafka.retriable.ANSWER_SECONDS", 0.01)
+    lost, found = Future[str](), Future[str]()
+    found.set_result("known")
+    asked = iter([lost, found])
+    assert patiently(lambda: answer(next(asked))) == "known"
 
 
 @pytest.mark.parametrize("call", CALLS)
