@@ -1,4 +1,4 @@
-"""What `topics.yaml` says of one topic: every field as its user wrote it, checked once."""
+"""The definition of one topic in `topics.yaml`: every field as its user wrote it, checked once."""
 
 from collections.abc import Sequence
 from itertools import combinations, product

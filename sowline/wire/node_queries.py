@@ -31,6 +31,9 @@ SUB_ID = "s"
 COMMAND_ID = "1"
 """The id of the command that a connection carries out; others are about its subscription."""
 
+SAMPLE_TURN_SECONDS_MAX = 15.0
+"""Within this time a node samples the end of each log partition, however many there are. Its lag may be as old."""
+
 BATCH = 1000
 """Records in a message of a node."""
 

@@ -1,4 +1,4 @@
-"""What the code says of reason codes: the codes that it raises, and the messages that go with each."""
+"""Reads reason codes from the code: the codes that it raises, and the messages that go with each."""
 
 import ast
 import re

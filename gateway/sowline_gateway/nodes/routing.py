@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
+from sowline.wire.node_queries import SAMPLE_TURN_SECONDS_MAX
 
 UNAVAILABLE = "shard unavailable"
 
 LAG_UNKNOWN = 1e9
 """More seconds than any node is behind."""
-
-TURN_SECONDS_MAX = 15.0
-"""Within this time a node samples the end of each log, if it holds many partitions."""
 
 FAILED_MAX = 1000
 """The search for nodes that do not overlap ends after so many dead ends."""
@@ -47,7 +45,7 @@ class AnnouncedTopic:
         Nodes sample the ends of many logs in turn. So the times of two nodes differ though neither is behind.
         """
         seconds = LAG_UNKNOWN if self.lag_seconds is None else self.lag_seconds
-        return 0 if self.lag == 0 and seconds <= TURN_SECONDS_MAX else round(seconds)
+        return 0 if self.lag == 0 and seconds <= SAMPLE_TURN_SECONDS_MAX else round(seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import holds_records, written_at
 from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.kafka.retriable import is_away
+from sowline.wire.node_queries import SAMPLE_TURN_SECONDS_MAX
 from sowline_query_service.replica.log_end import OpenTransaction, Reached
 
 log = structlog.get_logger()
@@ -32,9 +33,6 @@ SAMPLE_SECONDS = 0.5
 
 SAMPLED_MAX = 100
 """Partitions of a sample beside those that were asked for. Of more partitions, each sample has some, in turn."""
-
-TURN_SECONDS_MAX = 15.0
-"""Within this time each partition is sampled, however many there are."""
 
 ANSWER_SECONDS_MAX = 10.0
 READ_SECONDS_MAX = 1.0
@@ -68,7 +66,7 @@ class LogTurns:
     def __init__(self, partitions: Mapping[str, int]) -> None:
         self._partitions = partitions
         self._turn = deque(partitions)
-        whole_turn = sum(partitions.values()) * SAMPLE_SECONDS / TURN_SECONDS_MAX
+        whole_turn = sum(partitions.values()) * SAMPLE_SECONDS / SAMPLE_TURN_SECONDS_MAX
         self._sampled_max = max(SAMPLED_MAX, math.ceil(whole_turn))
 
     def next(self, asked: Iterable[str]) -> list[str]:

@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from sowline_query_service.topics.log_ends import SAMPLE_SECONDS, SAMPLED_MAX, TURN_SECONDS_MAX, LogTurns
+from sowline.wire.node_queries import SAMPLE_TURN_SECONDS_MAX
+from sowline_query_service.topics.log_ends import SAMPLE_SECONDS, SAMPLED_MAX, LogTurns
 
 
 def test_few_logs_are_all_sampled_each_time() -> None:
@@ -18,7 +19,7 @@ def test_few_logs_are_all_sampled_each_time() -> None:
 def test_many_logs_come_in_turn(logs: int, partitions: int) -> None:
     """A sample has a share of them, and each comes as often as the others."""
     turns = LogTurns({str(number): partitions for number in range(logs)})
-    rounds = int(TURN_SECONDS_MAX / SAMPLE_SECONDS)
+    rounds = int(SAMPLE_TURN_SECONDS_MAX / SAMPLE_SECONDS)
     samples = [turns.next([]) for _ in range(3 * rounds)]
     share = max(SAMPLED_MAX, logs * partitions / rounds)
     assert all(len(sample) * partitions <= max(share + 1, partitions) for sample in samples)

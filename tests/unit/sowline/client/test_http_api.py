@@ -1,4 +1,4 @@
-"""What a client says of a request that is not answered."""
+"""The errors of a client whose request gets no answer."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
