@@ -9,15 +9,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-import structlog
-from confluent_kafka import KafkaException
-
 from sowline.changes.change import ChangesId
 from sowline.kafka.admin import Cluster
-from sowline.kafka.cluster_answer import ClusterAnswer
+from sowline.kafka.cluster_answer import ClusterAnswer, RepeatedQuestion
 from sowline_materializer.partition.partition import PartitionId
-
-log = structlog.get_logger()
 
 LOOK_SECONDS: Final = 3.0
 """Seconds between two looks, each of which asks for the ids of all topics. A log that was replaced is to be noticed
@@ -67,30 +62,21 @@ class TopicMonitor:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._asked: ClusterAnswer | None = None
+        self._question = RepeatedQuestion(LOOK_SECONDS)
         self._known: dict[PartitionId, KnownEnd] = {}
         self._waiting: list[PartitionId] = []
-        self._next = 0.0
 
     def look(self, known: Callable[[], Mapping[PartitionId, KnownEnd]], now: float) -> MonitorAnswer | None:
         """Return what a look has found that is over; most calls return None.
 
         `known` is called when a look begins; `now` is in seconds of a monotonic clock.
         """
-        if self._asked is None:
-            if now >= self._next:
-                self._next = now + LOOK_SECONDS
-                self._known = dict(known())
-                self._asked = self._ask(self._turn()) if self._known else None
-            return None
-        if not self._asked.is_answered:
-            return None
-        asked, self._asked = self._asked, None
-        try:
-            return self._found(asked)
-        except KafkaException as error:
-            log.warning("Kafka reported an error", why=str(error))
-            return None
+
+        def ask() -> ClusterAnswer | None:
+            self._known = dict(known())
+            return self._ask(self._turn()) if self._known else None
+
+        return self._question.look(now, ask, self._found)
 
     def _turn(self) -> list[PartitionId]:
         """Return the partitions whose ends are asked for next."""

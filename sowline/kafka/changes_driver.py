@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import structlog
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from sowline.changes.change import ChangesId
 from sowline.changes.changes_reader import ChangesReader, ChangesReplaced, Phase, incomplete
@@ -15,7 +15,7 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition, by_changes
 from sowline.kafka.admin import Cluster, await_answer, compaction_lag_ms
 from sowline.kafka.clients import REPORT_ENDS, Behind, of_many, plain_consumer, poll_batch, raising
-from sowline.kafka.cluster_answer import ClusterAnswer
+from sowline.kafka.cluster_answer import ClusterAnswer, RepeatedQuestion
 
 log = structlog.get_logger()
 
@@ -41,8 +41,7 @@ class ChangesDriver:
         self._cluster = cluster
         self._topics = by_changes(topics)
         self._stop = stop
-        self._asked: ClusterAnswer | None = None
-        self._look_at = 0.0
+        self._question = RepeatedQuestion(LOOK_SECONDS)
 
     # which partitions
 
@@ -56,8 +55,7 @@ class ChangesDriver:
             reader = ChangesReader(changes_id, lag_seconds, topic.has_sow)
             self.readers[changes, number] = self.loading[changes, number] = reader
         self._aim(changes, numbers)
-        # A pending answer is about the topic as it was before.
-        self._asked = None
+        self._question.forget()
 
     def _aim(self, changes: str, numbers: Iterable[int]) -> None:
         now = time.monotonic()
@@ -114,21 +112,17 @@ class ChangesDriver:
 
     def _look_for_replaced(self) -> None:
         """Ask, without waiting, for the ids of the topics; take the answer to the last question."""
-        now = time.monotonic()
-        if self._asked is None:
-            if self.readers and now >= self._look_at:
-                self._look_at = now + LOOK_SECONDS
-                self._asked = self._cluster.ask(topics={changes for changes, _ in self.readers})
-        elif self._asked.is_answered:
-            asked, self._asked = self._asked, None
-            try:
-                # A topic that is gone may be created again: its id is then another one.
-                ids = asked.topic_ids(asked.gone())
-            except KafkaException as error:
-                log.warning("Kafka reported an error", why=str(error))
-                return
-            for (changes, _), reader in self.readers.items():
-                _require_same(changes, reader, ids.get(changes))
+        if self.readers or self._question.is_pending:
+            self._question.look(time.monotonic(), self._ask, self._check_ids)
+
+    def _ask(self) -> ClusterAnswer:
+        return self._cluster.ask(topics={changes for changes, _ in self.readers})
+
+    def _check_ids(self, asked: ClusterAnswer) -> None:
+        # A topic that is gone may be created again: its id is then another one.
+        ids = asked.topic_ids(asked.gone())
+        for (changes, _), reader in self.readers.items():
+            _require_same(changes, reader, ids.get(changes))
 
     def require_same(self, partition: ChangesPartition) -> None:
         """Raise `ChangesReplaced` if a partition's topic was deleted and created again since its reader began."""
@@ -216,7 +210,7 @@ class MemberChanges(ChangesDriver):
     def follow_after(self, number: int, reader: ChangesReader) -> None:
         """Follow a partition from a position that is known."""
         self.readers[self._changes, number] = reader
-        self._asked = None
+        self._question.forget()
 
     @property
     def total_behind(self) -> int | None:

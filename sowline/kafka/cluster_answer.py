@@ -1,9 +1,10 @@
 """Questions about many partitions whose answer nobody waits for: where they begin and end, and their topics' ids."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
+import structlog
 from confluent_kafka import (
     OFFSET_INVALID,
     IsolationLevel,
@@ -13,6 +14,10 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
 
 
 class ClusterAnswer:
@@ -73,6 +78,45 @@ class ClusterAnswer:
         return {
             name: str(future.result(0).topic_id) for name, future in self._topics.items() if name not in but
         }
+
+
+class RepeatedQuestion:
+    """A question that is asked again at an interval, while its user goes on with other work."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._next = 0.0
+        self._asked: ClusterAnswer | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether its last answer was not taken yet."""
+        return self._asked is not None
+
+    def look(
+        self, now: float, ask: Callable[[], ClusterAnswer | None], found: Callable[[ClusterAnswer], T]
+    ) -> T | None:
+        """Ask if it is time to, and `ask` has something to ask; or return what is `found` in an answer that has come.
+
+        Most calls return None, as after an answer that Kafka refused. `now` is in seconds of a monotonic clock.
+        """
+        if self._asked is None:
+            if now >= self._next:
+                self._next = now + self._seconds
+                self._asked = ask()
+            return None
+        if not self._asked.is_answered:
+            return None
+        answer, self._asked = self._asked, None
+        try:
+            return found(answer)
+        except KafkaException as error:
+            log.warning("Kafka reported an error", why=str(error))
+            return None
+
+    def forget(self) -> None:
+        """Drop a pending answer: it is about the topics as they were before."""
+        self._asked = None
 
 
 def _known_offsets(

@@ -21,7 +21,7 @@ from sowline.config.topic_definition import TopicDefinition, by_changes
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import REPORT_ENDS, of_many, plain_consumer
-from sowline.kafka.cluster_answer import ClusterAnswer
+from sowline.kafka.cluster_answer import ClusterAnswer, RepeatedQuestion
 from sowline.kafka.messages import event_of
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.partition.kafka_partition import changes_id
@@ -43,9 +43,6 @@ RETRY_SECONDS = 10.0
 
 QUEUE_KBYTES = 16 * 1024
 """How much may be fetched ahead, for all copies together."""
-
-Offsets = Mapping[tuple[str, int], int]
-"""An offset of each partition of a Kafka topic."""
 
 _FAILURES = (
     StoreDamaged,
@@ -98,8 +95,7 @@ class Standby:
         self._damaged: set[PartitionId] = set()
         self._ends: dict[PartitionId, int] = {}
         self._takeovers = 0
-        self._asked: ClusterAnswer | None = None
-        self._look_at = 0.0
+        self._question = RepeatedQuestion(LOOK_SECONDS)
 
     # which partitions
 
@@ -171,21 +167,17 @@ class Standby:
         """Check where the changes begin and end, and whether a topic was deleted and created again, which its offsets
         may not show.
         """
-        now = time.monotonic()
-        if self._asked is None and self._copies and now >= self._look_at:
-            self._look_at = now + LOOK_SECONDS
-            changes = [self._changes(partition_id) for partition_id in self._copies]
-            self._asked = self._cluster.ask(changes, starts=changes)
-        elif self._asked is not None and self._asked.is_answered:
-            asked, self._asked = self._asked, None
-            try:
-                # The copies of a topic that is gone wait; the others are checked all the same.
-                gone = asked.gone()
-                self._found(asked.topic_ids(gone), asked.starts(gone), asked.ends(gone))
-            except KafkaException as error:
-                log.warning("Kafka reported an error", why=str(error))
+        if self._copies or self._question.is_pending:
+            self._question.look(time.monotonic(), self._ask, self._found)
 
-    def _found(self, ids: Mapping[str, str], starts: Offsets, ends: Offsets) -> None:
+    def _ask(self) -> ClusterAnswer:
+        changes = [self._changes(partition_id) for partition_id in self._copies]
+        return self._cluster.ask(changes, starts=changes)
+
+    def _found(self, asked: ClusterAnswer) -> None:
+        # The copies of a topic that is gone wait; the others are checked all the same.
+        gone = asked.gone()
+        ids, starts, ends = asked.topic_ids(gone), asked.starts(gone), asked.ends(gone)
         for partition_id, copy in list(self._copies.items()):
             topic, _ = changes = self._changes(partition_id)
             self._ends[partition_id] = max(ends.get(changes, 0), self._ends.get(partition_id, 0))

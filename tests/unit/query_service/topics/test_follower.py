@@ -66,9 +66,9 @@ def follower_of(
 ) -> TopicFollower:
     """A follower of one topic, which ended at offset 2 when it began."""
     topic = define_topic(**{"name": "orders", **(definition or {"key": "/id"})})
+    monkeypatch.setattr("sowline.kafka.changes_driver.LOOK_SECONDS", 0.0)
     follower = TopicFollower({}, [topic], lambda batches: None, loaded.extend, lambda error: None)
     monkeypatch.setattr(follower, "_in_loop", lambda function, *arguments: function(*arguments))
-    monkeypatch.setattr("sowline.kafka.changes_driver.LOOK_SECONDS", 0.0)
     follower._changes.consumer = cast(Any, Consumer())
     ask(follower, played(2))
     follower._changes.load(*load_of(PARTITION))

@@ -174,7 +174,7 @@ def test_a_topic_that_is_replaced_is_noticed(assigned: AssignedChanges, clock: A
     clock.now += LOOK_SECONDS
     assigned.look()
     assigned.look()
-    assigned._asked.is_answered = True  # type: ignore[union-attr, misc]
+    assigned._question._asked.is_answered = True  # type: ignore[union-attr, misc]
     with pytest.raises(ChangesReplaced, match=r"orders\.changes was deleted and created again") as error:
         assigned.look()
     assert (error.value.reason, assigned.readers[FIRST].phase) == ("changes replaced", Phase.REPLACED)
