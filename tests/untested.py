@@ -23,7 +23,7 @@ def pure_files(project: str) -> list[str]:
     contracts = tomllib.loads(project)["tool"]["importlinter"]["contracts"]
     (pure,) = [contract for contract in contracts if contract["name"].startswith(CONTRACT)]
     names = [directory(name) for name in pure["source_modules"]]
-    return [pattern for name in names for pattern in (f"{name}/*", f"{name}.py")]
+    return [name if name.endswith(".py") else f"{name}/*" for name in names]
 
 
 def main() -> int:

@@ -15,6 +15,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from sowline.kafka.retriable import ANSWER_SECONDS
+
 log = structlog.get_logger()
 
 T = TypeVar("T")
@@ -81,11 +83,16 @@ class ClusterAnswer:
 
 
 class RepeatedQuestion:
-    """A question that is asked again at an interval, while its user goes on with other work."""
+    """A question that is asked again at an interval, while its user goes on with other work.
+
+    An answer that does not come within `ANSWER_SECONDS` is given up, and the question asked again: some never come
+    (test_an_answer_that_never_comes_is_given_up).
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._next = 0.0
+        self._asked_at = 0.0
         self._asked: ClusterAnswer | None = None
 
     @property
@@ -102,10 +109,13 @@ class RepeatedQuestion:
         """
         if self._asked is None:
             if now >= self._next:
-                self._next = now + self._seconds
+                self._next, self._asked_at = now + self._seconds, now
                 self._asked = ask()
             return None
         if not self._asked.is_answered:
+            if now >= self._asked_at + ANSWER_SECONDS:
+                log.warning("Kafka reported an error", why=f"no answer within {ANSWER_SECONDS:g} s")
+                self._asked = None
             return None
         answer, self._asked = self._asked, None
         try:
