@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import errno
 import itertools
+import socket
 import ssl
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Protocol
@@ -13,7 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from sowline.config.credentials import RENEW_AT, RENEW_SECONDS_MIN, Credentials
-from sowline.config.proxies import proxy_of, via
+from sowline.config.proxies import is_loopback, proxy_of, via
 from sowline.errors import SowlineError
 from sowline.wire.client_message import Received, read_frame
 
@@ -189,6 +191,7 @@ class ServiceConnection:
     async def _connect_within(self, seconds: float | None) -> ClientConnection:
         """Connect within this time, or without a limit; raise `not connected`, or the reason of a refusal.
 
+        A first connection does not wait for a service that is not there: the command reports it at once.
         If a token is refused and there may be a newer one, a reconnecting client tries a few times more.
         """
         refusals = itertools.count(
@@ -201,7 +204,8 @@ class ServiceConnection:
                 refusal = _refusal(error)
                 if refusal is not None and next(refusals) >= len(BACK_OFF_SECONDS):
                     raise refusal from None
-                if isinstance(error, ssl.SSLError) or (seconds is not None and seconds <= 0):
+                is_over = seconds is not None and (seconds <= 0 or _is_absent(self._url, error))
+                if is_over or isinstance(error, ssl.SSLError):
                     raise SowlineError(
                         "not connected", f"expected a query service at {self._url}: {error}{via(self._url)}"
                     ) from error
@@ -257,6 +261,18 @@ class ServiceConnection:
             self._note_logon(answer.rights, answer.expires_in)
         elif self._socket is not None:
             await self._socket.close()
+
+
+def _is_absent(url: str, error: Exception) -> bool:
+    """Tell whether there is no service: its name does not resolve, or nothing on this machine listens at the port.
+
+    Another machine that refuses a connection may be starting the service.
+    """
+    if isinstance(error, socket.gaierror):
+        return error.errno != socket.EAI_AGAIN
+    # A name such as `localhost` with several addresses has one error for all of them, without a number.
+    is_refused = isinstance(error, OSError) and error.errno in (errno.ECONNREFUSED, None)
+    return is_refused and not isinstance(error, TimeoutError) and is_loopback(urlsplit(url).hostname or "")
 
 
 def _refusal(error: Exception) -> SowlineError | None:

@@ -1,8 +1,10 @@
 """The asynchronous client over connections that a test holds in its hands."""
 
 import asyncio
+import errno
 import itertools
 import json
+import socket
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,13 +53,20 @@ class Service:
     """Gives out one connection after another, as soon as the test has them ready."""
 
     def __init__(self) -> None:
-        self._ready: asyncio.Queue[Connection] = asyncio.Queue()
+        self._ready: asyncio.Queue[Connection | Exception] = asyncio.Queue()
         self.tokens: list[str | None] = []
 
     async def connect(self, url: str, **options: Any) -> Connection:
         """Wait for the next connection."""
         self.tokens.append(options["additional_headers"].get("Authorization"))
-        return await self._ready.get()
+        got = await self._ready.get()
+        if isinstance(got, Exception):
+            raise got
+        return got
+
+    def refuse(self, error: Exception) -> None:
+        """Let the client's next attempt fail."""
+        self._ready.put_nowait(error)
 
     def accept(self, **headers: str) -> Connection:
         """Return the connection that the client gets next; its handshake's answer has these headers."""
@@ -236,6 +245,57 @@ async def test_a_function_is_asked_for_each_token(service: Service) -> None:
         second.give(command="ack", command_id="1", status="success", ack_type="processed")
         await opening
     assert service.tokens == ["Bearer t1", "Bearer t4"]
+
+
+NO_NAME, NO_ANSWER = socket.EAI_NONAME, socket.EAI_AGAIN
+REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+
+
+@pytest.mark.parametrize(
+    ("url", "failure"),
+    [
+        ("http://127.0.0.1:1", REFUSED),
+        ("http://localhost:1", OSError("Multiple exceptions: refused, refused")),
+        ("http://db.example", socket.gaierror(NO_NAME, "no name")),
+    ],
+)
+async def test_a_service_that_is_not_there_is_reported_at_once(
+    service: Service, url: str, failure: Exception
+) -> None:
+    """The address is wrong, or the service is down: the user of a command should not wait for half a minute."""
+    service.refuse(failure)
+    with pytest.raises(SowlineError, match=f"expected a query service at {url}: ") as error:
+        await AsyncClient(url).__aenter__()
+    assert error.value.reason == "not connected"
+
+
+@pytest.mark.parametrize(
+    ("url", "failure"),
+    [
+        ("http://192.0.2.1", REFUSED),
+        ("http://127.0.0.1:1", TimeoutError()),
+        ("http://127.0.0.1:1", ConnectionResetError(errno.ECONNRESET, "reset")),
+        ("http://db.example", socket.gaierror(NO_ANSWER, "no answer")),
+    ],
+)
+async def test_a_service_that_may_be_starting_is_waited_for(
+    service: Service, url: str, failure: Exception
+) -> None:
+    """Another machine refuses connections while its service restarts; a resolver may fail for a moment."""
+    service.refuse(failure)
+    service.accept()
+    async with AsyncClient(url):
+        assert len(service.tokens) == 2
+
+
+async def test_a_connection_that_is_lost_is_made_again(service: Service) -> None:
+    """A service that was there restarts: on this machine too, a connected client does not give up."""
+    service.accept().lose()
+    service.refuse(REFUSED)
+    service.accept()
+    async with AsyncClient("http://127.0.0.1:1"):
+        while len(service.tokens) < 3:
+            await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize("token", ["", "two\nlines", "é"])
