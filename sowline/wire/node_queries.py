@@ -3,6 +3,7 @@
 A gateway makes the messages of some subscriptions itself. It then asks for other options than its client.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -31,11 +32,27 @@ SUB_ID = "s"
 COMMAND_ID = "1"
 """The id of the command that a connection carries out; others are about its subscription."""
 
+SAMPLE_SECONDS = 0.5
+"""Between two samples of the ends of logs. With few partitions it is also what a reported lag may be too long by."""
+
+SAMPLED_MAX = 100
+"""Partitions of a sample, as long as every log comes in time."""
+
 SAMPLE_TURN_SECONDS_MAX = 15.0
-"""Within this time a node samples the end of each log partition, however many there are. Its lag may be as old."""
+"""Within this time a node samples the end of each log partition, however many there are."""
 
 BATCH = 1000
 """Records in a message of a node."""
+
+
+def sampled_at_once(partitions: int) -> int:
+    """Return how many log partitions a node samples each time, of so many that it holds."""
+    return max(SAMPLED_MAX, math.ceil(partitions * SAMPLE_SECONDS / SAMPLE_TURN_SECONDS_MAX))
+
+
+def sample_turn_seconds(partitions: int) -> float:
+    """Return within which time a node with so many log partitions samples each of them. Its lag may be as old."""
+    return max(1, math.ceil(partitions / sampled_at_once(partitions))) * SAMPLE_SECONDS
 
 
 class NodeQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,6 +12,7 @@ import structlog
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
 from sowline.model.position import Position
+from sowline.wire.node_queries import sample_turn_seconds
 from sowline_gateway.nodes.connections import NodeLost
 from sowline_gateway.nodes.http import NodeHttp
 from sowline_gateway.nodes.routing import AnnouncedTopic, Announcement
@@ -91,11 +92,10 @@ class Announcements:
     def _take(self, url: str, answer: Mapping[str, Any], asked: float) -> None:
         if asked <= self._failed.get(url, 0.0):
             return  # it was asked before it failed
-        topics = {topic["name"]: topic for topic in answer["topics"]}
-        self._described[url] = topics
-        self._known[url] = Announcement(
-            url, answer["shard"], {name: _announced(topic) for name, topic in topics.items()}
-        )
+        self._described[url] = {topic["name"]: topic for topic in answer["topics"]}
+        topics = {topic["name"]: _announced(topic) for topic in answer["topics"]}
+        turn_seconds = sample_turn_seconds(sum(len(topic.positions) for topic in topics.values()))
+        self._known[url] = Announcement(url, answer["shard"], topics, turn_seconds)
         self._news.set()
         self._news = asyncio.Event()
 

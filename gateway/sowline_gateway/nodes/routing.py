@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
-from sowline.wire.node_queries import SAMPLE_TURN_SECONDS_MAX
+from sowline.wire.node_queries import sample_turn_seconds
 
 UNAVAILABLE = "shard unavailable"
 
 LAG_UNKNOWN = 1e9
 """More seconds than any node is behind."""
+
+SAMPLING_SECONDS_MAX = 1.0
+"""A sample may be so much older than the turn of its node, because Kafka takes some time to answer."""
 
 FAILED_MAX = 1000
 """The search for nodes that do not overlap ends after so many dead ends."""
@@ -38,14 +41,15 @@ class AnnouncedTopic:
     lag: int | None = None
     """Records of the log that it was behind when it sampled where the log ends."""
 
-    @property
-    def rank(self) -> int:
-        """How far it is behind, compared with other nodes.
+    def rank(self, turn_seconds: float) -> int:
+        """Return how far it is behind, compared with other nodes.
 
-        Nodes sample the ends of many logs in turn. So the times of two nodes differ though neither is behind.
+        Nodes sample the ends of many logs in turn. So the times of two nodes differ though neither is behind. A
+        sample that is older than a turn shows nothing: its node may have stalled.
         """
         seconds = LAG_UNKNOWN if self.lag_seconds is None else self.lag_seconds
-        return 0 if self.lag == 0 and seconds <= SAMPLE_TURN_SECONDS_MAX else round(seconds)
+        is_current = seconds <= turn_seconds + SAMPLING_SECONDS_MAX
+        return 0 if self.lag == 0 and is_current else round(seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,8 @@ class Announcement:
     url: str
     shard: str
     topics: Mapping[str, AnnouncedTopic] = field(default_factory=dict)
+    turn_seconds: float = sample_turn_seconds(1)
+    """Within which time it samples the ends of all its logs."""
 
     def note(self, positions: Mapping[str, Positions]) -> None:
         """Note newer positions by topic, which an answer or a live message of the node has shown."""
@@ -78,9 +84,8 @@ class Announcement:
 
     def rank(self, topics: Iterable[str]) -> int:
         """Return how far it is behind the logs of these topics, compared with other nodes."""
-        return max(
-            (self.topics[name].rank for name in topics if name in self.topics), default=round(LAG_UNKNOWN)
-        )
+        ranks = (self.topics[name].rank(self.turn_seconds) for name in topics if name in self.topics)
+        return max(ranks, default=round(LAG_UNKNOWN))
 
     def has_reached(self, floor: Mapping[str, Positions]) -> bool:
         """Whether it is known to be at these positions, by topic, or beyond them, in the partitions that it holds."""

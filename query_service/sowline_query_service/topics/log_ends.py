@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import math
 import threading
 import time
 from collections import deque
@@ -23,16 +22,10 @@ from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import holds_records, written_at
 from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.kafka.retriable import is_away
-from sowline.wire.node_queries import SAMPLE_TURN_SECONDS_MAX
+from sowline.wire.node_queries import SAMPLE_SECONDS, sampled_at_once
 from sowline_query_service.replica.log_end import OpenTransaction, Reached
 
 log = structlog.get_logger()
-
-SAMPLE_SECONDS = 0.5
-"""Between two samples. With few partitions it is also what a reported lag may be too long by."""
-
-SAMPLED_MAX = 100
-"""Partitions of a sample beside those that were asked for. Of more partitions, each sample has some, in turn."""
 
 ANSWER_SECONDS_MAX = 10.0
 READ_SECONDS_MAX = 1.0
@@ -66,16 +59,16 @@ class LogTurns:
     def __init__(self, partitions: Mapping[str, int]) -> None:
         self._partitions = partitions
         self._turn = deque(partitions)
-        whole_turn = sum(partitions.values()) * SAMPLE_SECONDS / SAMPLE_TURN_SECONDS_MAX
-        self._sampled_max = max(SAMPLED_MAX, math.ceil(whole_turn))
+        self._at_once = sampled_at_once(sum(partitions.values()))
 
     def next(self, asked: Iterable[str]) -> list[str]:
         """Return the logs of the next sample; `asked` are those that readers wait for."""
         chosen, count = dict.fromkeys(asked), 0
         for log in [log for log in self._turn if log not in chosen]:
-            count += self._partitions[log]
-            if count > self._sampled_max and count > self._partitions[log]:
+            # The last log may be too large for the sample: without it, a turn of large logs would take too long.
+            if count >= self._at_once:
                 break
+            count += self._partitions[log]
             chosen[log] = None
         self._turn = deque([*(log for log in self._turn if log not in chosen), *chosen])
         return list(chosen)

@@ -1,15 +1,20 @@
 """Which nodes answer a request: each partition is answered once, whatever the nodes hold."""
 
+import time
 from itertools import combinations
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sowline.config.credentials import Credentials
 from sowline.config.shard import Shard
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.model.position import Position
+from sowline.wire.node_queries import sample_turn_seconds
+from sowline_gateway.nodes.announcements import Announcements
+from sowline_gateway.nodes.http import NodeHttp
 from sowline_gateway.nodes.routing import (
     LAG_UNKNOWN,
     AnnouncedTopic,
@@ -37,15 +42,39 @@ def by_url(found: Announcement) -> str:
 
 
 @pytest.mark.parametrize(
-    ("lag", "lag_seconds", "rank"),
-    [(0, 0.4, 0), (0, 9.0, 0), (0, 40.0, 40), (3, 9.0, 9), (None, None, LAG_UNKNOWN)],
+    ("partitions", "lag", "lag_seconds", "rank"),
+    [
+        (8, 0, 1.4, 0),
+        (8, 0, 1.6, 2),
+        (300, 0, 2.4, 0),
+        (300, 0, 2.6, 3),
+        (1600, 0, 9.0, 0),
+        (1600, 0, 9.1, 9),
+        (30_000, 0, 16.0, 0),
+        (30_000, 0, 40.0, 40),
+        (1600, 3, 8.0, 8),
+        (1600, None, None, LAG_UNKNOWN),
+    ],
 )
-def test_a_node_that_has_all_it_knows_of_is_as_good_as_others(
-    lag: int | None, lag_seconds: float | None, rank: float
+def test_a_node_is_level_while_its_sample_is_not_older_than_its_turn(
+    partitions: int, lag: int | None, lag_seconds: float | None, rank: float
 ) -> None:
-    """A node samples many logs in turn: the age of its sample is no reason to prefer another node."""
+    """Up to that age a sample is no reason to prefer another node. An older one may be of a node that has stalled."""
     orders = AnnouncedTopic({}, lag_seconds=lag_seconds, lag=lag)
-    assert Announcement("n", "", {"orders": orders}).rank(["orders", "others"]) == rank
+    announced = Announcement("n", "", {"orders": orders}, sample_turn_seconds(partitions))
+    assert announced.rank(["orders", "others"]) == rank
+
+
+def test_the_turn_of_a_node_follows_from_its_partitions() -> None:
+    """Those of all its topics: it samples their logs together."""
+    announcements = Announcements(["n"], NodeHttp(Credentials()))
+    lags = [{"partition": number, "position": "4.0"} for number in range(150)]
+    topics = [
+        {"name": name, "loading": False, "lag_seconds": 0.5, "lag": 0, "lags": lags} for name in ("a", "b")
+    ]
+    announcements._take("n", {"shard": "0/1", "topics": topics}, time.monotonic())
+    (announced,) = announcements.nodes
+    assert announced.turn_seconds == sample_turn_seconds(300)
 
 
 held = st.lists(st.frozensets(st.integers(0, 3), max_size=4), max_size=7)
