@@ -29,7 +29,6 @@ from sowline.subscriptions.lifecycle import (
     Fail,
     Give,
     Holding,
-    Legal,
     NotProven,
     NotReplaced,
     Over,
@@ -48,6 +47,7 @@ from sowline.subscriptions.lifecycle import (
     written,
 )
 from sowline.subscriptions.position_tracker import PositionTracker
+from sowline.subscriptions.table import Legal
 from sowline.wire.client_message import Message
 
 PAUSE, RESUME, PROVE, LEAVE = "pause", "resume", "prove", "leave"

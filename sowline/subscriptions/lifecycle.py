@@ -12,6 +12,7 @@ import msgspec
 
 from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
+from sowline.subscriptions.table import Legal, read_table
 from sowline.wire.client_message import Message
 
 
@@ -49,15 +50,6 @@ class Holding(Enum):
     """The same, and the next group was requested: it replaces everything."""
 
 
-class Legal(Enum):
-    """What becomes of an event in a state."""
-
-    ACTS = "+"
-    IS_PASSED_OVER = "-"
-    """It may come, and has no effect: it is late."""
-    IS_REFUSED = "."
-
-
 _TABLE = """
                   unsent  asked  postponed  snapshot  catching_up  live  ended  failed
     connected       +       .        .         .           .         .     -      -
@@ -87,12 +79,7 @@ _TABLE = """
 """
 
 
-def _read_table(text: str) -> dict[str, dict[State, Legal]]:
-    _, *rows = (line.split() for line in text.strip().splitlines())
-    return {name: dict(zip(State, map(Legal, marks), strict=True)) for name, *marks in rows}
-
-
-LEGAL: Mapping[str, Mapping[State, Legal]] = _read_table(_TABLE)
+LEGAL: Mapping[str, Mapping[State, Legal]] = read_table(_TABLE, State)
 """By event and state, what becomes of the event. A message of a group or of a change is an event by its command."""
 
 

@@ -19,7 +19,6 @@ from sowline.subscriptions.lifecycle import (
     Event,
     Fail,
     Give,
-    Legal,
     NotProven,
     NotReplaced,
     Over,
@@ -34,6 +33,7 @@ from sowline.subscriptions.lifecycle import (
     Started,
     Take,
 )
+from sowline.subscriptions.table import Legal
 from sowline.wire.client_message import Message
 
 _OPTIONS = ["", "oof", "oof,reset", "pause"]

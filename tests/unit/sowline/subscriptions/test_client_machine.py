@@ -9,7 +9,8 @@ import pytest
 
 from sowline.subscriptions.ask import Ask
 from sowline.subscriptions.client_machine import ClientMachine, replayed
-from sowline.subscriptions.lifecycle import LEGAL, Answer, Legal, Signal, State, read_event
+from sowline.subscriptions.lifecycle import LEGAL, Answer, Signal, State, read_event
+from sowline.subscriptions.table import Legal
 from tests.conformance.lifecycle_cases import TABLE, files, handled, play, read
 
 _TABLE = json.loads(TABLE.read_text(encoding="utf-8"))

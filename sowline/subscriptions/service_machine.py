@@ -1,0 +1,318 @@
+"""The machine that leads a subscription through its lifecycle, for its service: events in, actions out.
+
+It knows no connection, no clock and no event loop, and no change passes it. The code that runs it finds starts, sends
+groups and changes, and reports what has come of that. Query service and gateway serve records and windows with it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from sowline.errors import SowlineError
+from sowline.serving.sessions.status import State as Status
+from sowline.subscriptions.service_lifecycle import (
+    AFRESH,
+    LEGAL,
+    Acknowledge,
+    Action,
+    BeginAt,
+    CaughtUp,
+    Duty,
+    Event,
+    FellBehind,
+    Finish,
+    GoOn,
+    Halt,
+    Held,
+    LifeTerms,
+    Opening,
+    Pausing,
+    Refuse,
+    Renewed,
+    SendOpening,
+    ServiceSignal,
+    ServiceState,
+    Start,
+    read_event,
+    written,
+)
+from sowline.subscriptions.table import Legal
+
+RECORDED_MAX = 1000
+"""The last events that a machine with a record keeps."""
+
+_GOING = (ServiceState.CATCHING_UP, ServiceState.LIVE, ServiceState.PACED)
+_OVER = (ServiceState.ENDED, ServiceState.STOPPED)
+
+
+class ServiceMachine:
+    """One subscription; `handle` is the only way to change it.
+
+    It begins as `begin` says. Each duty is paid at most once. `completed` is due when the client was sent everything
+    from before the subscription began, or at its end if it has one.
+    """
+
+    __slots__ = ("_behind", "_owed", "_record", "_replaying", "begin", "pausing", "state", "terms")
+
+    def __init__(self, terms: LifeTerms, *, record: bool = False) -> None:
+        self.terms = terms
+        self.state = ServiceState.BEGINNING
+        self.pausing = Pausing.PAUSED if terms.is_paused else Pausing.RUNNING
+        self.begin = terms.begin
+        """How it begins; once it has begun, how it continues."""
+        self._owed = terms.owed
+        self._behind = terms.parts
+        """The parts that are not live."""
+        self._replaying = terms.parts if terms.replays else frozenset()
+        """The parts of which the client was not yet sent everything from before it began."""
+        self._record: deque[Event] | None = deque(maxlen=RECORDED_MAX) if record else None
+
+    # what it is asked
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether its command was acknowledged, if requested."""
+        return Duty.PROCESSED not in self._owed
+
+    @property
+    def is_querying(self) -> bool:
+        """Whether its group waits, or is being sent."""
+        if self.state is ServiceState.BEGINNING:
+            return self.begin.opening is not Opening.NOTHING
+        return self.state is ServiceState.SNAPSHOT
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the client wants no messages for now."""
+        return self.pausing is Pausing.PAUSED
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is sent."""
+        return self.state in _OVER
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the client may be sent a bookmark while there are no changes."""
+        return self.has_begun and not (self.is_querying or self.is_paused or self.is_over)
+
+    @property
+    def held(self) -> Held:
+        """What is known of what the client holds. Ask before the subscription is replaced."""
+        # A replaces B, and C replaces A before A has sent anything: the client still holds the records of B
+        # (test_twice_in_a_row).
+        if not self.has_begun:
+            return self.terms.inherits
+        # Within a group it is unknown which of its records the client has (test_while_the_snapshot_is_being_sent).
+        return Held.UNKNOWN if self.is_querying or self.is_over else self.terms.holds
+
+    @property
+    def status(self) -> Status:
+        """The state as the list of clients shows it."""
+        if not self.has_begun:
+            return "beginning"
+        if self.is_querying:
+            return "group"
+        if self.is_paused:
+            return "paused"
+        if self.terms.is_paced:
+            return "paced"
+        return "live" if self.state is ServiceState.LIVE else "catching up"
+
+    @property
+    def recorded(self) -> list[Any]:
+        """The last events as `replayed` takes them; empty without a record."""
+        return [written(event) for event in self._record or ()]
+
+    def __repr__(self) -> str:
+        about = f"<{type(self).__name__} {self.state.value}, {self.pausing.value}"
+        return "\n  ".join([about, *(msgspec.json.encode(line).decode() for line in self.recorded)]) + ">"
+
+    # what happens
+
+    def handle(self, event: Event) -> list[Action]:
+        """Take an event, and return what to do about it, in this order.
+
+        An event that is not legal changes nothing, and raises why.
+        """
+        if self._record is not None:
+            self._record.append(event)
+        match LEGAL[event.row][self.state]:
+            case Legal.ACTS:
+                return _EFFECTS[event.row](self, event)
+            case Legal.IS_PASSED_OVER:
+                return []
+        legal = ", ".join(row for row, states in LEGAL.items() if states[self.state] is Legal.ACTS)
+        raise SowlineError(
+            "internal",
+            f"expected one of {legal or 'no events'} while it is {self.state.value}, got {event.row}",
+        )
+
+    # the start
+
+    def _note_begun(self, _: ServiceSignal) -> list[Action]:
+        acknowledged = self._paid(Duty.PROCESSED)
+        if self.begin.opening is Opening.NOTHING:
+            return [*acknowledged, *self._go_on()]
+        self.state = ServiceState.SNAPSHOT
+        return [*acknowledged, SendOpening(self.begin.opening)]
+
+    def _note_sent(self, _: ServiceSignal) -> list[Action]:
+        return self._go_on(of_group=self.begin.opening is not Opening.LEAVE)
+
+    def _note_counted(self, _: ServiceSignal) -> list[Action]:
+        return self._paid(Duty.STATS)
+
+    def _go_on(self, *, of_group: bool = False) -> list[Action]:
+        """Send changes, unless the client wants none for now."""
+        self.begin, self.state = BeginAt(Start.SENT), self._going_state
+        return [*self._completed(of_group=of_group), *self._going_on()]
+
+    @property
+    def _going_state(self) -> ServiceState:
+        if self.terms.is_paced:
+            return ServiceState.PACED
+        return ServiceState.CATCHING_UP if self._behind or self.is_paused else ServiceState.LIVE
+
+    def _going_on(self) -> list[Action]:
+        return [] if self.is_paused else [GoOn()]
+
+    # what is owed
+
+    def _paid(self, duty: Duty, *, of_group: bool = False) -> list[Action]:
+        if duty not in self._owed:
+            return []
+        self._owed -= {duty}
+        return [Acknowledge(duty, of_group)]
+
+    def _completed(self, *, of_group: bool = False) -> list[Action]:
+        """Acknowledge that everything from before it began was sent, if that is so."""
+        if self._replaying:
+            return []
+        caught_up = self._paid(Duty.CAUGHT_UP)
+        # One that has an end is completed only there.
+        return (
+            caught_up if self.terms.has_end else [*caught_up, *self._paid(Duty.COMPLETED, of_group=of_group)]
+        )
+
+    # the changes
+
+    def _note_level(self, event: CaughtUp) -> list[Action]:
+        parts = self._parts_of(event)
+        self._behind -= parts
+        self._replaying -= parts
+        if self.state not in _GOING:
+            return []
+        self.state = self._going_state
+        return self._completed()
+
+    def _note_behind(self, event: FellBehind) -> list[Action]:
+        self._behind |= self._parts_of(event)
+        self.state = self._going_state
+        return []
+
+    def _parts_of(self, event: CaughtUp | FellBehind) -> frozenset[str]:
+        return frozenset({event.part}) if event.part else self.terms.parts
+
+    # what can't continue
+
+    def _find_elsewhere(self, _: ServiceSignal) -> list[Action]:
+        begin = self._instead()
+        if begin is None:
+            self.state = ServiceState.ENDED
+            return [Refuse()]
+        return self._begin_again(begin)
+
+    def _instead(self) -> BeginAt | None:
+        """Return how it begins if what it needs next is gone."""
+        if self.has_begun:
+            return AFRESH if self.terms.resets else None
+        match self.begin.start:
+            case Start.REQUESTED:
+                return self.terms.instead
+            case Start.HELD:
+                return AFRESH if self.terms.has_snapshot else BeginAt(Start.NOW)
+        return None
+
+    def _renew(self, event: Renewed) -> list[Action]:
+        return self._begin_again(AFRESH if event.is_reset else BeginAt(Start.NOW, Opening.GROUP))
+
+    def _continue_elsewhere(self, _: ServiceSignal) -> list[Action]:
+        # Of a group it is unknown what the client has.
+        return self._begin_again(AFRESH if self.state is ServiceState.SNAPSHOT else self.begin)
+
+    def _begin_again(self, begin: BeginAt) -> list[Action]:
+        halted: list[Action] = [Halt()] if self.state in _GOING else []
+        self.state, self.begin, self._behind = ServiceState.BEGINNING, begin, self.terms.parts
+        return [*halted, begin]
+
+    # the end
+
+    def _reach_end(self, _: ServiceSignal) -> list[Action]:
+        self.state = ServiceState.ENDED
+        self._owed -= {Duty.COMPLETED}
+        return [Finish()]
+
+    def _fail(self, _: ServiceSignal) -> list[Action]:
+        self.state = ServiceState.ENDED
+        return []
+
+    def _leave(self, _: ServiceSignal) -> list[Action]:
+        self.state = ServiceState.STOPPED
+        return [Halt()]
+
+    # what the client wants
+
+    def _pause(self, _: ServiceSignal) -> list[Action]:
+        if self.is_paused:
+            return []
+        self.pausing = Pausing.PAUSED
+        if self.state not in _GOING:
+            return []
+        self._behind = self.terms.parts
+        self.state = self._going_state
+        return [Halt()]
+
+    def _resume(self, _: ServiceSignal) -> list[Action]:
+        if not self.is_paused:
+            return []
+        self.pausing = Pausing.RUNNING
+        return self._going_on() if self.state in _GOING else []
+
+    def _prove(self, _: ServiceSignal) -> list[Action]:
+        """Allow a checksum; it is due when the subscription is live."""
+        if self.terms.is_paced:
+            raise SowlineError("not supported", "expected a subscription without an end or a rate")
+        if self.is_paused:
+            raise SowlineError("not supported", "this subscription is paused: resume it first")
+        return []
+
+
+_Effect = Callable[[ServiceMachine, Any], list[Action]]
+
+_EFFECTS: Mapping[str, _Effect] = {
+    "begun": ServiceMachine._note_begun,
+    "counted": ServiceMachine._note_counted,
+    "sent": ServiceMachine._note_sent,
+    "caught_up": ServiceMachine._note_level,
+    "behind": ServiceMachine._note_behind,
+    "gone": ServiceMachine._find_elsewhere,
+    "renewed": ServiceMachine._renew,
+    "lost": ServiceMachine._continue_elsewhere,
+    "reached": ServiceMachine._reach_end,
+    "failed": ServiceMachine._fail,
+    "pause": ServiceMachine._pause,
+    "resume": ServiceMachine._resume,
+    "prove": ServiceMachine._prove,
+    "leave": ServiceMachine._leave,
+}
+
+
+def replayed(terms: LifeTerms, lines: Iterable[Any]) -> ServiceMachine:
+    """Return a machine that has handled the events of a record."""
+    machine = ServiceMachine(terms)
+    for line in lines:
+        machine.handle(read_event(line))
+    return machine
