@@ -13,6 +13,10 @@ class SowlineError(Exception):
         self.message = message
 
 
+class StartAgain(Exception):
+    """A worker, a runner or a copy ends. The next one can continue from what was committed."""
+
+
 def fault_sentence(expected: str, error: BaseException | None, service: str) -> str:
     """Return the message about an exception that nobody foresaw; the notes of the exception name the position."""
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))

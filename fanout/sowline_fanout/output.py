@@ -2,16 +2,15 @@
 
 from collections.abc import Callable
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, Message
 
 from sowline.changes.change import Change, fit_header
-from sowline.commands.command import Headers
 from sowline.config.fanouts import FanoutDefinition
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.typed_message import TypedDelta
 from sowline.errors import SowlineError
-from sowline.kafka.clients import exact_producer
+from sowline.kafka.exact_output import ExactOutput
 from sowline.subscriptions.engine.delivery import Deltas, Form, Payload, intrinsics_of, payload_of, selected
 from sowline.subscriptions.engine.shown import as_sent
 from sowline.subscriptions.engine.subscription import Delivery
@@ -30,8 +29,8 @@ REFUSALS = frozenset(
 """Errors with which Kafka refuses a message permanently."""
 
 
-class FanoutOutput:
-    """The producer of one fanout. After a failure it can't be used any more: make a new one."""
+class FanoutOutput(ExactOutput):
+    """The messages of one fanout."""
 
     def __init__(
         self,
@@ -41,15 +40,12 @@ class FanoutOutput:
         values: TypedValues | None = None,
     ) -> None:
         """Prepare a producer; `values` makes the values if they are not JSON."""
+        super().__init__(kafka, fanout.output, source.kafka.log_bytes_max)
         self._fanout = fanout
         self._source = source
         self._values = values
         self._form = Form.live(fanout.reading, source, delta=fanout.delta)
-        self._producer = exact_producer(kafka, source.kafka.log_bytes_max, error_cb=self._on_error)
         self._refused: KafkaError | None = None
-        self._failed: KafkaError | None = None
-        """Why this producer failed or lost a message; a new one may succeed."""
-        self.messages = 0
 
     def send(self, number: int, change: Change, delivery: Delivery, traceparent: str | None = None) -> None:
         """Write the message of a delivery, unless it would be empty and the fanout leaves out empty messages.
@@ -73,7 +69,8 @@ class FanoutOutput:
         headers = fanout_headers(
             self._source, number, change, payload, intrinsics, traceparent, written.fields
         )
-        self._produce(number, payload.sow_key, written.message, headers)
+        self._produce(number, written.message, payload.sow_key, headers)
+        self.written += 1
 
     def _whole(self, payload: Payload, delivery: Delivery) -> Payload:
         return payload._replace(body=selected(delivery.body, self._form), removed=None)
@@ -96,23 +93,6 @@ class FanoutOutput:
                 f" {self._fanout.message_type}: {error.message}",
             ) from error
 
-    def _produce(self, number: int, sow_key: bytes, value: bytes, headers: Headers) -> None:
-        while True:
-            try:
-                self._producer.produce(
-                    self._fanout.output,
-                    value,
-                    sow_key,
-                    number,
-                    self._on_delivery,
-                    headers=headers,  # type: ignore[arg-type]
-                )
-                break
-            # The local queue is full. Wait for deliveries: a message that was left out would be a silent gap.
-            except BufferError:
-                self._producer.poll(0.1)
-        self.messages += 1
-
     def flush(self, is_stopping: Callable[[], bool]) -> bool:
         """Wait until each message is delivered or failed; return False if the service stops before that."""
         while self._producer.flush(0.5):
@@ -133,19 +113,10 @@ class FanoutOutput:
             raise SowlineError(
                 "not written", f"Kafka refused a message of fanout {self._fanout.name}: {self._refused}"
             )
-        if self._failed is not None:
-            raise KafkaException(self._failed)
+        super().require_written()
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and error.code() in REFUSALS:
             self._refused = self._refused or error
-        elif error is not None:
-            self._failed = self._failed or error
-
-    def _on_error(self, error: KafkaError) -> None:
-        if error.fatal():
-            self._failed = self._failed or error
-
-    def close(self) -> None:
-        """Drop the messages that Kafka does not have yet."""
-        self._producer.purge()
+        else:
+            super()._on_delivery(error, message)

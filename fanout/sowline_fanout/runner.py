@@ -19,11 +19,10 @@ from sowline.config.fanouts import FanoutDefinition
 from sowline.config.settings import FANOUTS, Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.kafka.admin import Cluster
-from sowline.kafka.changes_driver import MemberChanges
-from sowline.kafka.clients import member_consumer, read_range
+from sowline.kafka.clients import read_range
 from sowline.kafka.messages import event_of, headers_of
 from sowline.kafka.retriable import commit, committed
+from sowline.kafka.runner import Runner
 from sowline.language.filter import Metadata, compile_filter, require_deterministic
 from sowline.model.position import Position
 from sowline.runtime.tracing import TraceSpan, begin
@@ -35,12 +34,11 @@ from sowline_fanout.typed_values import TypedValues
 
 log = structlog.get_logger()
 
-BATCH_MAX = 1000
 LOAD_STEP = 10_000
 """Records of a load that are read or written before the next poll: a group member must poll in time."""
 
 
-class Runner:
+class FanoutRunner(Runner[FanoutOutput]):
     """Writes one fanout until the service stops."""
 
     def __init__(
@@ -52,61 +50,23 @@ class Runner:
         values: TypedValues | None = None,
     ) -> None:
         """Prepare to write a fanout; `values` makes the values if they are not JSON."""
+        output = FanoutOutput(settings.kafka_client, fanout, source, values)
+        super().__init__(settings, f"{FANOUTS}{fanout.name}", source, output, stop)
         self._fanout = fanout
-        self._source = source
         self._values = values
-        self._stop = stop
         self._kafka = settings.kafka_client
-        self._cluster = Cluster(self._kafka, stop)
         self._subscription = _subscription(fanout)
         self._about = Metadata(topic=source.name, instance=socket.gethostname(), group=settings.group)
-        self._output = FanoutOutput(settings.kafka_client, fanout, source, values)
-        consumer = member_consumer(
-            settings.kafka_client, f"{settings.group}{FANOUTS}{fanout.name}", settings.session_timeout_ms
-        )
-        self._changes = MemberChanges(consumer, self._cluster, source, stop)
         self._loads: dict[int, Load] = {}
         self._writing: dict[int, Iterator[None]] = {}
         """By partition: writes the messages of its load, one step for each `next`."""
         self._spans: list[TraceSpan] = []
 
-    def run(self) -> None:
-        """Follow the changes until the service stops. Raise if it can't continue without losing messages.
-
-        After `ChangesReplaced`, `KafkaException` or `RegistryAway` a new runner can continue from the committed
-        offsets.
-        """
-        changes = self._changes
-        changes.join(self._opened, self._closed)
-        try:
-            while not self._stop.is_set():
-                changes.look()
-                is_loaded = any(one.phase is Phase.COMPLETE for one in changes.loading.values())
-                messages = changes.poll(BATCH_MAX, 0.0 if is_loaded else 0.2)
-                if messages or is_loaded:
-                    self._write(messages)
-        finally:
-            self._output.close()
-            changes.consumer.close()
-
-    @property
-    def assigned(self) -> bool:
-        """Whether the group has given it partitions, or none."""
-        return self._changes.is_member
-
-    @property
-    def messages(self) -> int:
-        """The number of messages written to the fanout's topic."""
-        return self._output.messages
-
-    @property
-    def behind(self) -> int | None:
-        """The number of events in its partitions that were not processed yet; None while that is unknown."""
-        return self._changes.total_behind
-
-    def waiting(self) -> str | None:
-        """Return a sentence that names the partitions that can't be loaded yet; None if there are none."""
-        return self._changes.waiting()
+    def _turn(self) -> None:
+        is_loaded = any(one.phase is Phase.COMPLETE for one in self._changes.loading.values())
+        messages = self._poll(0.0 if is_loaded else 0.2)
+        if messages or is_loaded:
+            self._write(messages)
 
     # a batch
 

@@ -13,6 +13,7 @@ from sowline.changes.change import Event, Progress
 from sowline.commands.command import Headers
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
+from sowline.errors import StartAgain
 from sowline.kafka.admin import SCHEMA_ENTRY_BYTES_MAX
 from sowline.kafka.clients import exact_producer
 from sowline.kafka.retriable import AWAY
@@ -35,7 +36,7 @@ often.
 Report = Callable[[KafkaError | None, Message], None]
 
 
-class NotWritten(Exception):
+class NotWritten(StartAgain):
     """Kafka refused a message permanently, or the service stops: restart from the committed state."""
 
 

@@ -7,22 +7,18 @@ from pathlib import Path
 from typing import Any, get_args
 
 import structlog
-from confluent_kafka import KafkaException
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from sowline.codecs.codec import CompilerAway
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.kafka.admin import Cluster, ensure_topics
 from sowline.kafka.health import KafkaHealth
+from sowline.kafka.retriable import ENDS_A_LIFE
 from sowline.native import Core, note_panic
 from sowline.runtime import descriptors
 from sowline.runtime.health import HealthServer
 from sowline.runtime.native import native_core, panic_metric
 from sowline.runtime.store_memory import share_arenas
-from sowline_materializer.core.errors import StoreDamaged
-from sowline_materializer.core.fencing import Fenced
-from sowline_materializer.emitter import NotWritten
 from sowline_materializer.partition.partition import PartitionId
 from sowline_materializer.store.disk_space import SPACE_BYTES, has_disk_space
 from sowline_materializer.store.errors import DiskFull, NoDescriptors, StoreInUse
@@ -69,7 +65,7 @@ class Materializer:
                 self._wait_for_store(error.path, str(error))
             except NoDescriptors as error:
                 self._wait_for_descriptors(str(error))
-            except (NotWritten, Fenced, StoreDamaged, KafkaException, CompilerAway) as error:
+            except ENDS_A_LIFE as error:
                 if not self._stop.is_set():
                     log.error("restarting from committed state", why=str(error))
                     self._stop.wait(PAUSE_SECONDS)

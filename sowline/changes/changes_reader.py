@@ -18,7 +18,7 @@ from typing import Final, Self
 
 from sowline.changes.change import ChangesId, Event
 from sowline.changes.wholeness import UNKNOWN_OFFSET, PlainChanges, Wholeness, is_of
-from sowline.errors import SowlineError
+from sowline.errors import SowlineError, StartAgain
 from sowline.model.position import Position, before_the_log
 
 
@@ -32,11 +32,11 @@ class Verdict(Enum):
     """A load keeps it if it is the newest of its key."""
 
 
-class ChangesMissing(Exception):
+class ChangesMissing(StartAgain):
     """The changes do not continue from a reader's position: it must load again, or end."""
 
 
-class ChangesReplaced(SowlineError):
+class ChangesReplaced(SowlineError, StartAgain):
     """A changes topic was deleted and created again while it was read: load the new one."""
 
     def __init__(self, changes: str) -> None:

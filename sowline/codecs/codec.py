@@ -21,7 +21,7 @@ from sowline.codecs.schema import (
     MessagePayload,
     Schema,
 )
-from sowline.errors import SowlineError
+from sowline.errors import SowlineError, StartAgain
 
 CODECS_MAX: Final = 1000
 """The number of reader schemas whose codecs are kept."""
@@ -41,7 +41,7 @@ _MODULES: Final = {
 }
 
 
-class CompilerAway(SowlineError):
+class CompilerAway(SowlineError, StartAgain):
     """The compiler of schemas can't run, or does not end. That says nothing about a schema or a message: retry."""
 
     def __init__(self, message: str) -> None:

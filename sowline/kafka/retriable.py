@@ -15,6 +15,8 @@ from tenacity import (
     wait_exponential,
 )
 
+from sowline.errors import StartAgain
+
 ADMIN_SECONDS = 30.0
 ANSWER_SECONDS = 10.0
 """How long a question to Kafka is asked again, and how long one answer is waited for."""
@@ -61,6 +63,9 @@ RETRIABLE_BY_KAFKA = frozenset(
     }
 )
 """All errors that the Kafka protocol marks as retriable, as Kafka's own client lists them."""
+
+ENDS_A_LIFE = (KafkaException, StartAgain)
+"""The errors after which a new worker, runner or copy takes the part of the one that raised them."""
 
 AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})
 """Errors that a client repeats while it does not reach Kafka and retries."""

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from sowline.changes.change import REMOVED_BYTES_MAX
 from sowline.config.settings import read_settings
-from sowline_fanout.runner import Runner
+from sowline_fanout.runner import FanoutRunner
 from tests.integration.load import KEYS, Publishers, model_of, new_seed, write_marks
 from tests.integration.model import Body, Model, Position, Sent
 from tests.integration.services import (
@@ -236,7 +236,7 @@ def test_load_in_steps(fanout: Fanout, monkeypatch: pytest.MonkeyPatch) -> None:
     made = fanout.system
     settings = read_settings(kafka=made.kafka, group=made.group, session_timeout_ms=SESSION_MS)
     stop = threading.Event()
-    runner = Runner(settings, made.topics.fanouts[0], made.topics.topics[0], stop)
+    runner = FanoutRunner(settings, made.topics.fanouts[0], made.topics.topics[0], stop)
     running = threading.Thread(target=runner.run)
     kept = [{"id": KEYS + n, "region": "north"} for n in range(20)]
     made.write(fanout.topic, *kept)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
+from sowline.kafka.runner_service import RunnerState
 from sowline.model.position import Position
 from sowline_fanout.message import OutputMessage as Message
 from sowline_fanout.service import FanoutService
@@ -42,7 +43,7 @@ class Fanout(Process):
             kafka=self.name, kafka_options={}, session_timeout_ms=6000, group="sowline"
         )
         self.service = FanoutService(settings, self._topics, Event())  # type: ignore[arg-type]
-        self.begin(Strand(lambda: self.service._keep(self._topics.fanouts[0])))
+        self.begin(Strand(lambda: self.service.keep(*self.service.lives.values())))
 
     def stop(self) -> None:
         """End the process, and let the group know."""
@@ -56,7 +57,8 @@ class Fanout(Process):
 
     def stopped(self) -> str | None:
         """Return why the fanout stopped for good, if it did."""
-        return next(iter(self.service._stopped.values()), None)
+        [life] = self.service.lives.values()
+        return life.why if life.state is RunnerState.STOPPED else None
 
 
 class FanoutReader:

@@ -19,7 +19,7 @@ from sowline.kafka.changes_driver import AssignedChanges, ChangesDriver, MemberC
 from sowline.kafka.cluster_answer import ClusterAnswer
 from sowline.language.emodb.fold import fold
 from sowline.subscriptions.engine.subscription import OOF, Subscription
-from sowline_fanout.runner import Runner
+from sowline_fanout.runner import FanoutRunner
 from sowline_materializer.core.batch_state import BatchState
 from sowline_materializer.core.deduplication import Deduplication
 from sowline_materializer.core.deletes import Deletes
@@ -60,8 +60,8 @@ _fold = fold
 _record_of = record_of
 _load_phase = ChangesReader._load_phase
 _load = ChangesDriver.load
-_resumed = Runner._resumed
-_write = Runner._write
+_resumed = FanoutRunner._resumed
+_write = FanoutRunner._write
 _write_of = write_of
 _keep = SnapshotWriter._keep
 _apply = PartitionReplica.apply
@@ -439,16 +439,16 @@ def _load_anything(self: ChangesDriver, changes: str, numbers: Any) -> None:
 
 
 def _fanout_goes_on_in_another_topic() -> list[Any]:
-    def resumed(self: Runner, committed: Any, start: int, topic_id: str) -> Any:
+    def resumed(self: FanoutRunner, committed: Any, start: int, topic_id: str) -> Any:
         metadata = (committed.metadata or "").rpartition(" ")[0]
         known = TopicPartition(committed.topic, committed.partition, committed.offset, metadata)
         return _resumed(self, known if metadata else committed, start, topic_id)
 
-    return [patch.object(Runner, "_resumed", resumed)]
+    return [patch.object(FanoutRunner, "_resumed", resumed)]
 
 
 def _fanout_commits_before_it_writes() -> list[Any]:
-    def write(self: Runner, messages: Any) -> None:
+    def write(self: FanoutRunner, messages: Any) -> None:
         for message in messages:
             partition = message.topic(), message.partition()
             if (reader := self._changes.readers.get(partition)) is not None:
@@ -456,7 +456,7 @@ def _fanout_commits_before_it_writes() -> list[Any]:
         self._commit()
         _write(self, [])
 
-    return [patch.object(Runner, "_write", write)]
+    return [patch.object(FanoutRunner, "_write", write)]
 
 
 def _snapshot_of_another_topic() -> list[Any]:

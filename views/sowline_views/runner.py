@@ -14,11 +14,10 @@ from confluent_kafka import Message, TopicPartition
 from sowline.changes.changes_reader import Phase
 from sowline.config.settings import VIEWS, Settings
 from sowline.config.topic_definition import TopicDefinition
-from sowline.kafka.admin import Cluster
-from sowline.kafka.changes_driver import ChangesPartition, MemberChanges
-from sowline.kafka.clients import member_consumer
+from sowline.kafka.changes_driver import ChangesPartition
 from sowline.kafka.messages import event_of
 from sowline.kafka.retriable import commit, committed
+from sowline.kafka.runner import Runner
 from sowline_views.core.joined_tables import JoinedTable
 from sowline_views.core.outgoing import Outgoing
 from sowline_views.core.source_partition import NO_TABLES, SourcePartition, take_joined
@@ -27,7 +26,6 @@ from sowline_views.tables import JoinedTopics
 
 log = structlog.get_logger()
 
-BATCH_MAX = 1000
 SNAPSHOT_MESSAGES = 100
 """Messages of a snapshot that are written before the next poll: a group member must poll in time."""
 
@@ -45,7 +43,7 @@ PROGRESS_SECONDS = 0.5
 """How often a source partition's position is reported to the partitions of the view that it changes nothing in."""
 
 
-class ViewRunner:
+class ViewRunner(Runner[PartialsOutput]):
     """Writes the partial states of one view until the service stops."""
 
     def __init__(
@@ -57,15 +55,9 @@ class ViewRunner:
         joined: Sequence[JoinedTable] = (),
     ) -> None:
         """Prepare to compute `topic`, a view, from the changes of `source`, and of the topics that it joins."""
+        output = PartialsOutput(settings.kafka_client, topic)
+        super().__init__(settings, f"{VIEWS}{topic.name}", source, output, stop)
         self._topic = topic
-        self._source = source
-        self._stop = stop
-        self._cluster = Cluster(settings.kafka_client, stop)
-        self._output = PartialsOutput(settings.kafka_client, topic)
-        consumer = member_consumer(
-            settings.kafka_client, f"{settings.group}{VIEWS}{topic.name}", settings.session_timeout_ms
-        )
-        self._changes = MemberChanges(consumer, self._cluster, source, stop)
         self._partitions: dict[int, SourcePartition] = {}
         self._joined = JoinedTopics(settings.kafka_client, self._cluster, joined, stop) if joined else None
         self._joined_ends: dict[int, dict[ChangesPartition, int]] = {}
@@ -75,58 +67,31 @@ class ViewRunner:
         """Seconds for which the changes of a conflated topic are merged; 0 in a view."""
         self._flushed_at = self._polled_at = 0.0
 
-    def run(self) -> None:
-        """Follow the changes until the service stops.
-
-        After `ChangesMissing`, `ChangesReplaced` or `KafkaException` a new runner can continue. Raise another
-        `SowlineError` if none can.
-        """
-        changes = self._changes
-        changes.join(self._opened, self._closed)
-        try:
-            while not self._stop.is_set():
-                is_busy = self._advance_loads()
-                messages = self._poll(0.0 if is_busy else self._wait())
-                self._take_joined()
-                self._take(messages)
-                self._warn_of_large_states()
-        finally:
-            self._output.close()
-            changes.consumer.close()
-            if self._joined is not None:
-                self._joined.close()
+    def _turn(self) -> None:
+        is_busy = self._advance_loads()
+        messages = self._poll(0.0 if is_busy else self._wait())
+        self._take_joined()
+        self._take(messages)
+        self._warn_of_large_states()
 
     def _poll(self, seconds: float) -> list[Message]:
         self._polled_at = time.monotonic()
-        return self._changes.poll(BATCH_MAX, seconds)
+        return super()._poll(seconds)
 
-    # what services report
-
-    @property
-    def states(self) -> int:
-        """The number of states written to the view's log."""
-        return self._output.states
-
-    @property
-    def assigned(self) -> bool:
-        """Whether the group has given it partitions, or none."""
-        return self._changes.is_member
-
-    @property
-    def behind(self) -> int | None:
-        """The number of events in its partitions that were not processed yet; None while that is unknown."""
-        return self._changes.total_behind
+    def _close(self) -> None:
+        super()._close()
+        if self._joined is not None:
+            self._joined.close()
 
     def waiting(self) -> str | None:
         """Return a sentence that names the partitions that can't be loaded yet; None if there are none."""
-        waits = self._changes.waiting()
+        waits = super().waiting()
         return self._joined.waiting() if waits is None and self._joined is not None else waits
 
     # loads and snapshots
 
     def _advance_loads(self) -> bool:
-        """Update the phases of the loads, and send the next messages of snapshots; return whether more are left."""
-        self._changes.look()
+        """End the loads that are complete, and send the next messages of snapshots; return whether more are left."""
         for number, partition in self._partitions.items():
             if partition.reader.phase is Phase.COMPLETE and self._has_joined(number):
                 # The snapshot is of one position, and is sent step by step.

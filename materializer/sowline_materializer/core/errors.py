@@ -1,7 +1,9 @@
 """Errors of the core: stored state that can't be trusted, and a record that can't be applied."""
 
+from sowline.errors import StartAgain
 
-class StoreDamaged(Exception):
+
+class StoreDamaged(StartAgain):
     """The content of the store can't be trusted: close it and recover the partition from another source."""
 
 

@@ -13,10 +13,11 @@ When it opens the partition again, it finds that its state does not lead to that
 from collections.abc import Iterable
 
 from sowline.changes.change import Change, Event
+from sowline.errors import StartAgain
 from sowline.model.position import Position
 
 
-class Fenced(Exception):
+class Fenced(StartAgain):
     """Followers received more than an owner's state holds: open the partition again."""
 
 

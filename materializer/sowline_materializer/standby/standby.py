@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import structlog
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartition
 
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition, by_changes
@@ -23,11 +23,11 @@ from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import REPORT_ENDS, of_many, plain_consumer
 from sowline.kafka.cluster_answer import ClusterAnswer, RepeatedQuestion
 from sowline.kafka.messages import event_of
+from sowline.kafka.retriable import ENDS_A_LIFE
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.partition.kafka_partition import changes_id
 from sowline_materializer.partition.partition import PartitionId
 from sowline_materializer.standby.warm_copy import ReadEvent, WarmCopy
-from sowline_materializer.store.errors import DiskFull, NoDescriptors, StoreInUse
 from sowline_materializer.store.rocksdb import RocksStore
 
 log = structlog.get_logger()
@@ -44,18 +44,7 @@ RETRY_SECONDS = 10.0
 QUEUE_KBYTES = 16 * 1024
 """How much may be fetched ahead, for all copies together."""
 
-_FAILURES = (
-    StoreDamaged,
-    DiskFull,
-    NoDescriptors,
-    StoreInUse,
-    SowlineError,
-    KafkaException,
-    ValueError,
-    LookupError,
-    TypeError,
-    OSError,
-)
+_FAILURES = (*ENDS_A_LIFE, SowlineError, ValueError, LookupError, TypeError, OSError)
 """The errors by which a copy may fail: of its disk, its events, or Kafka. The worker continues without the copy."""
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from sowline.codecs.codec import CompilerAway
+from sowline.errors import StartAgain
 from sowline_materializer.core.errors import StoreDamaged
 
 NO_ROOM = ("No space left on device", "Disk quota exceeded")
@@ -19,15 +19,15 @@ NO_DESCRIPTORS = ("Too many open files",)
 """The system's message when the process or the machine may open no more files."""
 
 
-class DiskFull(Exception):
+class DiskFull(StartAgain):
     """The disk is full. The committed state is intact: keep it, and continue when there is space."""
 
 
-class NoDescriptors(Exception):
+class NoDescriptors(StartAgain):
     """The process may open no more files. The committed state is intact: keep it, and try again later."""
 
 
-class StoreInUse(Exception):
+class StoreInUse(StartAgain):
     """Another process has the store at `path` open, and may write to it: change and delete nothing."""
 
     def __init__(self, path: Path, why: str) -> None:
@@ -35,7 +35,7 @@ class StoreInUse(Exception):
         self.path = path
 
 
-FORESEEN: Final = (StoreDamaged, DiskFull, NoDescriptors, StoreInUse, CompilerAway, MemoryError)
+FORESEEN: Final = (StartAgain, MemoryError)
 """What may be raised where a log record is applied, and says nothing about the record: the worker starts again."""
 
 

@@ -5,22 +5,19 @@ from contextlib import contextmanager
 from typing import Final
 
 import structlog
-from confluent_kafka import KafkaException
 
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError, fault_sentence
+from sowline.kafka.retriable import ENDS_A_LIFE
 from sowline_materializer.core.errors import NotApplicable
-from sowline_materializer.core.fencing import Fenced
-from sowline_materializer.emitter import NotWritten
 from sowline_materializer.partition.owner_commands import OwnerCommands
 from sowline_materializer.partition.partition import Partition, PartitionId
-from sowline_materializer.store.errors import FORESEEN
 from sowline_materializer.store.rocksdb import RocksStore
 from sowline_materializer.store.write_behind import WriteBehindStore
 
 log = structlog.get_logger()
 
-WORKER_ENDS: Final = (*FORESEEN, NotWritten, Fenced, KafkaException, OSError)
+WORKER_ENDS: Final = (*ENDS_A_LIFE, MemoryError, OSError)
 """Errors that say nothing about one partition: they end the worker, and the next one continues."""
 
 

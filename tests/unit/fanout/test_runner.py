@@ -12,7 +12,7 @@ from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError, fault_sentence
 from sowline.registry.client import RegistryAway
-from sowline_fanout.runner import Runner
+from sowline_fanout.runner import FanoutRunner
 from sowline_fanout.service import FanoutService
 from sowline_fanout.typed_values import TypedValues
 
@@ -22,33 +22,33 @@ TOPICS = parse_topics("{topics: [{name: t, key: /id}], fanouts: [{name: f, topic
 
 
 @pytest.fixture
-def runner() -> Runner:
+def runner() -> FanoutRunner:
     """One that has not begun."""
-    return Runner(SETTINGS, TOPICS.fanouts[0], TOPICS.topics[0], threading.Event())
+    return FanoutRunner(SETTINGS, TOPICS.fanouts[0], TOPICS.topics[0], threading.Event())
 
 
-def _failing(runner: Runner) -> None:
+def _failing(runner: FanoutRunner) -> None:
     raise KeyError("no such")
 
 
 def test_an_unexpected_error_stops_it_visibly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its service is not ready, and says why; it does not end in silence."""
     service = FanoutService(SETTINGS, TOPICS, threading.Event())
-    monkeypatch.setattr(Runner, "run", _failing)
-    service._keep(TOPICS.fanouts[0])
+    monkeypatch.setattr(FanoutRunner, "run", _failing)
+    service.keep(service.lives["f"])
     assert service.not_ready() == (
         "f: expected to write fanout f, got KeyError: 'no such'. This is a fault of Sowline: report it with the"
         " traceback in the log, and restart the fanout service with a version that has it mended"
     )
 
 
-def test_an_unexpected_error_names_the_change(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_names_the_change(runner: FanoutRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sentence has the position in the changes topic."""
 
     def failing(*_: Any) -> None:
         raise KeyError("no such")
 
-    monkeypatch.setattr(Runner, "_take", failing)
+    monkeypatch.setattr(FanoutRunner, "_take", failing)
     runner._changes.readers["t.changes", 0] = ChangesReader("", 10)
     message: Any = SimpleNamespace(partition=lambda: 0, offset=lambda: 7)
     with pytest.raises(KeyError) as caught:
@@ -70,16 +70,16 @@ def test_a_registry_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
         if (answer := next(answers)) is not None:
             raise answer
 
-    monkeypatch.setattr("sowline_fanout.service.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("sowline.kafka.runner_service.PAUSE_SECONDS", 0)
     monkeypatch.setattr(TypedValues, "of", look)
-    monkeypatch.setattr(Runner, "run", lambda runner: stop.set())
-    service._keep(TOPICS.fanouts[0])
+    monkeypatch.setattr(FanoutRunner, "run", lambda runner: stop.set())
+    service.keep(service.lives["f"])
     sentence = "f: waiting for the schema registry: nobody answers"
     assert reported == ["waiting for partitions: f", sentence, sentence]
     assert service.not_ready() is None
 
 
-def test_an_unknown_position_makes_it_begin_again(runner: Runner) -> None:
+def test_an_unknown_position_makes_it_begin_again(runner: FanoutRunner) -> None:
     """It is no new fanout then."""
 
     class Refused:
@@ -91,7 +91,7 @@ def test_an_unknown_position_makes_it_begin_again(runner: Runner) -> None:
         runner._opened([0])
 
 
-def test_a_producer_that_has_come_to_its_end_makes_it_begin_again(runner: Runner) -> None:
+def test_a_producer_that_has_come_to_its_end_makes_it_begin_again(runner: FanoutRunner) -> None:
     """As after a Kafka that was killed: a new one writes what was not committed."""
     runner._output.require_written()
     runner._output._on_delivery(None, NO_MESSAGE)
@@ -103,7 +103,7 @@ def test_a_producer_that_has_come_to_its_end_makes_it_begin_again(runner: Runner
         runner._output.require_written()
 
 
-def test_a_message_that_is_refused_stops_it(runner: Runner) -> None:
+def test_a_message_that_is_refused_stops_it(runner: FanoutRunner) -> None:
     """Whatever the producer says because of it: it would be refused again."""
     runner._output._on_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, "a gap", fatal=True))
     runner._output._on_delivery(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"), NO_MESSAGE)
@@ -118,12 +118,12 @@ def test_a_topic_that_is_replaced_makes_it_begin_again(monkeypatch: pytest.Monke
     service, stop = FanoutService(SETTINGS, TOPICS, threading.Event()), threading.Event()
     service._stop, runs = stop, iter([ChangesReplaced("t.changes"), None])
 
-    def run(runner: Runner) -> None:
+    def run(runner: FanoutRunner) -> None:
         if (error := next(runs)) is not None:
             raise error
         stop.set()
 
-    monkeypatch.setattr("sowline_fanout.service.PAUSE_SECONDS", 0)
-    monkeypatch.setattr(Runner, "run", run)
-    service._keep(TOPICS.fanouts[0])
+    monkeypatch.setattr("sowline.kafka.runner_service.PAUSE_SECONDS", 0)
+    monkeypatch.setattr(FanoutRunner, "run", run)
+    service.keep(service.lives["f"])
     assert (service.not_ready(), next(runs, "over")) == (None, "over")

@@ -23,6 +23,7 @@ from starlette.applications import Starlette
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
+from sowline.kafka.runner_service import RunnerState
 from sowline.runtime.health import HealthServer, health_routes
 from sowline.runtime.ports import free_port
 from sowline.runtime.process import listener
@@ -189,11 +190,12 @@ def test_a_fanout_service_has_begun_when_each_has_partitions(monkeypatch: pytest
     waits = "waiting for partitions: late"
     assert answers(service) == (waits, waits, None)
     runner = SimpleNamespace(assigned=True, waiting=lambda: None)
-    service._runners["late"] = runner  # type: ignore[assignment]
+    life = service.lives["late"]
+    life.runner = runner  # type: ignore[assignment]
     assert answers(service) == (None, None, None)
     runner.waiting = lambda: "waiting for orders.changes [0]"
     assert answers(service) == (None, "late: waiting for orders.changes [0]", None)
-    service._stopped["late"] = "what follows is gone"
+    life.move(RunnerState.STOPPED, "what follows is gone")
     assert answers(service) == (None, "late: what follows is gone", None)
 
 

@@ -1,0 +1,53 @@
+"""The output of a runner: a producer that writes each message once, in order, and nothing after one that failed."""
+
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from sowline.commands.command import Headers
+from sowline.config.kafka_options import KafkaConfig
+from sowline.kafka.clients import exact_producer
+
+
+class ExactOutput:
+    """The producer of one runner. After a failure it can't be used any more: make a new one."""
+
+    def __init__(self, kafka: KafkaConfig, topic: str, bytes_max: int) -> None:
+        """Prepare to write messages of at most so many bytes to a topic."""
+        self._topic = topic
+        self._producer = exact_producer(kafka, bytes_max, error_cb=self._on_error)
+        self._failed: KafkaError | None = None
+        """Why this producer failed or lost a message; a new one may succeed."""
+        self.written = 0
+        """The number of messages, or of what else there is in them."""
+
+    def _produce(self, number: int, value: bytes, key: bytes | None, headers: Headers) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic,
+                    value,
+                    key,
+                    number,
+                    self._on_delivery,
+                    headers=headers,  # type: ignore[arg-type]
+                )
+                return
+            # The local queue is full. Wait for deliveries: a message that was left out would be a silent gap.
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def require_written(self) -> None:
+        """Raise `KafkaException` if a message failed: a new runner writes everything since the last commit again."""
+        if self._failed is not None:
+            raise KafkaException(self._failed)
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed = self._failed or error
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._failed = self._failed or error
+
+    def close(self) -> None:
+        """Drop the messages that Kafka does not have yet."""
+        self._producer.purge()

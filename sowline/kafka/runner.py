@@ -1,0 +1,95 @@
+"""What the runners of fanouts and views share: each follows the changes of a source as a member of a group."""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from confluent_kafka import Message
+
+from sowline.config.settings import Settings
+from sowline.config.topic_definition import TopicDefinition
+from sowline.kafka.admin import Cluster
+from sowline.kafka.changes_driver import MemberChanges
+from sowline.kafka.clients import member_consumer
+from sowline.kafka.exact_output import ExactOutput
+
+BATCH_MAX = 1000
+
+
+Output = TypeVar("Output", bound=ExactOutput)
+
+
+class Runner(ABC, Generic[Output]):
+    """Writes what follows from the changes of `source` until the service stops. Its output is closed with it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        group: str,
+        source: TopicDefinition,
+        output: Output,
+        stop: threading.Event,
+    ) -> None:
+        """Prepare a member of the consumer group whose name ends in `group`."""
+        self._source = source
+        self._output = output
+        self._stop = stop
+        self._cluster = Cluster(settings.kafka_client, stop)
+        consumer = member_consumer(
+            settings.kafka_client, f"{settings.group}{group}", settings.session_timeout_ms
+        )
+        self._changes = MemberChanges(consumer, self._cluster, source, stop)
+
+    def run(self) -> None:
+        """Follow the changes until the service stops.
+
+        After an error of `ENDS_A_LIFE` a new runner can continue. Raise another one if none can.
+        """
+        self._changes.join(self._opened, self._closed)
+        try:
+            while not self._stop.is_set():
+                self._changes.look()
+                self._turn()
+        finally:
+            self._close()
+
+    @abstractmethod
+    def _turn(self) -> None:
+        """Take what has arrived, and write what follows from it."""
+
+    @abstractmethod
+    def _opened(self, numbers: Sequence[int]) -> None:
+        """Make the readers of partitions that come."""
+
+    @abstractmethod
+    def _closed(self, number: int) -> None:
+        """Forget a partition that goes."""
+
+    def _poll(self, seconds: float) -> list[Message]:
+        return self._changes.poll(BATCH_MAX, seconds)
+
+    def _close(self) -> None:
+        self._output.close()
+        self._changes.consumer.close()
+
+    # what services report
+
+    @property
+    def assigned(self) -> bool:
+        """Whether the group has given it partitions, or none."""
+        return self._changes.is_member
+
+    @property
+    def written(self) -> int:
+        """How much it has written; its output says of what."""
+        return self._output.written
+
+    @property
+    def behind(self) -> int | None:
+        """The number of events in its partitions that were not processed yet; None while that is unknown."""
+        return self._changes.total_behind
+
+    def waiting(self) -> str | None:
+        """Return a sentence that names the partitions that can't be loaded yet; None if there are none."""
+        return self._changes.waiting()
