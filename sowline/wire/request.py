@@ -57,7 +57,8 @@ class QueryRequest(OfTopic, frozen=True, kw_only=True):
     up_to: str = ""
     bookmark_range: BookmarkRange = BookmarkRange()
     """What `bookmark` and `up_to` say."""
-    at_least: str = ""
+    at_least: PositionsByLog = {}
+    """The positions that the state must have reached."""
     staleness_seconds_max: float | None = None
 
     @property
@@ -282,7 +283,7 @@ def returned(request: Q, positions: PositionsByLog, end: PositionsByLog | None) 
         bookmark=bookmark if ranged is None else range_text(bookmark, ranged),
         up_to=request.up_to if end is None else format_bookmark(end),
         bookmark_range=found if end is None else found._replace(end=end, takes_end=True),
-        at_least="",
+        at_least={},
         staleness_seconds_max=None,
     )
 

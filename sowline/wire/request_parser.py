@@ -11,7 +11,7 @@ import msgspec
 
 from sowline.errors import SowlineError
 from sowline.language.expressions.order import Order, parse_order
-from sowline.model.bookmark import EPOCH
+from sowline.model.bookmark import EPOCH, parse_bookmark
 from sowline.model.bookmark_range import BookmarkRange, parse_bookmark_range
 from sowline.wire.acks import check_acks
 from sowline.wire.options import Options, parse_options
@@ -99,7 +99,7 @@ def _read(kind: type[Read]) -> Callable[[RequestFields, frozenset[str]], Read]:
             bookmark=fields.bookmark,
             up_to=fields.up_to,
             bookmark_range=_range(fields.bookmark, fields.up_to),
-            at_least=fields.at_least,
+            at_least=parse_bookmark(fields.at_least) if fields.at_least else {},
             staleness_seconds_max=_staleness(fields),
             filter=fields.filter,
             condition=fields.condition,
@@ -156,7 +156,7 @@ def _timeline(fields: RequestFields, acks: frozenset[str]) -> ReadTimeline:
         bookmark=fields.bookmark,
         up_to=fields.up_to,
         bookmark_range=parse_bookmark_range(fields.bookmark or EPOCH, fields.up_to),
-        at_least=fields.at_least,
+        at_least=parse_bookmark(fields.at_least) if fields.at_least else {},
         staleness_seconds_max=_staleness(fields),
         key=fields.key,
         limit=fields.limit,

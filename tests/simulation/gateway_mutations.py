@@ -7,12 +7,13 @@ from unittest.mock import patch
 from sowline.language.groups.aggregates import AGGREGATES, Aggregate
 from sowline.language.groups.engine import Groups, GroupStates
 from sowline.language.groups.sums import Sums
+from sowline.model.bookmark import PositionsByLog
 from sowline.model.path import Scalar
 from sowline.wire.node_queries import NodeQuery, records_of
 from sowline.wire.request import Read
 from sowline_gateway.nodes.routing import Share, routes
 from sowline_gateway.query.part import Part
-from sowline_gateway.query.seen import SeenPositions
+from sowline_gateway.query.seen import NONE, SeenPositions
 from sowline_gateway.streams.member import Member
 from sowline_gateway.streams.stream import SharedStream
 from sowline_gateway.subscriptions.stream_membership import StreamMembership
@@ -97,7 +98,7 @@ def _floor_ignored() -> list[Any]:
 
 
 def _view_comes_back_before_its_bookmark() -> list[Any]:
-    async def opened(self: ViewOverNodes, at_least: str) -> Any:
+    async def opened(self: ViewOverNodes, at_least: PositionsByLog) -> Any:
         sent = self._sent
         self._sent = sent if self._positions else {}
         try:
@@ -153,7 +154,7 @@ def _message_that_did_not_fit_taken_for_sent() -> list[Any]:
 
 
 def _step_lost_at_failover() -> list[Any]:
-    async def open_(self: ViewOverNodes, at_least: str = "") -> None:
+    async def open_(self: ViewOverNodes, at_least: PositionsByLog = NONE) -> None:
         await _open(self, at_least)
         if self._live.is_set():
             self._held = self._opened_view.shown()
@@ -162,7 +163,7 @@ def _step_lost_at_failover() -> list[Any]:
 
 
 def _step_twice_at_failover() -> list[Any]:
-    async def open_(self: ViewOverNodes, at_least: str = "") -> None:
+    async def open_(self: ViewOverNodes, at_least: PositionsByLog = NONE) -> None:
         await _open(self, at_least)
         if self._live.is_set():
             self._held = {}

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
-from sowline.model.bookmark import Positions, PositionsByLog, parse_bookmark
+from sowline.model.bookmark import Positions, PositionsByLog
+
+NONE: PositionsByLog = {}
+"""No positions; nothing is added to it."""
 
 
 class SentPositions:
@@ -59,14 +62,11 @@ class SeenPositions:
             for number, position in held.items()
         )
 
-    def floor(self, logs: Iterable[str], at_least: str = "") -> dict[str, Positions]:
-        """Return the positions of these logs that an answer must have reached, including those of `at_least`.
-
-        Raise `invalid bookmark` if `at_least` is no bookmark of positions.
-        """
+    def floor(self, logs: Iterable[str], at_least: PositionsByLog = NONE) -> PositionsByLog:
+        """Return the positions of these logs that an answer must have reached, including those of `at_least`."""
         self._note_followed()
         seen = {log: self._positions[log] for log in logs if log in self._positions}
-        return newest(seen, parse_bookmark(at_least)) if at_least else seen
+        return newest(seen, at_least) if at_least else seen
 
 
 def newest(one: Mapping[str, Positions], other: Mapping[str, Positions]) -> PositionsByLog:

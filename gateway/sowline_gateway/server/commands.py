@@ -137,7 +137,7 @@ class GatewayCommands(SessionCommands):
         return read_in_json(request, self._nodes.topics, topics, self._runner.rights)
 
     def _floor(self, request: Read, topics: Sequence[str]) -> PositionsByLog:
-        """Return the positions that an answer must have reached; raise `invalid bookmark`."""
+        """Return the positions that an answer must have reached."""
         logs = [self._nodes.topics[name].log for name in topics]
         seen = SeenPositions() if request.bookmark else self._seen
         return seen.floor(logs, request.at_least)

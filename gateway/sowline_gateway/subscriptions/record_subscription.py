@@ -342,7 +342,7 @@ class ForwardedSubscription:
 
     def _afresh(self) -> Subscribe:
         """Return the request of a new client, with a snapshot: it replaces what the client holds."""
-        floor = format_bookmark(newest(self._seen.floor(self._logs), self._outlet.sent))
+        floor = newest(self._seen.floor(self._logs), self._outlet.sent)
         request = with_snapshot(from_now(self.request))
         return msgspec.structs.replace(request, at_least=floor, staleness_seconds_max=None)
 

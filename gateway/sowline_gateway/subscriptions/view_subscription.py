@@ -69,7 +69,7 @@ from sowline_gateway.nodes.failover import AGAIN_SECONDS
 from sowline_gateway.nodes.routing import UNAVAILABLE
 from sowline_gateway.query.keyed_records import read_record, records_of
 from sowline_gateway.query.part import Part
-from sowline_gateway.query.seen import SeenPositions, newest
+from sowline_gateway.query.seen import NONE, SeenPositions, newest
 from sowline_gateway.query.sharded_query import ShardedQuery
 from sowline_gateway.subscriptions.merged_view import (
     MergedGroupPage,
@@ -438,7 +438,7 @@ class ViewOverNodes:
 
     # the parts of the nodes
 
-    async def _open(self, at_least: str = "") -> None:
+    async def _open(self, at_least: PositionsByLog = NONE) -> None:
         """Begin at all nodes, read what they show, and find out why records that the client holds are not shown.
 
         Nothing is sent meanwhile. Raise `shard unavailable`, or why the request is refused.
@@ -469,7 +469,7 @@ class ViewOverNodes:
         self._touched = None
         self._steady.set()
 
-    async def _opened(self, at_least: str) -> tuple[ShardedQuery, MergedView]:
+    async def _opened(self, at_least: PositionsByLog) -> tuple[ShardedQuery, MergedView]:
         """Begin at all nodes, and read what they show; raise `NodeLost`, `shard unavailable` or other errors."""
         request, nodes, window = self.request, self._context.nodes, self._window
         is_grouped = bool(self._options.projection)
@@ -480,7 +480,7 @@ class ViewOverNodes:
             options=options_of_view(self._options),
             top_n=None,
             skip_n=None,
-            at_least="",
+            at_least={},
             order=Order() if is_grouped else request.order,
         )
         # A client that comes back holds its view at a bookmark that this connection has not shown yet.

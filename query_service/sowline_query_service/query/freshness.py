@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from sowline.errors import SowlineError
-from sowline.model.bookmark import Positions, parse_bookmark
+from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark
 from sowline.serving.query_slots import QueryTurn, lent
 from sowline.wire.request import QueryRequest
 from sowline_query_service.replica.log_end import Lag
@@ -26,7 +26,7 @@ async def wait_until_fresh(state: ServedTopics, topics: Sequence[TopicState], re
     """Wait until the replica is as fresh as a read demands.
 
     Raise `behind` if it does not reach `at_least` within 10 seconds, `stale` if its lag is not within `max_staleness`
-    within a second, and `invalid bookmark` if `at_least` is no bookmark of positions in these topics.
+    within a second, and `invalid bookmark` if `at_least` is not of these topics.
     """
     if request.at_least:
         await _wait_for_bookmark(state, topics, request.at_least)
@@ -57,9 +57,11 @@ def _has_lag_within(topics: Sequence[TopicState], request: QueryRequest) -> bool
     return seconds is not None and seconds <= request.staleness_seconds_max
 
 
-async def _wait_for_bookmark(state: ServedTopics, topics: Sequence[TopicState], text: str) -> None:
+async def _wait_for_bookmark(
+    state: ServedTopics, topics: Sequence[TopicState], at_least: PositionsByLog
+) -> None:
     deadline = time.monotonic() + AT_LEAST_SECONDS_MAX
-    for log, positions in parse_bookmark(text).items():
+    for log, positions in at_least.items():
         readers = [chain for topic in topics for chain in _chains_to(state, topic, log)]
         if not readers:
             logs = ", ".join(topic.definition.log for topic in topics)
@@ -70,7 +72,12 @@ async def _wait_for_bookmark(state: ServedTopics, topics: Sequence[TopicState], 
         for chain in readers:
             if beyond := [n for n in positions if n >= chain[0].definition.partitions]:
                 raise SowlineError("invalid bookmark", f"{log} has no partition {beyond[0]}")
-            await _wait_for_chain(state, chain, positions, deadline, text)
+            if (late := await _wait_for_chain(state, chain, positions, deadline)) is not None:
+                raise SowlineError(
+                    "behind",
+                    f"this replica is at {late.bookmark(late.positions)}, before {format_bookmark(at_least)}, which"
+                    " the read demands; retry later",
+                )
 
 
 def _chains_to(state: ServedTopics, topic: TopicState, log: str) -> Iterator[list[TopicState]]:
@@ -88,9 +95,12 @@ def _chains_to(state: ServedTopics, topic: TopicState, log: str) -> Iterator[lis
 
 
 async def _wait_for_chain(
-    state: ServedTopics, chain: Sequence[TopicState], positions: Positions, deadline: float, text: str
-) -> None:
-    """Wait until the first topic has reached the positions, and each view of it reflects them."""
+    state: ServedTopics, chain: Sequence[TopicState], positions: Positions, deadline: float
+) -> TopicState | None:
+    """Wait until the first topic has reached the positions, and each view of it reflects them.
+
+    Return the first one that does not in time.
+    """
     first, *views = chain
     topic, read = first, first.definition
     has_reached = await state.wait_until_reached(first, first.held_of(positions), deadline - time.monotonic())
@@ -105,12 +115,7 @@ async def _wait_for_chain(
         has_reached = await state.wait_until(has, deadline - time.monotonic())
         # What this view is at now contains the positions. A view of it must reflect that.
         wanted, read = view.positions, view.definition
-    if not has_reached:
-        raise SowlineError(
-            "behind",
-            f"this replica is at {topic.bookmark(topic.positions)}, before {text}, which the read demands; retry"
-            " later",
-        )
+    return None if has_reached else topic
 
 
 async def _wait_for_lag(state: ServedTopics, topics: Sequence[TopicState], seconds_max: float) -> None:
