@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 from sowline.config.kafka_options import KafkaConfig
-from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline.serving.result import QueryLimits
+from sowline.serving.typed_records.messages import TypedMessages
 from sowline.serving.view_memory import ViewLimits, ViewMemory
 from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.pending_commands import WriteService
@@ -37,7 +37,7 @@ class GatewayContext:
     limits: QueryLimits
     writes: WriteService
     streams: SharedStreams
-    native: NativeMessages
+    typed_messages: TypedMessages
     slots: QuerySlots
     views: ViewMemory
     catch_up_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(GATEWAY_MAX))
@@ -57,8 +57,8 @@ class GatewayContext:
         """Return the context of a gateway that writes to this Kafka."""
         destination = NodesDestination(nodes, http, limits)
         writes = WriteService(destination, CommandWriter(kafka, nodes.topics.values()))
-        streams, native = SharedStreams(nodes), NativeMessages(nodes.topics)
-        return cls(nodes, http, limits, writes, streams, native, QuerySlots(slots), ViewMemory(views))
+        streams, typed = SharedStreams(nodes), TypedMessages(nodes.topics)
+        return cls(nodes, http, limits, writes, streams, typed, QuerySlots(slots), ViewMemory(views))
 
     def live_subscriptions(self) -> Counter[str]:
         """Return by topic how many subscriptions of clients are live."""

@@ -4,9 +4,9 @@ import asyncio
 from dataclasses import dataclass, field
 
 from sowline.config.kafka_options import KafkaConfig
-from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.query_slots import QuerySlots
 from sowline.serving.result import QueryLimits
+from sowline.serving.typed_records.messages import TypedMessages
 from sowline.serving.view_memory import ViewMemory
 from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.pending_commands import WriteService
@@ -32,7 +32,7 @@ class ServiceContext:
     destination: ReplicaDestination = field(init=False)
     writes: WriteService = field(init=False)
     timelines: TimelineReader = field(init=False)
-    native: NativeMessages = field(init=False)
+    typed_messages: TypedMessages = field(init=False)
     scans: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SCANS_AT_ONCE), init=False)
 
     def __post_init__(self) -> None:
@@ -40,5 +40,7 @@ class ServiceContext:
         self.writes = WriteService(
             self.destination, CommandWriter(self.kafka, self.destination.topics.values())
         )
-        self.native = NativeMessages({name: topic.definition for name, topic in self.state.topics.items()})
+        self.typed_messages = TypedMessages(
+            {name: topic.definition for name, topic in self.state.topics.items()}
+        )
         self.timelines = TimelineReader(self.kafka, self.limits.bytes_max)

@@ -21,7 +21,7 @@ TIMELINE_COLUMNS = ("timestamp", "command", "outcome", "version", "publisher", "
 
 def _check_options(context: click.Context, parameter: click.Parameter, text: str) -> str:
     # Bytes of a message type have no lines, so a pipe could not tell one record from the next.
-    if parse_options(text).is_native:
+    if parse_options(text).is_typed:
         raise SowlineError(
             "invalid options",
             "expected options without format=native, got it: commands print JSON; use a client to get messages in"

@@ -348,7 +348,7 @@ def _options(options: str) -> str:
             "invalid options",
             "expected options without intrinsics: a view holds the content of documents alone",
         )
-    if given.is_native:
+    if given.is_typed:
         raise SowlineError(
             "invalid options", "expected options without format=native: a view holds records as JSON"
         )

@@ -177,7 +177,7 @@ class Publisher:
             correlation=about.get("correlation"),
             key=about.pop("key", None),
             fields=about.pop("fields", ()),
-            is_native=isinstance(data, bytes),
+            is_typed=isinstance(data, bytes),
         )
         about |= {"fields": outgoing.fields}
         self._send(definition, command, outgoing.value, outgoing.key, about, on_delivery)

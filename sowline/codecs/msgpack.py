@@ -74,7 +74,7 @@ class MsgpackCodec(SchemalessCodec):
         """Return the bytes of a map; numbers and texts take as few bytes as they can."""
         document = checked_json(body)
         if may_have_names(body):
-            replace_value_objects(document, _RESERVED, _native)
+            replace_value_objects(document, _RESERVED, _value_of)
         try:
             return _encoded(document)
         except RecursionError:
@@ -148,7 +148,7 @@ def _time(data: bytes) -> tuple[int, int] | None:
 # from JSON to values that msgspec writes
 
 
-def _native(part: dict[str, Any]) -> Any:
+def _value_of(part: dict[str, Any]) -> Any:
     ((name, value),) = part.items()
     match name:
         case "$binary":

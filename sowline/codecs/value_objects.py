@@ -79,10 +79,12 @@ def may_have_names(body: bytes) -> bool:
     return b"$" in body or b"\\u0024" in body
 
 
-def replace_value_objects(document: Any, reserved: Reserved, native: Callable[[dict[str, Any]], Any]) -> None:
-    """Replace all value objects in a document by what `native` makes of them, those within others first.
+def replace_value_objects(
+    document: Any, reserved: Reserved, value_of: Callable[[dict[str, Any]], Any]
+) -> None:
+    """Replace all value objects in a document by what `value_of` makes of them, those within others first.
 
-    `native` raises ValueError with what it expected. Raise `bad message` with that, and what came.
+    `value_of` raises ValueError with what it expected. Raise `bad message` with that, and what came.
     """
     found: list[tuple[Any, Any, dict[str, Any]]] = []
     pending = [document]
@@ -96,7 +98,7 @@ def replace_value_objects(document: Any, reserved: Reserved, native: Callable[[d
                 pending.append(part)
     for container, key, part in reversed(found):
         try:
-            container[key] = native(part)
+            container[key] = value_of(part)
         except ValueError as error:
             raise bad_message(f"expected {error}, got {shown(part)}") from None
 

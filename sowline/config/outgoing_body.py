@@ -34,17 +34,17 @@ def outgoing_body(
     correlation: str | None = None,
     key: str | None = None,
     fields: Sequence[str] = (),
-    is_native: bool = False,
+    is_typed: bool = False,
 ) -> OutgoingBody:
     """Check the body of a command and return it for the log; `data` is JSON.
 
-    With `is_native`, `data` is a message in the topic's message type, which goes to the log as it is. `fields` are
+    With `is_typed`, `data` is a message in the topic's message type, which goes to the log as it is. `fields` are
     the paths of what such a delta changes, if it does not show that. `key` is the SOW key that the publisher gives.
     Raise the reason why the command is refused.
     """
     check_writable(definition)
     codec = definition.codec
-    if fields and (codec is None or not is_native):
+    if fields and (codec is None or not is_typed):
         raise SowlineError(
             "bad request",
             "expected fields only with a message in a type other than JSON, which does not show what it changes, got"
@@ -53,7 +53,7 @@ def outgoing_body(
     if codec is None or data is None:
         return OutgoingBody(data, data, checked_key(data, definition, correlation, key))
     checked_size(data, definition)
-    if is_native:
+    if is_typed:
         body = message_body(definition, command, data, fields)
         if body is None:
             return OutgoingBody(data, None, _key_without_body(definition, key), tuple(fields))

@@ -7,7 +7,7 @@ import msgspec
 import orjson
 
 from sowline.errors import SowlineError
-from sowline.wire.native_frame import is_binary, split_native
+from sowline.wire.typed_frame import is_binary, split_typed
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -174,7 +174,7 @@ _read_frame = msgspec.json.Decoder(list[Received] | Received).decode
 def read_frame(frame: bytes) -> list[Received]:
     """Return the messages in a text or binary frame from the server; raise `bad message` for any other frame."""
     if is_binary(frame):
-        text, bodies = split_native(frame)
+        text, bodies = split_typed(frame)
         return _with_bodies(_read_messages(text), bodies)
     return _read_messages(frame)
 

@@ -129,7 +129,7 @@ class Options:
         return self.bookmark_not_found == "reset"
 
     @property
-    def is_native(self) -> bool:
+    def is_typed(self) -> bool:
         """Whether records are sent in the message type of their topic."""
         return self.format == "native"
 
@@ -182,7 +182,7 @@ def options_text(options: Options) -> str:
         written.append(f"conflation={f'{options.conflation}ms' if options.conflation else 'auto'}")
     if options.conflation_key:
         written.append(f"conflation_key=[{', '.join(map(str, options.conflation_key))}]")
-    if options.is_native:
+    if options.is_typed:
         written.append(f"format={options.format}")
     if options.select is not None:
         written.append(f"select={options.select.text}")
@@ -210,7 +210,7 @@ def _consistent(options: Options) -> Options:
         raise _invalid("expected projection=[…] without select=[…]: the projection decides what is sent")
     if options.projection and options.intrinsics:
         raise _invalid("expected projection=[…] without intrinsics: a group is no document")
-    if options.is_native and (options.projection or options.select is not None):
+    if options.is_typed and (options.projection or options.select is not None):
         unfit = "projection=[…]" if options.projection else "select=[…]"
         raise _invalid(
             f"expected format=native without {unfit}: a message type can only express whole records; use JSON"

@@ -67,7 +67,7 @@ class GatewayCommands(SessionCommands):
     """Queries and subscriptions over all nodes, and writes, for one client."""
 
     def __init__(self, context: GatewayContext, outbox: Outbox, login: LoginSession) -> None:
-        super().__init__(outbox, login, context.native, context.slots)
+        super().__init__(outbox, login, context.typed_messages, context.slots)
         self._context = context
         self._nodes = context.nodes
         self._seen = SeenPositions()

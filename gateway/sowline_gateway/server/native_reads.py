@@ -8,7 +8,7 @@ import msgspec
 
 from sowline.config.topic_definition import TopicDefinition
 from sowline.serving.authorization.entitlements import Rights
-from sowline.serving.native_records.checks import check_native
+from sowline.serving.typed_records.checks import check_typed_read
 from sowline.wire.request import Read
 
 T = TypeVar("T", bound=Read)
@@ -18,7 +18,7 @@ def read_in_json(
     request: T, definitions: Mapping[str, TopicDefinition], topics: Sequence[str], rights: Rights
 ) -> T:
     """Return a read of these topics as nodes get it; raise if they can't be read in their message types."""
-    if not request.options.is_native:
+    if not request.options.is_typed:
         return request
-    check_native(request, (definitions[name] for name in topics), rights.read)
+    check_typed_read(request, (definitions[name] for name in topics), rights.read)
     return msgspec.structs.replace(request, options=replace(request.options, format="json"))

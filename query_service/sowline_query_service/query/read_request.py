@@ -13,9 +13,9 @@ from sowline.model.bookmark import PositionsByLog
 from sowline.model.bookmark_range import BookmarkRange, Point
 from sowline.serving.authorization.entitlements import Entitlements, Rights, chosen_topic, chosen_topics
 from sowline.serving.authorization.topic_patterns import is_pattern
-from sowline.serving.native_records.checks import check_native
 from sowline.serving.refusal import no_sow
 from sowline.serving.result import QueryLimits
+from sowline.serving.typed_records.checks import check_typed_read
 from sowline.subscriptions.engine.subscription import Subscription, require_sent_before
 from sowline.subscriptions.live.request_checks import is_of_view
 from sowline.wire.options import Options
@@ -77,8 +77,8 @@ def read_request_of(state: ServedTopics, request: Read, rights: Rights) -> ReadR
         # Large requests are parsed in a worker thread. The parsed projection is cached, so the event loop does not
         # parse it again.
         parse_projection(selection.options.projection)
-    if selection.options.is_native:
-        check_native(request, (topic.definition for topic in topics), rights.read)
+    if selection.options.is_typed:
+        check_typed_read(request, (topic.definition for topic in topics), rights.read)
     selection = entitled_to_read(selection, topics, rights)
     if request.sow_keys and isinstance(request, Subscribe):
         selection = replace(selection, live=live_filter(selection))

@@ -45,7 +45,7 @@ class ServiceCommands(SessionCommands):
     """Queries, subscriptions and writes over the state of this query service."""
 
     def __init__(self, context: ServiceContext, outbox: Outbox, login: LoginSession) -> None:
-        super().__init__(outbox, login, context.native, context.slots)
+        super().__init__(outbox, login, context.typed_messages, context.slots)
         self._context = context
         queries, subscriptions = QueryCommands(context, self._runner, self._running), self._subscriptions
         self._writes = writes = WriteCommands(context.writes, self._runner)

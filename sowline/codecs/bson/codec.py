@@ -10,7 +10,7 @@ from bson.code import Code
 from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.dbref import DBRef
 
-from sowline.codecs.bson.values import RESERVED, native, value_json
+from sowline.codecs.bson.values import RESERVED, value_json, value_of
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.codecs.schemaless import (
     SchemalessCodec,
@@ -60,7 +60,7 @@ class BsonCodec(SchemalessCodec):
         """Return the bytes of a document; an integer has 32 bits if it fits."""
         document = checked_json(body)
         if may_have_names(body):
-            replace_value_objects(document, RESERVED, native)
+            replace_value_objects(document, RESERVED, value_of)
         return _encoded(document)
 
     def merged(self, body: bytes, delta: bytes) -> bytes:

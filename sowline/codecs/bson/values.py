@@ -98,12 +98,12 @@ _JSON: Final[dict[type, Callable[[Any], Any]]] = {
 # from JSON
 
 
-def native(part: dict[str, Any]) -> Any:
+def value_of(part: dict[str, Any]) -> Any:
     """Return the value of a value object, in which others are values already; raise ValueError if it is none."""
     if "$scope" in part:
         return _scoped_code(part["$code"], part["$scope"])
     ((name, value),) = part.items()
-    return _NATIVE[name](value)
+    return _VALUES[name](value)
 
 
 def _scoped_code(text: Any, scope: Any) -> Code:
@@ -214,7 +214,7 @@ def _deprecated(value: Any) -> Any:
     )
 
 
-_NATIVE: Final[dict[str, Callable[[Any], Any]]] = {
+_VALUES: Final[dict[str, Callable[[Any], Any]]] = {
     "$oid": _object_id,
     "$date": _date,
     "$numberInt": _int32,
@@ -233,5 +233,5 @@ _NATIVE: Final[dict[str, Callable[[Any], Any]]] = {
     "$dbPointer": _deprecated,
 }
 
-RESERVED: Final = reserved_names([*_NATIVE, "$code $scope"])
+RESERVED: Final = reserved_names([*_VALUES, "$code $scope"])
 """The names of BSON's value objects."""

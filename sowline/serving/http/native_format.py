@@ -9,11 +9,11 @@ from starlette.requests import Request as HttpRequest
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.serving.authorization.entitlements import Entitlements
-from sowline.serving.native_records.checks import check_typed
-from sowline.serving.native_records.messages import RECORDS_AT_ONCE, in_message_type, record_data
+from sowline.serving.typed_records.checks import check_typed
+from sowline.serving.typed_records.messages import RECORDS_AT_ONCE, in_message_type, record_data
 from sowline.wire.media_types import NATIVE
-from sowline.wire.native_frame import prefixed_length
 from sowline.wire.options import parse_options
+from sowline.wire.typed_frame import prefixed_length
 
 
 def wants_native(request: HttpRequest) -> bool:
@@ -25,7 +25,7 @@ def wants_native(request: HttpRequest) -> bool:
 def native_fields(request: HttpRequest, fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a query, with the format that the client asks for; raise `invalid options`."""
     options = fields.get("options", "")
-    if isinstance(options, str) and parse_options(options).is_native:
+    if isinstance(options, str) and parse_options(options).is_typed:
         raise SowlineError(
             "invalid options", f"expected the header Accept: {NATIVE} over HTTP, got the option format=native"
         )

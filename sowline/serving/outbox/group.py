@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-from sowline.serving.native_records.messages import RECORDS_AT_ONCE
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
+from sowline.serving.typed_records.messages import RECORDS_AT_ONCE
 from sowline.wire.request import QueryRequest, ReadTimeline, Request
 from sowline.wire.server_message import ack, iso_time, message, sow_batch, timeline_batch
 
@@ -66,8 +66,8 @@ async def send_group(outbox: Outbox, request: QueryRequest, query: QueryAnswer, 
     async with outbox.group():
         _begin(outbox, request, query.bookmark, mark, query.result)
         async for portion in query.records():
-            if outbox.is_native:
-                await _put_native_batches(outbox, request, portion)
+            if outbox.is_typed:
+                await _put_typed_batches(outbox, request, portion)
             else:
                 _put_batches(outbox, request, portion)
             await outbox.wait_drained()
@@ -151,7 +151,7 @@ def _put_batches(outbox: Outbox, request: QueryRequest, portion: RecordPortion) 
         outbox.put_in_group(batch)
 
 
-async def _put_native_batches(outbox: Outbox, request: QueryRequest, portion: RecordPortion) -> None:
+async def _put_typed_batches(outbox: Outbox, request: QueryRequest, portion: RecordPortion) -> None:
     for batch in _batches(request, portion, min(request.batch_size, RECORDS_AT_ONCE)):
         outbox.put_in_group(batch)
         await asyncio.sleep(0)

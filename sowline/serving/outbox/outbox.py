@@ -23,7 +23,7 @@ class Outbox:
     Only one group is open at a time; until it ends, only acknowledgements and heartbeats are sent in between.
     """
 
-    is_native = False
+    is_typed = False
     """Whether it makes binary frames of messages with records, which takes time."""
 
     def __init__(

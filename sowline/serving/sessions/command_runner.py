@@ -9,11 +9,11 @@ import structlog
 from sowline.errors import SowlineError
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.authorization.entitlements import Rights
-from sowline.serving.native_records.messages import NativeMessages
-from sowline.serving.outbox.native_outbox import NativeOutbox
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.outbox.typed_outbox import TypedOutbox
 from sowline.serving.query_slots import Asker, QuerySlot, QuerySlots
 from sowline.serving.refusal import unforeseen
+from sowline.serving.typed_records.messages import TypedMessages
 from sowline.serving.view_memory import ViewHolder
 from sowline.wire.options import Options
 from sowline.wire.request import Read, Request
@@ -32,13 +32,13 @@ class CommandRunner:
     """Runs the work of commands in separate tasks."""
 
     def __init__(
-        self, outbox: Outbox, login: LoginSession, native: NativeMessages, slots: QuerySlots
+        self, outbox: Outbox, login: LoginSession, typed_messages: TypedMessages, slots: QuerySlots
     ) -> None:
         self.outbox = outbox
         self._login = login
         self._slots = slots
-        self._native = native
-        self._native_outbox: NativeOutbox | None = None
+        self._typed_messages = typed_messages
+        self._typed_outbox: TypedOutbox | None = None
 
     @property
     def rights(self) -> Rights:
@@ -47,11 +47,11 @@ class CommandRunner:
 
     def outbox_for(self, options: Options) -> Outbox:
         """Return the outbox for the messages of a read with these options."""
-        if not options.is_native:
+        if not options.is_typed:
             return self.outbox
-        if self._native_outbox is None:
-            self._native_outbox = NativeOutbox(self.outbox, self._native)
-        return self._native_outbox
+        if self._typed_outbox is None:
+            self._typed_outbox = TypedOutbox(self.outbox, self._typed_messages)
+        return self._typed_outbox
 
     @property
     def is_of_gateway(self) -> bool:

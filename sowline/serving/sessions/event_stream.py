@@ -90,7 +90,7 @@ def command_of(topic: str, given: QueryParams, last_event_id: str) -> Subscribe:
     request = parse_request(Subscribe, orjson.dumps(fields | metadata))
     if request.options.pause:
         raise SowlineError("invalid options", "expected no pause: an event stream can't be resumed")
-    if request.options.is_native:
+    if request.options.is_typed:
         raise _only_text()
     return request
 

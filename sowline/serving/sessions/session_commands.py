@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from sowline.serving.access.login_session import LoginSession
-from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.outbox.group import acknowledge_done
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.query_slots import QuerySlots
@@ -11,6 +10,7 @@ from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.open_subscriptions import OpenSubscriptions
 from sowline.serving.sessions.running_queries import RunningQueries
 from sowline.serving.sessions.status import SubscriptionStatus
+from sowline.serving.typed_records.messages import TypedMessages
 from sowline.wire.request import Heartbeat, OfTopic
 from sowline.wire.server_message import message
 
@@ -19,10 +19,10 @@ class SessionCommands:
     """The running queries and the open subscriptions of one client."""
 
     def __init__(
-        self, outbox: Outbox, login: LoginSession, native: NativeMessages, slots: QuerySlots
+        self, outbox: Outbox, login: LoginSession, typed_messages: TypedMessages, slots: QuerySlots
     ) -> None:
         self._outbox = outbox
-        self._runner = CommandRunner(outbox, login, native, slots)
+        self._runner = CommandRunner(outbox, login, typed_messages, slots)
         self._running = RunningQueries(self._runner)
         self._subscriptions = OpenSubscriptions(self._runner, self._running)
 

@@ -15,8 +15,8 @@ from sowline.serving.access.middleware import close_reason, refuse_handshake
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.sessions.open_sessions import OpenSession, OpenSessions, login_headers
 from sowline.serving.sessions.rounds import Rounds
-from sowline.wire.native_frame import is_binary, join_native
 from sowline.wire.server_message import join_frame
+from sowline.wire.typed_frame import is_binary, join_typed
 
 log = structlog.get_logger()
 
@@ -82,7 +82,7 @@ class ClientSocket(WebSocketConnection):
         while self.can_write and (messages := outbox.take_now()):
             self._is_quiet = False
             if outbox.has_binary and any(map(is_binary, messages)):
-                self.send_binary(join_native(messages))
+                self.send_binary(join_typed(messages))
             else:
                 self.send(join_frame(messages))
 

@@ -48,11 +48,11 @@ class CheckedCommand(NamedTuple):
         data: bytes | None,
         fields: Mapping[str, Any],
         *,
-        is_native: bool = False,
+        is_typed: bool = False,
     ) -> "CheckedCommand":
         """Check a command; raise if the materializer would refuse its body or headers.
 
-        `data` is JSON, or with `is_native` a message in the topic's message type. `fields` has the values for its
+        `data` is JSON, or with `is_typed` a message in the topic's message type. `fields` has the values for its
         headers; `key` is the SOW key that the publisher gives.
         """
         value, body, text, paths = outgoing_body(
@@ -62,7 +62,7 @@ class CheckedCommand(NamedTuple):
             correlation=fields.get("correlation"),
             key=fields.get("key"),
             fields=fields.get("fields", ()),
-            is_native=is_native,
+            is_typed=is_typed,
         )
         takes_header = topic.has_sow and topic.key_rule.takes_header
         own = {"key": text if takes_header else None, "fields": paths}

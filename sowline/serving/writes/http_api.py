@@ -124,7 +124,7 @@ def _posted(
     """Return the commands of a body: one record, or one per line; deltas for one document, or one per line."""
     is_lines = media_type == NDJSON
     if command != DELTA and media_type == NATIVE:
-        return posted_writes(topics, topic, command, given, [body] if body else [], rights, is_native=True)
+        return posted_writes(topics, topic, command, given, [body] if body else [], rights, is_typed=True)
     if command != DELTA:
         records = lines_of(body) if is_lines else [body] if body.strip() else []
         return posted_writes(topics, topic, command, given, records, rights, are_lines=is_lines)

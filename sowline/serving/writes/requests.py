@@ -58,10 +58,10 @@ def _writing(
     fields: Mapping[str, Any],
     rights: Rights,
     *,
-    is_native: bool = False,
+    is_typed: bool = False,
 ) -> "RequestedCommand":
     fields = entitled_to_delete(topic, fields, rights)
-    write = CheckedCommand.of(topic, command, data, fields, is_native=is_native)
+    write = CheckedCommand.of(topic, command, data, fields, is_typed=is_typed)
     return RequestedCommand(write, check_of(write, fields, rights), _may_see_all(topic.name, rights))
 
 
@@ -135,11 +135,11 @@ def posted_writes(
     rights: Rights,
     *,
     are_lines: bool = False,
-    is_native: bool = False,
+    is_typed: bool = False,
 ) -> list["RequestedCommand"]:
     """Return the checked commands of a POST; `given` are its query parameters.
 
-    The bodies are JSON, or with `is_native` the one body is a message in the topic's message type.
+    The bodies are JSON, or with `is_typed` the one body is a message in the topic's message type.
     If publishers give the keys of the topic, and the parameters have none, each line is `{"sow_key": …, "data": …}`.
     Raise if the request is invalid; the error names the record if there are several.
     """
@@ -148,16 +148,16 @@ def posted_writes(
     fields = fields_of_parameters(given, len(bodies))
     keyed = are_lines and SOW_KEY not in given
     return [
-        numbered(number, len(bodies), _of_body(topic, keyed, is_native), topic, command, body, fields, rights)
+        numbered(number, len(bodies), _of_body(topic, keyed, is_typed), topic, command, body, fields, rights)
         for topic in chosen
         for number, body in enumerate(bodies or (None,), 1)
     ]
 
 
-def _of_body(topic: TopicDefinition, keyed: bool, is_native: bool) -> "Callable[..., RequestedCommand]":
+def _of_body(topic: TopicDefinition, keyed: bool, is_typed: bool) -> "Callable[..., RequestedCommand]":
     """Return the function that reads a body: as a line with a key, if lines have keys, or as a record."""
-    if is_native:
-        return partial(_writing, is_native=True)
+    if is_typed:
+        return partial(_writing, is_typed=True)
     return _of_line if keyed and topic.has_sow and topic.key_rule.is_supplied else _writing
 
 

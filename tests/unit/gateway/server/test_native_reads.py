@@ -15,8 +15,8 @@ from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
 from sowline.wire.client_message import Message
 from sowline.wire.media_types import NATIVE
-from sowline.wire.native_frame import split_native
 from sowline.wire.node_queries import NodeQuery
+from sowline.wire.typed_frame import split_typed
 from sowline_gateway.nodes.connections import NodeConnection
 from tests.described import check_response, checked_native
 from tests.unit.gateway.native import DECODERS, FRAMED, decode_avro, served
@@ -163,7 +163,7 @@ async def test_the_frames_on_the_wire(is_gateway: bool) -> None:
             bodies = b""
             while not messages or messages[-1]["command"] != "ack":
                 frame = await socket.recv()
-                text, more = split_native(frame) if isinstance(frame, bytes) else (frame, b"")
+                text, more = split_typed(frame) if isinstance(frame, bytes) else (frame, b"")
                 parsed = orjson.loads(text)
                 messages += parsed if isinstance(parsed, list) else [parsed]
                 bodies += more

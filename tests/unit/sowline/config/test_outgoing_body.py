@@ -22,8 +22,8 @@ def test_json_stays_as_it_is() -> None:
     """On a topic of JSON the bytes are the message, whether they are called native or not."""
     orders = define_topic(name="orders", key=("/id",))
     data = b'{ "id" : 1 }'
-    for is_native in (False, True):
-        assert outgoing_body(orders, PUBLISH, data, is_native=is_native) == (data, data, "1", ())
+    for is_typed in (False, True):
+        assert outgoing_body(orders, PUBLISH, data, is_typed=is_typed) == (data, data, "1", ())
     assert outgoing_body(orders, SOW_DELETE, None) == (None, None, None, ())
 
 
@@ -39,7 +39,7 @@ def test_a_key_is_made_of_canonical_json() -> None:
     """A default that the JSON leaves out, and a decimal with its scale: the owner makes the same key."""
     topic = typed_topic("avro", key=["/qty", "/price"])
     found = outgoing_body(topic, PUBLISH, b'{"id": 1, "day": "2026-11-26", "price": "9.5"}')
-    native = outgoing_body(topic, PUBLISH, avro_message(ORDER | {"qty": 0}), is_native=True)
+    native = outgoing_body(topic, PUBLISH, avro_message(ORDER | {"qty": 0}), is_typed=True)
     assert found.key == native.key
     assert "9.50" in (found.key or "")
 
@@ -94,11 +94,11 @@ def test_a_native_message_is_written_as_it_came(framing: str) -> None:
     message = avro_message(ORDER, None if framing == "none" else 7)
     topic = typed_topic("avro", framing=framing)
     for command in (PUBLISH, SOW_DELETE):
-        found = outgoing_body(topic, command, message, is_native=True)
+        found = outgoing_body(topic, command, message, is_typed=True)
         assert (found.value, found.key) == (message, "1")
         assert orjson.loads(found.body or b"") == CANONICAL
     paths = ("/id", "/qty")
-    delta = outgoing_body(topic, DELTA_PUBLISH, message, is_native=True, fields=paths)
+    delta = outgoing_body(topic, DELTA_PUBLISH, message, is_typed=True, fields=paths)
     assert (delta.value, delta.key, delta.fields) == (message, "1", paths)
     assert orjson.loads(delta.body or b"") == {"id": 1, "qty": 2}
 
@@ -106,22 +106,22 @@ def test_a_native_message_is_written_as_it_came(framing: str) -> None:
 def test_a_schema_of_the_definition_is_known() -> None:
     """Those under `schemas` are read as the reader schema is."""
     topic = typed_topic("avro", schemas={8: {"text": AVRO_SCHEMA}})
-    assert outgoing_body(topic, PUBLISH, avro_message(ORDER, 8), is_native=True).key == "1"
+    assert outgoing_body(topic, PUBLISH, avro_message(ORDER, 8), is_typed=True).key == "1"
 
 
 def test_a_message_with_an_unknown_schema_is_left_to_the_owner() -> None:
     """Its key is not known, unless the publisher gives it."""
     message = avro_message(ORDER, 9)
-    assert outgoing_body(typed_topic("avro"), PUBLISH, message, is_native=True) == (message, None, None, ())
+    assert outgoing_body(typed_topic("avro"), PUBLISH, message, is_typed=True) == (message, None, None, ())
     unkept: dict[str, Any] = typed_topic("avro").declared.model_dump(exclude_unset=True)
     del unkept["key"], unkept["key_domain"]
     ticks = define_topic(**unkept | {"sow": False})
-    assert outgoing_body(ticks, PUBLISH, message, is_native=True).key is None
+    assert outgoing_body(ticks, PUBLISH, message, is_typed=True).key is None
     given = typed_topic("avro", key={"from": "header"})
-    assert outgoing_body(given, PUBLISH, message, is_native=True, key="k").key == "k"
+    assert outgoing_body(given, PUBLISH, message, is_typed=True, key="k").key == "k"
     for topic, key, reason in ((given, None, "key missing"), (typed_topic("avro"), "k", "bad request")):
         with pytest.raises(SowlineError) as error:
-            outgoing_body(topic, PUBLISH, message, is_native=True, key=key)
+            outgoing_body(topic, PUBLISH, message, is_typed=True, key=key)
         assert error.value.reason == reason
 
 
@@ -141,7 +141,7 @@ def test_a_message_with_an_unknown_schema_is_left_to_the_owner() -> None:
 def test_what_the_owner_would_refuse_is_refused(data: bytes, native: bool, reason: str) -> None:
     """As a message that is not of the schema, or is too large."""
     with pytest.raises(SowlineError) as error:
-        outgoing_body(typed_topic("avro", record_bytes_max=150), PUBLISH, data, is_native=native)
+        outgoing_body(typed_topic("avro", record_bytes_max=150), PUBLISH, data, is_typed=native)
     assert error.value.reason == reason
 
 
@@ -150,7 +150,7 @@ def test_paths_go_with_native_messages_only() -> None:
     orders = define_topic(name="orders", key=("/id",))
     for topic, native in ((orders, True), (typed_topic("avro"), False)):
         with pytest.raises(SowlineError, match="got /id") as error:
-            outgoing_body(topic, DELTA_PUBLISH, GIVEN, fields=("/id",), is_native=native)
+            outgoing_body(topic, DELTA_PUBLISH, GIVEN, fields=("/id",), is_typed=native)
         assert error.value.reason == "bad request"
 
 
@@ -167,11 +167,11 @@ def test_every_type_is_read_as_it_was_written(type: str) -> None:
     """Publishes, deltas and deletes; a message that was written is one that can be given."""
     topic = typed_topic(type)
     found = outgoing_body(topic, PUBLISH, GIVEN)
-    again = outgoing_body(topic, PUBLISH, found.value, is_native=True)
+    again = outgoing_body(topic, PUBLISH, found.value, is_typed=True)
     assert again == found
     assert orjson.loads(found.body or b"").items() >= {"id": 1, "day": "2026-11-26", "qty": 2}.items()
     delta = outgoing_body(topic, DELTA_PUBLISH, b'{"id": 1, "qty": 3}')
-    assert outgoing_body(topic, DELTA_PUBLISH, delta.value, is_native=True, fields=delta.fields) == delta
+    assert outgoing_body(topic, DELTA_PUBLISH, delta.value, is_typed=True, fields=delta.fields) == delta
     assert orjson.loads(delta.body or b"") == {"id": 1, "qty": 3}
     assert outgoing_body(topic, SOW_DELETE, b'{"id": 1}').key == found.key == delta.key == "1"
 

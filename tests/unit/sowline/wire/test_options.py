@@ -237,4 +237,4 @@ def test_a_message_type_has_whole_records(other: str) -> None:
     with pytest.raises(SowlineError, match="format=native without") as refused:
         parse_options(f"format=native,{other}")
     assert refused.value.reason == "invalid options"
-    assert not parse_options(f"format=json,{other}").is_native
+    assert not parse_options(f"format=json,{other}").is_typed

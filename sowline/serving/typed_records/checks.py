@@ -8,7 +8,7 @@ from sowline.serving.authorization.entitlements import Entitlements
 from sowline.wire.request import Read
 
 
-def check_native(request: Read, topics: Iterable[TopicDefinition], read: Entitlements) -> None:
+def check_typed_read(request: Read, topics: Iterable[TopicDefinition], read: Entitlements) -> None:
     """Raise `not supported` or `not entitled` unless records can be sent in the message type of each topic.
 
     Call it for requests with that format only. Its other limits are those of the options.

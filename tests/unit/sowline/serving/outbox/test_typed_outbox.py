@@ -7,12 +7,12 @@ import orjson
 import pytest
 
 from sowline.config.topic_definition import TopicDefinition, define_topic
-from sowline.serving.native_records.messages import NativeMessages, in_message_type
-from sowline.serving.outbox.native_outbox import NativeOutbox
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.outbox.typed_outbox import TypedOutbox
+from sowline.serving.typed_records.messages import TypedMessages, in_message_type
 from sowline.wire.client_message import Message, read_frame
-from sowline.wire.native_frame import is_binary, join_native, split_native
 from sowline.wire.server_message import message, sow_batch, sow_record
+from sowline.wire.typed_frame import is_binary, join_typed, split_typed
 
 FIELDS: list[dict[str, Any]] = [{"name": "id", "type": "long"}, {"name": "qty", "type": "int"}]
 
@@ -36,9 +36,9 @@ def outbox() -> Outbox:
 
 
 @pytest.fixture
-def native(outbox: Outbox) -> NativeOutbox:
+def native(outbox: Outbox) -> TypedOutbox:
     """That of its native subscriptions."""
-    return NativeOutbox(outbox, NativeMessages(DEFINITIONS))
+    return TypedOutbox(outbox, TypedMessages(DEFINITIONS))
 
 
 def publish(topic: str, body: bytes) -> bytes:
@@ -49,11 +49,11 @@ def publish(topic: str, body: bytes) -> bytes:
 
 def received(outbox: Outbox) -> list[Message]:
     """Return what the client reads of all that waits."""
-    frame = join_native(outbox.take_now())
+    frame = join_typed(outbox.take_now())
     return [one for received in read_frame(frame) for one in received.messages()]
 
 
-async def test_records_are_written_in_the_type_of_their_topic(outbox: Outbox, native: NativeOutbox) -> None:
+async def test_records_are_written_in_the_type_of_their_topic(outbox: Outbox, native: TypedOutbox) -> None:
     """For a topic of JSON that is the JSON; the rest of a message is as it was."""
     for topic in ("orders", "plain"):
         native.put_behind(publish(topic, b'{"id":1,"qty":2}'), ["1"])
@@ -62,7 +62,7 @@ async def test_records_are_written_in_the_type_of_their_topic(outbox: Outbox, na
     assert (first.native, first.topic, first.bookmark) == (True, "orders", "orders:0@1")
 
 
-async def test_the_records_of_a_group(outbox: Outbox, native: NativeOutbox) -> None:
+async def test_the_records_of_a_group(outbox: Outbox, native: TypedOutbox) -> None:
     """Each has its metadata, and its own bytes."""
     records = [
         sow_record(b"%d" % number, b"orders:0@1", b'{"id":%d,"qty":2}' % number) for number in range(3)
@@ -77,7 +77,7 @@ async def test_the_records_of_a_group(outbox: Outbox, native: NativeOutbox) -> N
     ]
 
 
-async def test_what_has_no_record_stays_as_it_is(outbox: Outbox, native: NativeOutbox) -> None:
+async def test_what_has_no_record_stays_as_it_is(outbox: Outbox, native: TypedOutbox) -> None:
     """Acknowledgements, the bounds of groups, and progress."""
     messages = [
         message("group_end", topic="orders", bookmark="b", records=3),
@@ -97,7 +97,7 @@ def test_a_record_of_an_earlier_reader_schema() -> None:
     assert in_message_type(RENAMED, b'{"id":1,"qty":2}') == in_message_type(RENAMED, b'{"id":1,"amount":2}')
 
 
-async def test_a_record_that_can_not_be_written(outbox: Outbox, native: NativeOutbox) -> None:
+async def test_a_record_that_can_not_be_written(outbox: Outbox, native: TypedOutbox) -> None:
     """The message says why, and the others come."""
     for body in (b'{"id":1}', b'{"id":1,"qty":2}'):
         native.put_behind(publish("orders", body), ["1"])
@@ -114,17 +114,17 @@ def test_a_record_is_written_once_for_all_clients(monkeypatch: pytest.MonkeyPatc
         written.append(body)
         return b"x"
 
-    monkeypatch.setattr("sowline.serving.native_records.messages.typed_message", counted)
-    messages, body = NativeMessages(DEFINITIONS), b'{"id":1,"qty":2}'
+    monkeypatch.setattr("sowline.serving.typed_records.messages.typed_message", counted)
+    messages, body = TypedMessages(DEFINITIONS), b'{"id":1,"qty":2}'
     for sid in (b"1", b"2"):
         made = messages.of(publish("orders", body).replace(b'"1"', b'"%b"' % sid))
-        assert orjson.loads(split_native(made).text)["sids"] == [sid.decode()]
+        assert orjson.loads(split_typed(made).text)["sids"] == [sid.decode()]
     assert written == [body]
     messages.of(publish("orders", b"{}"))
     assert written == [body, b"{}"]
 
 
-async def test_it_waits_for_the_client_as_its_own_outbox(outbox: Outbox, native: NativeOutbox) -> None:
+async def test_it_waits_for_the_client_as_its_own_outbox(outbox: Outbox, native: TypedOutbox) -> None:
     """There is one order of messages, one limit, and one group at a time."""
     assert (native.bytes_max, native.unsent_bytes, native.full) == (outbox.bytes_max, 0, False)
     async with native.group():

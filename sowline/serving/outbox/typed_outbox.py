@@ -3,23 +3,23 @@
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from sowline.serving.native_records.messages import NativeMessages
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.typed_records.messages import TypedMessages
 
 
-class NativeOutbox(Outbox):
+class TypedOutbox(Outbox):
     """Takes messages in JSON, and puts them into the outbox of the client as binary frames.
 
-    All native subscriptions of a client have the same one. So they share messages with each other, and none with
+    All typed subscriptions of a client have the same one. So they share messages with each other, and none with
     subscriptions that get JSON.
     """
 
-    is_native = True
+    is_typed = True
 
-    def __init__(self, outbox: Outbox, messages: NativeMessages) -> None:
+    def __init__(self, outbox: Outbox, messages: TypedMessages) -> None:
         """Note in the client's outbox that some of its messages are binary from now on."""
         self._outbox = outbox
-        self._native = messages
+        self._typed = messages
         outbox.has_binary = True
 
     @property
@@ -43,11 +43,11 @@ class NativeOutbox(Outbox):
 
     def put_behind(self, message: bytes, of: Iterable[str]) -> None:
         """Put a message of subscriptions after a group that is open."""
-        self._outbox.put_behind(self._native.of(message), of)
+        self._outbox.put_behind(self._typed.of(message), of)
 
     def put_in_group(self, message: bytes) -> None:
         """Put a message of the group that is being sent."""
-        self._outbox.put_in_group(self._native.of(message))
+        self._outbox.put_in_group(self._typed.of(message))
 
     @asynccontextmanager
     async def group(self) -> AsyncIterator[None]:

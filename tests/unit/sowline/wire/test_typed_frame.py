@@ -7,21 +7,21 @@ from hypothesis import strategies as st
 
 from sowline.errors import SowlineError
 from sowline.wire.client_message import read_frame
-from sowline.wire.native_frame import is_binary, join_native, split_native, write_native
 from sowline.wire.server_message import join_frame, message
+from sowline.wire.typed_frame import is_binary, join_typed, split_typed, write_typed
 
 Bodies = list[bytes]
 
 
 def publish(body: bytes) -> bytes:
     """Return a binary message with one record."""
-    return write_native(message("publish", sids=["1"], topic="t", bookmark="t:0@1", size=len(body)), [body])
+    return write_typed(message("publish", sids=["1"], topic="t", bookmark="t:0@1", size=len(body)), [body])
 
 
 def batch(bodies: Bodies) -> bytes:
     """Return a binary message with many records."""
     records = [{"sow_key": str(number), "size": len(body)} for number, body in enumerate(bodies)]
-    return write_native(message("sow", query_id="1", topic="t", records=records), bodies)
+    return write_typed(message("sow", query_id="1", topic="t", records=records), bodies)
 
 
 @given(st.lists(st.one_of(st.binary(max_size=40), st.lists(st.binary(max_size=40)), st.none()), min_size=1))
@@ -31,7 +31,7 @@ def test_a_frame_of_many_messages(parts: list[bytes | Bodies | None]) -> None:
         message("heartbeat") if part is None else publish(part) if isinstance(part, bytes) else batch(part)
         for part in parts
     ]
-    frame = join_native(messages) if any(map(is_binary, messages)) else join_frame(messages)
+    frame = join_typed(messages) if any(map(is_binary, messages)) else join_frame(messages)
     found = [one for received in read_frame(frame) for one in received.messages()]
     expected: list[bytes] = []
     for part in parts:
@@ -43,7 +43,7 @@ def test_a_frame_of_many_messages(parts: list[bytes | Bodies | None]) -> None:
 def test_a_record_that_can_not_be_written() -> None:
     """The message has no body; its data raise the problem."""
     text = message("publish", sids=["1"], topic="t", bookmark="t:0@1", size=0, problem="expected a qty")
-    (received,) = read_frame(write_native(text, []))
+    (received,) = read_frame(write_typed(text, []))
     (found,) = received.messages()
     with pytest.raises(SowlineError, match="expected a qty"):
         _ = found.data
@@ -58,8 +58,8 @@ def test_a_record_that_can_not_be_written() -> None:
         b"\xff\xff\xff\xff{}",
         publish(b"abc")[:-1],
         publish(b"abc") + b"d",
-        write_native(orjson.dumps({"size": 1}), [b"a"]),
-        write_native(message("publish", size=-1), []),
+        write_typed(orjson.dumps({"size": 1}), [b"a"]),
+        write_typed(message("publish", size=-1), []),
     ],
 )
 def test_other_frames_are_refused(frame: bytes) -> None:
@@ -72,6 +72,6 @@ def test_other_frames_are_refused(frame: bytes) -> None:
 def test_the_parts_of_a_frame() -> None:
     """The length is that of the JSON."""
     frame = publish(b"abc")
-    text, bodies = split_native(frame)
+    text, bodies = split_typed(frame)
     assert (int.from_bytes(frame[:4], "big"), frame[4:]) == (len(text), text + bodies)
     assert (orjson.loads(text)["size"], bodies) == (3, b"abc")

@@ -9,8 +9,8 @@ import orjson
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.typed_message import typed_message
 from sowline.errors import SowlineError
-from sowline.wire.native_frame import write_native
 from sowline.wire.server_message import sow_batch
+from sowline.wire.typed_frame import write_typed
 
 RECORDS_AT_ONCE = 100
 """Records to write before other tasks run."""
@@ -18,7 +18,7 @@ RECORDS_AT_ONCE = 100
 _DATA = b'"data":'
 
 
-class NativeBody(NamedTuple):
+class TypedBody(NamedTuple):
     """A record in the message type of its topic, or the `problem` because of which there is none."""
 
     body: bytes
@@ -26,7 +26,7 @@ class NativeBody(NamedTuple):
 
 
 class _Described(msgspec.Struct, gc=False):
-    """The fields of a message that its native form depends on."""
+    """The fields of a message that its typed form depends on."""
 
     command: str
     topic: str = ""
@@ -61,15 +61,15 @@ def in_message_type(definition: TopicDefinition, body: bytes) -> bytes:
         return typed_message(definition, codec.upgraded(body))
 
 
-class NativeMessages:
-    """Makes native messages for all clients of a service.
+class TypedMessages:
+    """Makes typed messages for all clients of a service.
 
     A change goes to all its subscribers at one instant. So the last record of each topic is kept, and written once.
     """
 
     def __init__(self, definitions: Mapping[str, TopicDefinition]) -> None:
         self._definitions = definitions
-        self._last: dict[str, tuple[bytes, NativeBody]] = {}
+        self._last: dict[str, tuple[bytes, TypedBody]] = {}
 
     def of(self, message: bytes) -> bytes:
         """Return a message as a binary frame; one without records as it is."""
@@ -79,34 +79,34 @@ class NativeMessages:
         data = bytes(described.data)
         if not data:
             return message
-        native = self.body(described.topic, data)
-        return write_native(_with_size(message, data, native), [native.body])
+        typed = self.body(described.topic, data)
+        return write_typed(_with_size(message, data, typed), [typed.body])
 
     def _batch(self, described: _Described, records: list[msgspec.Raw]) -> bytes:
         texts, bodies = [], []
         for record in map(bytes, records):
             data = record_data(record)
-            native = self.body(described.topic, data)
-            texts.append(_with_size(record, data, native))
-            bodies.append(native.body)
-        return write_native(sow_batch(described.query_id, described.topic, texts), bodies)
+            typed = self.body(described.topic, data)
+            texts.append(_with_size(record, data, typed))
+            bodies.append(typed.body)
+        return write_typed(sow_batch(described.query_id, described.topic, texts), bodies)
 
-    def body(self, topic: str, data: bytes) -> NativeBody:
+    def body(self, topic: str, data: bytes) -> TypedBody:
         """Return a record of a topic in its message type."""
         last = self._last.get(topic)
         if last is not None and last[0] == data:
             return last[1]
         try:
-            native = NativeBody(in_message_type(self._definitions[topic], data))
+            typed = TypedBody(in_message_type(self._definitions[topic], data))
         except SowlineError as error:
-            native = NativeBody(b"", f"{error.reason}: {error.message}")
-        self._last[topic] = data, native
-        return native
+            typed = TypedBody(b"", f"{error.reason}: {error.message}")
+        self._last[topic] = data, typed
+        return typed
 
 
-def _with_size(text: bytes, data: bytes, native: NativeBody) -> bytes:
+def _with_size(text: bytes, data: bytes, typed: TypedBody) -> bytes:
     """Return a message or a record with the size of its body in place of its data, which is its last field."""
     start = -len(data) - 1
     assert text[start - len(_DATA) : start] == _DATA, "services write the data last"
-    head = b'%b"size":%d' % (text[: start - len(_DATA)], len(native.body))
-    return head + (b',"problem":%b}' % orjson.dumps(native.problem) if native.problem else b"}")
+    head = b'%b"size":%d' % (text[: start - len(_DATA)], len(typed.body))
+    return head + (b',"problem":%b}' % orjson.dumps(typed.problem) if typed.problem else b"}")

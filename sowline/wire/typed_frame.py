@@ -15,7 +15,7 @@ _JSON_BEGINS = (b"{", b"[")
 """The first byte of messages and frames in JSON. JSON whose length begins with that byte would have 1.5 GB."""
 
 
-class NativeFrame(NamedTuple):
+class TypedFrame(NamedTuple):
     """The two parts of a binary frame."""
 
     text: bytes
@@ -27,7 +27,7 @@ def is_binary(frame: bytes) -> bool:
     return frame[:1] not in _JSON_BEGINS
 
 
-def write_native(text: bytes, bodies: Iterable[bytes]) -> bytes:
+def write_typed(text: bytes, bodies: Iterable[bytes]) -> bytes:
     """Return a binary frame; `text` has the sizes of the bodies in their order."""
     return b"".join([prefixed_length(text), text, *bodies])
 
@@ -37,7 +37,7 @@ def prefixed_length(data: bytes) -> bytes:
     return len(data).to_bytes(LENGTH_BYTES, "big")
 
 
-def split_native(frame: bytes) -> NativeFrame:
+def split_typed(frame: bytes) -> TypedFrame:
     """Return the parts of a binary frame; raise `bad message` for any other one."""
     end = LENGTH_BYTES + int.from_bytes(frame[:LENGTH_BYTES], "big")
     if len(frame) < LENGTH_BYTES or end > len(frame):
@@ -45,12 +45,12 @@ def split_native(frame: bytes) -> NativeFrame:
             "bad message",
             f"expected a length of 4 bytes and so many bytes of JSON, got {len(frame)} bytes: {frame[:200]!r}",
         )
-    return NativeFrame(frame[LENGTH_BYTES:end], frame[end:])
+    return TypedFrame(frame[LENGTH_BYTES:end], frame[end:])
 
 
-def join_native(messages: Sequence[bytes]) -> bytes:
+def join_typed(messages: Sequence[bytes]) -> bytes:
     """Return one binary frame with messages of which some are binary frames themselves."""
     if len(messages) == 1:
         return messages[0]
-    parts = [split_native(one) if is_binary(one) else NativeFrame(one, b"") for one in messages]
-    return write_native(join_frame([part.text for part in parts]), (part.bodies for part in parts))
+    parts = [split_typed(one) if is_binary(one) else TypedFrame(one, b"") for one in messages]
+    return write_typed(join_frame([part.text for part in parts]), (part.bodies for part in parts))

@@ -9,7 +9,7 @@ from sowline.errors import SowlineError
 from sowline.language.filter import compile_filter
 from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, to_read
-from sowline.serving.native_records.checks import check_native
+from sowline.serving.typed_records.checks import check_typed_read
 from sowline.wire.options import parse_options
 from sowline.wire.request import DeltaSubscribe, Sow, SowAndDeltaSubscribe, Subscribe
 
@@ -30,7 +30,7 @@ def test_topics_of_all_types_together(given: Any) -> None:
     """A pattern may name topics of JSON and others; a user may see only some of their records."""
     some = to_read(Entitlement("orders", compile_filter("/id = 1")), Entitlement("plain", select=ONLY_ID))
     for read in (EVERYTHING.read, some):
-        check_native(REQUEST, [PLAIN, typed(**given)], read)
+        check_typed_read(REQUEST, [PLAIN, typed(**given)], read)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_topics_of_all_types_together(given: Any) -> None:
 def test_topics_whose_messages_can_not_be_written(topic: TopicDefinition, reported: str) -> None:
     """Without an id no frame names the schema, and without a SOW there are deltas among the messages."""
     with pytest.raises(SowlineError, match=reported) as refused:
-        check_native(REQUEST, [PLAIN, topic], EVERYTHING.read)
+        check_typed_read(REQUEST, [PLAIN, topic], EVERYTHING.read)
     assert refused.value.reason == "not supported"
 
 
@@ -51,7 +51,7 @@ def test_a_user_who_may_read_some_fields() -> None:
     """A message type can't leave out the others."""
     read = to_read(Entitlement("orders", select=ONLY_ID))
     with pytest.raises(SowlineError, match="all fields of orders") as refused:
-        check_native(REQUEST, [typed()], read)
+        check_typed_read(REQUEST, [typed()], read)
     assert refused.value.reason == "not entitled"
 
 
@@ -59,5 +59,5 @@ def test_a_user_who_may_read_some_fields() -> None:
 def test_deltas(kind: type[Subscribe]) -> None:
     """Also of topics of JSON: the sentence names the command to use instead."""
     with pytest.raises(SowlineError, match=f"expected {kind.command.replace('delta_', '')} with") as refused:
-        check_native(kind(topic="plain"), [PLAIN], EVERYTHING.read)
+        check_typed_read(kind(topic="plain"), [PLAIN], EVERYTHING.read)
     assert refused.value.reason == "not supported"
