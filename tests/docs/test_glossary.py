@@ -4,7 +4,7 @@ import ast
 import io
 import re
 import tokenize
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +30,11 @@ TEXTS = (*SOURCES, "docs", "helm", ".ci", ".github")
 TEXT_SUFFIXES = {".css", ".html", ".js", ".md", ".py", ".toml", ".yaml", ".yml"}
 THIRD_PARTY = ROOT / "sowline" / "serving" / "console" / "vendor"
 
+_SECOND_MEANING = re.compile(
+    r"[.;:] (In|On|Of|At|As|For|Where|With) [^.]*?[,:]|[.;] On [^.]* also |, and one of "
+)
+"""How a row would begin another meaning: with the context in which the word has it."""
+
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -42,6 +47,15 @@ def retired(column: str) -> dict[str, str]:
         words, instead = row.strip("|").split("|")
         found |= dict.fromkeys(re.findall(r"`([^`]+)`", words), instead.strip())
     return found
+
+
+def terms() -> Iterator[tuple[str, str]]:
+    """Yield each term with its meaning."""
+    _, _, table = GLOSSARY.read_text().partition("| word | meaning |\n|---|---|\n")
+    for row in table.partition("\n\n")[0].splitlines():
+        words, meaning = row.strip("|").split(" | ", 1)
+        for word in words.split(","):
+            yield word.strip(), meaning.strip()
 
 
 def files(directories: tuple[str, ...], suffixes: set[str]) -> Iterator[Path]:
@@ -74,6 +88,47 @@ def classes(path: Path) -> Iterator[str]:
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             yield node.name
+
+
+def test_a_term_has_one_meaning() -> None:
+    """One row for each. Another meaning needs a term of its own, such as `message group`."""
+    words = Counter(word.lower() for word, _ in terms())
+    assert {
+        "gateway",
+        "node",
+        "shard",
+        "stream",
+        "snapshot",
+        "step",
+        "outbox",
+        "lifecycle",
+        "window",
+    } <= words.keys()
+    assert {word: count for word, count in words.items() if count > 1} == {}
+    assert {word: meaning for word, meaning in terms() if _SECOND_MEANING.search(meaning)} == {}
+
+
+@pytest.mark.parametrize(
+    "meaning",
+    [
+        "the *records* of one instant: [a query](api.md). In aggregation, records with equal values of some fields",
+        "the latest merged *body* of a *key*. Where Kafka is meant, a Kafka record",
+        "a *topic* that is computed from others. In a client: what a *subscription* shows",
+        "what is written to the *log*: `publish`. On a connection also what a client requests: [the APIs](api.md)",
+        "a service, and one of the subscriptions that `topics.yaml` gives it",
+    ],
+)
+def test_another_meaning_is_found(meaning: str) -> None:
+    """In rows that once had two."""
+    assert _SECOND_MEANING.search(meaning)
+
+
+def test_a_term_in_a_meaning_has_a_row() -> None:
+    """A term in italics; some are in the plural."""
+    words = {word.lower() for word, _ in terms()}
+    linked = {term.lower() for _, meaning in terms() for term in re.findall(r"\*([^*`]+)\*", meaning)}
+    singular = {term: {term, term.removesuffix("s"), term.removesuffix("ies") + "y"} for term in linked}
+    assert {term for term in linked if not singular[term] & words} == set()
 
 
 def test_no_identifier_has_a_retired_word() -> None:
