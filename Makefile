@@ -19,6 +19,9 @@ ARGS ?=
 SEEDS ?= 1000
 FROM ?= 0
 SECONDS ?= 600
+# Without bytecode, which uv does not make either, each process that a test or a demo starts compiles all that it
+# imports: as much work again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # A clone that was moved, or a Python that was taken away, leaves a .venv that is of no use: make a new one.
 $(shell [ "$$(cat $(INSTALLED) 2>&1)" = "$$(pwd)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(INSTALLED))

@@ -17,14 +17,15 @@ PLAIN = "-m pip install --quiet --editable .[server,spark] --group dev"
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.needs("make")
 
-# Passes on what the checks ask, makes a "virtual environment" that holds itself, and writes down everything else.
+# Passes on what the checks ask, makes a "virtual environment" that holds itself, and writes down everything else, and
+# whether it keeps its bytecode.
 PYTHON = f"""#!/bin/sh
 case "$*" in
     "-m venv --clear .venv") rm -rf .venv; mkdir -p .venv/bin; cp "$0" .venv/bin/python;;
     -m*) if [ "$*" = "$(cat fails 2>/dev/null)" ]; then exit 1; fi;;
     *) exec "{sys.executable}" "$@";;
 esac
-echo "$*" >> log
+echo "${{PYTHONDONTWRITEBYTECODE:+without bytecode: }}$*" >> log
 """
 
 
@@ -55,7 +56,7 @@ def make(clone: Path, *arguments: str, native: str = "no") -> subprocess.Complet
     """Run make in `clone`, with the Python and the JDK that lie beside it first in line."""
     path = f"{clone.parent / 'bin'}:{os.environ['PATH']}"
     environment = {"PATH": path, "JAVA_HOME": str(clone.parent / "jdk"), "HOME": str(clone.parent)}
-    environment |= {"NATIVE": native}
+    environment |= {"NATIVE": native, "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(["make", *arguments], cwd=clone, env=environment, capture_output=True, text=True)
 
 
