@@ -1,13 +1,16 @@
 """A broker that loses power, and with it the ends of partitions that it had acknowledged but not yet written to disk.
 
-A stand-in: the broker is killed, the end of the last segments is cut off, and it starts again.
+A stand-in: the broker is killed, the end of the last segments is cut off, and it starts again. One loss of power cuts
+the topics of several cases, each in its own way.
 """
 
 import shutil
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 import pytest
@@ -26,7 +29,21 @@ RECORDS = 80
 KEPT_SHARE = 0.5
 """Of the last segment's bytes."""
 
-BOTH = (".changes", "")
+LOG, CHANGES, BOTH = ("",), (".changes",), (".changes", "")
+
+
+class Loss(NamedTuple):
+    """The topics that are cut, by the ends of their names, and how many records are written afterwards."""
+
+    endings: tuple[str, ...]
+    later: int
+
+    def __str__(self) -> str:
+        return f"{''.join(self.endings) or 'log'}-{self.later}"
+
+
+LOSSES = [Loss(endings, later) for later in (0, 5, 200) for endings in (LOG, CHANGES, BOTH)]
+UNDER_A_MATERIALIZER = [Loss(LOG, 200), Loss(CHANGES, 200), Loss(BOTH, 200), Loss(LOG, 0)]
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +53,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
         yield running
 
 
-@pytest.fixture
-def rig(broker: LocalKafka, prefix: str, tmp_path: Path) -> Rig:
-    """A topic whose log is applied."""
-    rig = Rig(broker.bootstrap, f"{prefix}power", tmp_path / "sow")
+def applied(broker: LocalKafka, directory: Path) -> Rig:
+    """Return a topic whose log is applied."""
+    rig = Rig(broker.bootstrap, f"t{uuid.uuid4().hex[:12]}-power", directory)
     ensure_topics(rig.settings.kafka_client, rig.topics)
     write(rig, 0, RECORDS)
     rig.work()
@@ -57,14 +73,15 @@ def write(rig: Rig, start: int, count: int) -> None:
     assert producer.flush(SECONDS_MAX) == 0
 
 
-def lose_power(broker: LocalKafka, rig: Rig, endings: tuple[str, ...]) -> None:
+def lose_power(broker: LocalKafka, losses: Iterable[tuple[Rig, Loss]]) -> None:
     """Kill the broker, cut the end of partition 0 of these topics, within a batch, and start it again."""
     broker.kill()
-    for ending in endings:
-        directory = broker.data_dir / "data" / f"{rig.topic.log}{ending}-0"
-        segment = max(directory.glob("*.log"))
-        with segment.open("r+b") as file:
-            file.truncate(int(segment.stat().st_size * KEPT_SHARE))
+    for rig, loss in losses:
+        for ending in loss.endings:
+            directory = broker.data_dir / "data" / f"{rig.topic.log}{ending}-0"
+            segment = max(directory.glob("*.log"))
+            with segment.open("r+b") as file:
+                file.truncate(int(segment.stat().st_size * KEPT_SHARE))
     broker.start()
 
 
@@ -81,20 +98,37 @@ def check_changes(rig: Rig) -> None:
         assert rig.compacted(partition) == rig.state(partition)[0]
 
 
-@pytest.mark.parametrize("endings", [("",), (".changes",), BOTH], ids=["log", "changes", "both"])
-@pytest.mark.parametrize("later", [0, 5, 200], ids=["nothing", "less", "more"])
-def test_a_state_keeps_what_the_broker_has_lost(
-    broker: LocalKafka, rig: Rig, endings: tuple[str, ...], later: int
-) -> None:
+class Lost(NamedTuple):
+    """A topic after the loss, and what its log held before."""
+
+    rig: Rig
+    before: set[int]
+
+
+@pytest.fixture(scope="module")
+def lost(broker: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Mapping[Loss, Lost]:
+    """A topic for each loss, after all of them; no materializer runs."""
+    found = {loss: applied(broker, tmp_path_factory.mktemp("sow")) for loss in LOSSES}
+    before = {loss: logged(rig) for loss, rig in found.items()}
+    lose_power(broker, [(rig, loss) for loss, rig in found.items()])
+    return {loss: Lost(rig, before[loss]) for loss, rig in found.items()}
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_a_state_keeps_what_the_broker_has_lost(lost: Mapping[Loss, Lost], loss: Loss) -> None:
     """What was applied stays, and what is written later is applied, also where it takes the lost records' offsets."""
-    before = logged(rig)
-    lose_power(broker, rig, endings)
-    is_cut = "" in endings
+    rig, before = lost[loss]
+    is_cut = "" in loss.endings
     assert (logged(rig) < before) == is_cut
-    write(rig, 1000, later)
+    write(rig, 1000, loss.later)
     assert rig.work().stopped == {}
-    assert ids(rig) == {*range(RECORDS), *range(1000, 1000 + later)}
-    assert rig.state(0)[1].position.era == int(is_cut)
+    check_state(rig, loss)
+
+
+def check_state(rig: Rig, loss: Loss) -> None:
+    """The state has what was applied before and what was written later; only a log that was cut began an era."""
+    assert ids(rig) == {*range(RECORDS), *range(1000, 1000 + loss.later)}
+    assert rig.state(0)[1].position.era == int("" in loss.endings)
     check_changes(rig)
 
 
@@ -124,28 +158,38 @@ def is_level(rig: Rig, materializer: Materializer) -> bool:
     return found == ends
 
 
-@pytest.mark.parametrize(
-    ("endings", "later"),
-    [(("",), 200), ((".changes",), 200), (BOTH, 200), (("",), 0)],
-    ids=["log", "changes", "both", "log, and nothing later"],
-)
+@pytest.fixture(scope="module")
+def served_meanwhile(broker: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Mapping[Loss, Rig]:
+    """A topic for each loss, with a materializer that runs until all that was written after the loss is applied."""
+    rigs = {loss: applied(broker, tmp_path_factory.mktemp("sow")) for loss in UNDER_A_MATERIALIZER}
+    with ExitStack() as running:
+        working = {loss: running.enter_context(served(rig)) for loss, rig in rigs.items()}
+
+        def are_level() -> bool:
+            return all(is_level(rig, working[loss]) for loss, rig in rigs.items())
+
+        wait_for(are_level, "all to be applied")
+        lose_power(broker, [(rig, loss) for loss, rig in rigs.items()])
+        for loss, rig in rigs.items():
+            write(rig, 1000, loss.later)
+        wait_for(are_level, "all to be applied after the power loss")
+    return rigs
+
+
+@pytest.mark.parametrize("loss", UNDER_A_MATERIALIZER, ids=str)
 def test_a_materializer_that_works_meanwhile_goes_on(
-    broker: LocalKafka, rig: Rig, endings: tuple[str, ...], later: int
+    served_meanwhile: Mapping[Loss, Rig], loss: Loss
 ) -> None:
     """It neither goes on in the old log nor writes behind the lost end of the changes, and needs no restart."""
-    with served(rig) as materializer:
-        wait_for(lambda: is_level(rig, materializer), "all to be applied")
-        lose_power(broker, rig, endings)
-        write(rig, 1000, later)
-        wait_for(lambda: is_level(rig, materializer), "all to be applied after the power loss")
-    assert ids(rig) == {*range(RECORDS), *range(1000, 1000 + later)}
-    assert rig.state(0)[1].position.era == int("" in endings)
-    check_changes(rig)
+    check_state(served_meanwhile[loss], loss)
 
 
-def test_without_a_state_the_log_and_the_changes_are_all_that_there_is(broker: LocalKafka, rig: Rig) -> None:
+def test_without_a_state_the_log_and_the_changes_are_all_that_there_is(
+    broker: LocalKafka, tmp_path: Path
+) -> None:
     """Both lost their ends, and the local state is gone: what the changes still had stays, the log adds its own."""
-    lose_power(broker, rig, BOTH)
+    rig = applied(broker, tmp_path / "sow")
+    lose_power(broker, [(rig, Loss(BOTH, 200))])
     shutil.rmtree(rig.settings.data_dir)
     write(rig, 1000, 200)
     left = logged(rig)
