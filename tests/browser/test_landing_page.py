@@ -1,10 +1,12 @@
-"""The demo's landing page in a real browser: the board moves, a service is killed for real, and nothing is lost."""
+"""The demo's landing page in a real browser: the board moves, a service is killed for real, and nothing is lost.
+
+Ctrl-C ends the demo.
+"""
 
 import json
 import re
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,11 +16,12 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from examples.flights.demo import EXIT_INTERRUPTED
 from sowline.client.client import Client
 from tests.browser.seen import browser
-from tests.integration.services import ROOT
+from tests.spark.test_demo import ONLY_ON_LINUX, demo, numbers, wait_until_none
 
-pytestmark = [pytest.mark.needs("chromium"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.timeout(300), ONLY_ON_LINUX]
 
 SECONDS_MAX = 120
 COLORS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
@@ -43,33 +46,33 @@ class Demo:
 
 
 @pytest.fixture
-def demo() -> Iterator[Demo]:
-    """The whole demo, as `make demo` starts it."""
-    command = [sys.executable, "-u", "-m", "examples.flights", "--no-browser"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        try:
-            yield Demo(process)
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=SECONDS_MAX)
+def running() -> Iterator[Demo]:
+    """The whole demo, as `make demo` starts it; Ctrl-C ends it, and leaves no process behind."""
+    with demo("--no-browser") as (process, mark):
+        yield Demo(process)
+        assert process.stdout is not None
+        process.send_signal(signal.SIGINT)
+        output = process.stdout.read()
+        assert process.wait() == EXIT_INTERRUPTED, output
+        wait_until_none(mark)
+    assert numbers(output)["facts fed"] > 0
+    assert "the run was not checked" in output
 
 
-def test_a_service_is_killed_and_nothing_is_lost(demo: Demo) -> None:
+def test_a_service_is_killed_and_nothing_is_lost(running: Demo) -> None:
     """Rows enter the board; a kill and a visitor's write are reported, and neither is a failure."""
     with browser() as chromium, chromium.new_context() as context:
         page = context.new_page()
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(demo.link)
+        page.goto(running.link)
         expect(page.locator("#board tr").first).to_be_visible(timeout=SECONDS_MAX * 1000)
         expect(page.locator("#map rect").first).to_be_attached()
         expect(page.locator("#heat rect title").first).to_contain_text("average delay")
         expect(page.locator("#arrivals circle title").first).to_contain_text(re.compile(r"^[A-Z]{3}, \w+"))
         expect(page.locator("#busiest")).not_to_be_empty()
         expect(page.locator("#latency")).to_have_text(re.compile(r"^\d+$"))
-        with Client(demo.url) as client:
+        with Client(running.url) as client:
             visit = {"carrier": "UA", "flight": 1, "time_hour": "2013-01-01T10:00:00Z", "origin": "JFK"}
             client.publish("flights", visit | {"status": "late"}, wait=True)
         expect(page.locator("#visitors")).to_contain_text("1 commands of visitors wrote 1 records")
@@ -85,11 +88,11 @@ def test_a_service_is_killed_and_nothing_is_lost(demo: Demo) -> None:
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         assert errors == []
         second = chromium.new_context().new_page()
-        second.goto(demo.link)
+        second.goto(running.link)
         expect(second.locator("body")).to_contain_text("it works once")
-    for path, headers in (("state", {}), ("do/materializer", {"Origin": demo.link.partition("/?")[0]})):
+    for path, headers in (("state", {}), ("do/materializer", {"Origin": running.link.partition("/?")[0]})):
         request = urllib.request.Request(
-            f"{demo.link.partition('?')[0]}{path}",
+            f"{running.link.partition('?')[0]}{path}",
             headers=headers,
             method="POST" if path.startswith("do") else "GET",
         )

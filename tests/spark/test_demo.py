@@ -12,17 +12,21 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [
-    pytest.mark.timeout(420),
-    pytest.mark.skipif(sys.platform != "linux", reason="finds left processes by /proc, which only Linux has"),
-]
+ONLY_ON_LINUX = pytest.mark.skipif(
+    sys.platform != "linux", reason="finds left processes by /proc, which only Linux has"
+)
+
+pytestmark = [pytest.mark.timeout(420), ONLY_ON_LINUX]
 
 MARK = "SOWLINE_DEMO_TEST"
 
 
 @contextmanager
 def demo(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run the demo in a session of its own, and yield it with the mark that all its processes carry."""
+    """Run the demo in a session of its own, and yield it with the mark that all its processes carry.
+
+    Tests of its page run it, too (tests/browser/test_landing_page.py), and end it by Ctrl-C.
+    """
     mark = f"{MARK}={uuid.uuid4()}"
     environment = {**os.environ, **dict([mark.split("=")])}
     command = [sys.executable, "-m", "examples.flights", *arguments]
@@ -85,19 +89,6 @@ def test_demo() -> None:
     assert {"OOFs, board", "end to end p50", "end to end p99"} <= rows.keys(), output
     assert re.search(r"^\w{3} \d\d \w{3} 2013 \d\d:\d\d \w+ +enters ", output, re.MULTILINE), output
     assert "nothing was lost" in output
-
-
-def test_ctrl_c() -> None:
-    """Ctrl-C ends the demo with exit code 130 and the summary so far, and no process of it is left."""
-    with demo() as (process, mark):
-        assert process.stdout is not None
-        assert any(" enters " in line for line in process.stdout), "the demo ended before it was interrupted"
-        process.send_signal(signal.SIGINT)
-        output = process.stdout.read()
-        assert process.wait() == 130
-        wait_until_none(mark)
-    assert numbers(output)["facts fed"] > 0
-    assert "the run was not checked" in output
 
 
 def test_directory_in_use(tmp_path: Path) -> None:
