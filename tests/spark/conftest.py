@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from sowline.runtime.jars import JarSet, retrieve, spark_connector_jars
 from sowline.spark.session import spark_session
 
 Collect = Callable[[DataFrame], list[Row]]
 """Runs a stream over what there is, and returns its rows."""
 
 HERE = Path(__file__).parent
+SPARK_AVRO = JarSet("spark-avro_2.13-4.0.0", (("org.apache.spark", "spark-avro_2.13", "4.0.0"),))
 # Py4J leaves its sockets to the garbage collector, which may come to them in any test of this directory.
 PY4J_SOCKETS = (
     "ignore:.*socket:pytest.PytestUnraisableExceptionWarning",
@@ -29,8 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session that a local pipeline gets."""
-    session = spark_session("tests")
+    """The session that a local pipeline gets, with the jar of Spark's own functions for Avro."""
+    jars = [*spark_connector_jars(), *retrieve(SPARK_AVRO)]
+    session = spark_session("tests", {"spark.jars": ",".join(map(str, jars))})
     yield session
     session.stop()
 

@@ -5,13 +5,15 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from click.testing import CliRunner
 
 from sowline.client.client import Client
+from sowline_ingest.__main__ import main
 from tests.integration.services import system
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipeline-file.md"
@@ -43,10 +45,8 @@ def target(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tar
         yield Target(name, {"SOWLINE_CONFIG": str(made.config), "SOWLINE_URL": services[1].url}, rows)
 
 
-def validated(
-    target: Target, tmp_path: Path, *options: str, **fields: str
-) -> subprocess.CompletedProcess[str]:
-    """Validate a pipeline with these fields, in a process of its own."""
+def write_file(target: Target, tmp_path: Path, fields: Mapping[str, str]) -> Path:
+    """Write the file of a pipeline with these fields."""
     lines = {
         "name": "load",
         "topic": target.topic,
@@ -58,7 +58,13 @@ def validated(
     }
     file = tmp_path / "load.yaml"
     file.write_text("".join(f"{name}: {text}\n" for name, text in lines.items()))
-    command = [sys.executable, "-m", "sowline", "pipeline", "validate", file.name, *options]
+    return file
+
+
+def validated(target: Target, tmp_path: Path, **fields: str) -> subprocess.CompletedProcess[str]:
+    """Validate a pipeline with these fields, in a process of its own."""
+    file = write_file(target, tmp_path, fields)
+    command = [sys.executable, "-m", "sowline", "pipeline", "validate", file.name]
     environment = {**os.environ, **target.environment}
     return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=120)
 
@@ -74,28 +80,41 @@ def test_a_sample_of_the_rows(target: Target, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["load.yaml"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
-        ({"topic": "ordrs"}, "load.yaml, line 2: topic: expected a topic of"),
-        (
-            {"transforms": '[{where: "condition = 1"}]'},
-            "load.yaml, line 7: transforms.0.where: A column, variable, or function parameter with name `condition`",
-        ),
-        ({"key": "stattus"}, "load.yaml, line 3: key: expected the key of the topic in"),
-    ],
-)
-def test_a_problem_is_one_line(target: Target, tmp_path: Path, fields: dict[str, str], problem: str) -> None:
-    """With the line of the file, and without a stack trace."""
-    done = validated(target, tmp_path, **fields)
+def test_a_problem_is_one_line(target: Target, tmp_path: Path) -> None:
+    """With the line of the file, and without a stack trace, also where Spark finds it."""
+    done = validated(target, tmp_path, transforms='[{where: "condition = 1"}]')
     assert (done.returncode, done.stdout) == (1, "")
     # Java itself prints these.
     notes = ("Picked up ", "WARNING: Using incubator modules")
     (line,) = [line for line in done.stderr.splitlines() if not line.startswith(notes)]
-    assert line.startswith(problem)
+    problem = "A column, variable, or function parameter with name `condition`"
+    assert line.startswith(f"load.yaml, line 7: transforms.0.where: {problem}")
 
 
-def test_only_the_file(target: Target, tmp_path: Path) -> None:
-    """With `--offline` no service is asked."""
-    done = validated(target, tmp_path, "--offline", topic="ordrs")
-    assert (done.returncode, done.stdout) == (0, "load.yaml: ok\n")
+@pytest.mark.parametrize(
+    ("fields", "options", "code", "output"),
+    [
+        ({"topic": "ordrs"}, [], 1, "load.yaml, line 2: topic: expected a topic of"),
+        ({"key": "stattus"}, [], 1, "load.yaml, line 3: key: expected the key of the topic in"),
+        ({"topic": "ordrs"}, ["--offline"], 0, "load.yaml: ok\n"),
+    ],
+)
+@pytest.mark.usefixtures("spark")
+def test_the_system_is_asked_but_with_offline(
+    target: Target,
+    kafka: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fields: dict[str, str],
+    options: list[str],
+    code: int,
+    output: str,
+) -> None:
+    """For its topics and their keys; these runs share the session of the tests."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in {**target.environment, "SOWLINE_KAFKA": kafka}.items():
+        monkeypatch.setenv(name, value)
+    file = write_file(target, tmp_path, fields)
+    done = CliRunner().invoke(main, ["validate", file.name, *options], catch_exceptions=False)
+    assert (done.exit_code, len(done.output.splitlines())) == (code, 1)
+    assert done.output.startswith(output)
