@@ -31,20 +31,16 @@ from sowline_query_service.topics.state import ServedTopics, TopicState
 
 @dataclass(frozen=True, slots=True)
 class HeldRecords:
-    """The records that the client of a subscription holds: those that match at its positions.
-
-    If not `is_complete`, it was sent only those that changed since its start.
-    """
+    """The records that the client of a subscription holds: those that match at its positions."""
 
     topics: list[TopicState]
     selection: Selection
     positions: PositionsByLog
-    is_complete: bool
 
-    @property
-    def is_certain(self) -> bool:
-        """Whether the records are known; not for a snapshot with a limit, or a filter that depends on the time."""
-        return self.selection.top_n is None and is_sent_before(self.selection.filter)
+
+def is_certain(selection: Selection) -> bool:
+    """Whether the records at some positions are known; not with a limit, or a filter that depends on the time."""
+    return selection.top_n is None and is_sent_before(selection.filter)
 
 
 async def held_records(state: ServedTopics, request: Sow, rights: Rights) -> HeldRecords:
@@ -56,13 +52,12 @@ async def held_records(state: ServedTopics, request: Sow, rights: Rights) -> Hel
     topics, selection = await in_worker_thread(size, read_request_of, state, request, rights)
     (positions,) = bookmark_range_of(request, topics).starts
     assert isinstance(positions, dict), "gateways send positions"
-    held = HeldRecords(topics, selection, positions, is_complete=True)
-    if not held.is_certain:
+    if not is_certain(selection):
         raise SowlineError(
             "bookmark_expired",
             "the records that the replaced subscription has sent are unknown, because its filter depends on the time",
         )
-    return held
+    return HeldRecords(topics, selection, positions)
 
 
 class Leaving(NamedTuple):

@@ -85,7 +85,7 @@ class Replay:
         lives: list[LiveSubscription],
         ends: Ends | None,
         rate: ReplayRate | None,
-        caught_up: Callable[[], None],
+        caught_up: Callable[[], object],
     ) -> None:
         self._state = context.state
         self._outbox = lives[0].outbox

@@ -38,9 +38,9 @@ class SubscribedTopics:
         return self._live[0]
 
     @property
-    def logs(self) -> set[str]:
+    def logs(self) -> frozenset[str]:
         """The Kafka topics that their bookmarks name."""
-        return {live.log for live in self._live}
+        return frozenset(live.log for live in self._live)
 
     @property
     def sent(self) -> PositionsByLog:

@@ -128,7 +128,13 @@ def acknowledge(
     """
     if is_completed:
         acknowledge_completed(outbox, request, bookmark)
-    if result is not None and "stats" in request.acks:
+    if result is not None:
+        acknowledge_counts(outbox, request, result)
+
+
+def acknowledge_counts(outbox: Outbox, request: Request, result: Result) -> None:
+    """Acknowledge the counts of a query, if requested."""
+    if "stats" in request.acks:
         outbox.put(ack("stats", request.command_id, **result.stats), _names_of(request))
 
 

@@ -1,0 +1,120 @@
+"""Finds where a subscription to records begins, and takes the instant of what it sends there."""
+
+from sowline.model.bookmark import PositionsByLog
+from sowline.model.bookmark_range import BookmarkRange
+from sowline.serving.query_slots import QuerySlot
+from sowline.subscriptions.service_lifecycle import BeginAt, Opening, Start
+from sowline.wire.request import Subscribe
+from sowline_query_service.context import ServiceContext
+from sowline_query_service.query.freshness import take_when_fresh, wait_until_fresh
+from sowline_query_service.query.query import Query
+from sowline_query_service.query.read_request import past_of
+from sowline_query_service.query.selection import Selection
+from sowline_query_service.subscriptions.bookmark_resolver import (
+    begin_of,
+    check_eras,
+    oldest,
+    wait_for_replica,
+    wait_for_time,
+)
+from sowline_query_service.subscriptions.catch_up import CatchUp
+from sowline_query_service.subscriptions.end import Ends, ends_of
+from sowline_query_service.subscriptions.replacement import HeldRecords, ReplacementQuery
+from sowline_query_service.subscriptions.subscribed_topics import SubscribedTopics
+from sowline_query_service.topics.state import TopicState
+
+
+class RecordStart:
+    """The starts of one subscription: moves its topics to one, and has the query of what is sent there."""
+
+    def __init__(
+        self,
+        context: ServiceContext,
+        slot: QuerySlot,
+        request: Subscribe,
+        topics: list[TopicState],
+        selection: Selection,
+        bookmark_range: BookmarkRange,
+        live: SubscribedTopics,
+    ) -> None:
+        self._context = context
+        self._slot = slot
+        self._request = request
+        self._topics = topics
+        self._selection = selection
+        self._bookmark_range = bookmark_range
+        self._live = live
+        self._past = past_of(bookmark_range, selection.options, topics) if request.has_snapshot else None
+        self.query: Query | None = None
+        """The query of what is sent, until that was sent."""
+        self.held: HeldRecords | None = None
+        """What the client of the replaced subscription holds, if that is known."""
+
+    @property
+    def begins_now(self) -> bool:
+        """Whether it begins with the current records; with `current`, also for a time where there is no history."""
+        bookmark_range = self._bookmark_range
+        is_of_time = self._request.has_snapshot and bookmark_range.moment is not None
+        return bookmark_range.begins_now or (is_of_time and self._past is None)
+
+    def take_now(self) -> None:
+        """Take the snapshot's instant when the command arrives, if its turn has come and the indexes are ready."""
+        # The group may be sent later; changes until then follow it (test_a_sow_and_subscribe_is_one_instant).
+        self.query = self._new_query()
+        self._slot.begin_now(self.query.begin_now)
+
+    def _new_query(self) -> Query:
+        return Query(self._topics, self._selection, self._context.limits)
+
+    def ends(self, *, replays: bool) -> Ends | None:
+        """Return the end of the subscription, if it has one; `now` is the instant of the start."""
+        now = self._live.applied if replays else self._live.positions
+        return ends_of(self._context, self._topics, self._bookmark_range, now)
+
+    async def go_to(self, begin: BeginAt) -> None:
+        """Go to a start; raise `bookmark_expired` or `history expired` if it is gone."""
+        match begin:
+            case BeginAt(Start.REQUESTED):
+                await self._go_to_requested()
+            case BeginAt(Start.HELD):
+                assert self.held is not None, "it is known"
+                query = ReplacementQuery(self._context, self.held, self._topics, self._selection)
+                await self._begin_query(query)
+            case BeginAt(Start.OLDEST):
+                self._move_to_changes(await oldest(self._context, self._topics))
+            case BeginAt(Start.NOW, Opening.NOTHING):
+                await wait_until_fresh(self._context.state, self._topics, self._request)
+                self._move_to_changes(self._live.applied)
+            case _:
+                await self._begin_query(self._new_query())
+
+    async def _go_to_requested(self) -> None:
+        """Go to the requested start, and make sure that every change after it is available."""
+        context, topics, query = self._context, self._topics, self.query
+        await check_eras(context, topics, self._bookmark_range)
+        if self._past is not None:
+            await wait_for_time(context, topics, self._past)
+            query = Query(topics, self._selection, context.limits, at=self._past)
+        if query is not None:
+            await self._begin_query(query)
+        elif not self.begins_now:
+            self._move_to_changes(await begin_of(context, topics, self._bookmark_range))
+        for live in self._live:
+            # The bookmark may come from another replica, which was ahead of this one
+            # (test_a_replica_behind_the_bookmark_is_waited_for). If it has expired, fail here: before the
+            # acknowledgement and before any message (test_a_bookmark_may_have_expired).
+            await wait_for_replica(context.state, live.topic, live.positions)
+            await CatchUp(context.kafka, live).check()
+
+    async def _begin_query(self, query: Query) -> None:
+        """Take the instant of a query, once its turn has come."""
+        await query.reach()
+        await take_when_fresh(self._slot, self._context.state, self._topics, self._request)
+        await query.begin()
+        self._live.move_to(query.positions)
+        self.query = query
+
+    def _move_to_changes(self, positions: PositionsByLog) -> None:
+        """Go to where only changes follow."""
+        self.query = None
+        self._live.move_to(positions)
