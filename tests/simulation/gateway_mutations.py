@@ -11,7 +11,7 @@ from sowline.model.bookmark import PositionsByLog
 from sowline.model.path import Scalar
 from sowline.wire.node_queries import NodeQuery, records_of
 from sowline.wire.request import Read
-from sowline_gateway.nodes.routing import Share, routes
+from sowline_gateway.nodes.routing import Candidates, Share
 from sowline_gateway.query.part import Part
 from sowline_gateway.query.seen import NONE, SeenPositions
 from sowline_gateway.streams.member import Member
@@ -22,17 +22,18 @@ from tests.simulation.mistake import Mistake, mistakes_in
 
 _begin_part = SharedStream._begin_part
 _leave = Member.leave
+_routes = Candidates.routes
 _release = Member.release
 _open = ViewOverNodes._open
 _opened = ViewOverNodes._opened
 
 
 def _shard_left_out() -> list[Any]:
-    def some(*given: Any) -> Any:
-        found = routes(*given)
+    def some(self: Candidates) -> Any:
+        found = _routes(self)
         return found[:-1] if len(found) > 1 else found
 
-    return [patch("sowline_gateway.nodes.node_set.routes", some)]
+    return [patch.object(Candidates, "routes", some)]
 
 
 def _other_shard_not_seen() -> list[Any]:

@@ -96,7 +96,7 @@ class PlayedAnnouncements:
 def announced(node: QueryService) -> bytes:
     """Return what a node answers to a GET of its topics."""
     api = HttpApi(cast(Any, None), node.context, cast(Any, None), cast(Any, None))
-    described = [api._describe(topic, EVERYTHING) for topic in node.state.topics.values()]
+    described = api._described(list(node.state.topics), EVERYTHING)
     return orjson.dumps({"shard": str(node.held_shard), "topics": described})
 
 

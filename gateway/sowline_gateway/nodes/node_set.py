@@ -14,13 +14,11 @@ from sowline_gateway.nodes.connections import ConnectionPool
 from sowline_gateway.nodes.routing import (
     LAG_UNKNOWN,
     Announcement,
+    Candidates,
     Rank,
-    Route,
     Share,
     holder,
     partitions_of,
-    routes,
-    some_routes,
 )
 
 RETRY_REASONS = frozenset({"not ready", "behind", "stale", "gateway required", "busy", "auth unavailable"})
@@ -44,31 +42,20 @@ class NodeSet:
         self.announcements.on_silence = self.connections.cut
         self.channels = NodeChannels(self.connections)
 
-    def routes(
+    def candidates(
         self,
         topics: Collection[str],
         floor: Mapping[str, Positions],
         avoid: Collection[str] = (),
         needed: Share | None = None,
-    ) -> list[Route]:
-        """Return a node for each partition of the topics, or for each that is `needed`; raise `shard unavailable`.
+    ) -> Candidates:
+        """Return the nodes for the partitions of the topics, or for those that are `needed`.
 
         Of nodes with the same partitions, one that is known to have reached `floor` comes first, then the one that is
         least behind.
         """
-        nodes, rank = self.announcements.nodes, self._rank(topics, floor)
-        return routes(nodes, self._counts(topics), rank, avoid, needed)
-
-    def some_routes(
-        self,
-        topics: Collection[str],
-        floor: Mapping[str, Positions],
-        avoid: Collection[str] = (),
-        needed: Share | None = None,
-    ) -> list[Route]:
-        """Return a node for each of these partitions that has one, in the order of `routes`."""
-        nodes, rank = self.announcements.nodes, self._rank(topics, floor)
-        return some_routes(nodes, self._counts(topics), rank, avoid, needed)
+        rank = self._rank(topics, floor)
+        return Candidates(self.announcements.nodes, self._counts(topics), rank, avoid, needed)
 
     def partitions(self, topics: Collection[str]) -> Share:
         """Return all partitions of these topics, whether a node holds them or not."""
@@ -112,7 +99,7 @@ class NodeSet:
     def described(self, topic: str) -> list[Mapping[str, Any]]:
         """Return the descriptions of a topic by the nodes that answer for it; none while partitions are missing."""
         try:
-            urls = [route.node.url for route in self.routes([topic], {})]
+            urls = [route.node.url for route in self.candidates([topic], {}).routes()]
         except SowlineError:
             return []
         return [self.announcements.described(url)[topic] for url in urls]
@@ -138,7 +125,7 @@ class NodeSet:
     def missing(self) -> str | None:
         """Return why some topics can't be read; None if all can."""
         try:
-            self.routes(list(self.topics), {})
+            self.candidates(list(self.topics), {}).routes()
         except SowlineError as error:
             return error.message
         return None

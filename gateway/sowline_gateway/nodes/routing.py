@@ -109,68 +109,55 @@ Rank = Callable[[Announcement], object]
 """Ranks nodes that hold the same partitions: the one with the lowest rank is asked."""
 
 
-def routes(
-    nodes: Collection[Announcement],
-    topics: Mapping[str, int],
-    rank: Rank,
-    avoid: Collection[str] = (),
-    needed: Share | None = None,
-) -> list[Route]:
-    """Return nodes that hold all partitions of these topics together, each partition once; or all that are `needed`.
+class Candidates:
+    """The nodes that a request may ask: those that hold partitions of these topics, or some that are `needed`.
 
-    `topics` has the number of partitions of each topic. Nodes whose URL is in `avoid` are left out. Raise `shard
-    unavailable` if partitions are missing.
+    `topics` has the number of partitions of each topic. Nodes whose URL is in `avoid` are left out.
     """
-    wanted = partitions_of(topics) if needed is None else needed
-    by_share = _by_share(nodes, topics, avoid, needed)
-    chosen = _cover(sorted(by_share, key=_largest_first), wanted)
-    if chosen is None:
-        raise unavailable(wanted - frozenset().union(*by_share))
-    return _ranked(by_share, chosen, rank)
 
+    def __init__(
+        self,
+        nodes: Collection[Announcement],
+        topics: Mapping[str, int],
+        rank: Rank,
+        avoid: Collection[str] = (),
+        needed: Share | None = None,
+    ) -> None:
+        self._rank = rank
+        self._wanted = partitions_of(topics) if needed is None else needed
+        self._by_share: dict[Share, list[Announcement]] = defaultdict(list)
+        for node in nodes:
+            share = node.share(topics) if node.url not in avoid else frozenset()
+            # Nodes may overlap in partitions that the request does not need.
+            share = share if needed is None else share & needed
+            if share:
+                self._by_share[share].append(node)
 
-def some_routes(
-    nodes: Collection[Announcement],
-    topics: Mapping[str, int],
-    rank: Rank,
-    avoid: Collection[str] = (),
-    needed: Share | None = None,
-) -> list[Route]:
-    """Return nodes that hold some of these partitions, each once, and as many as are easily found."""
-    wanted = partitions_of(topics) if needed is None else needed
-    by_share = _by_share(nodes, topics, avoid, needed)
-    shares = sorted((share for share in by_share if share <= wanted), key=_largest_first)
-    chosen = _cover(shares, frozenset().union(*shares))
-    if chosen is None:  # the nodes' partitions overlap
-        chosen = []
-        for share in shares:
-            if not any(share & other for other in chosen):
-                chosen.append(share)
-    return _ranked(by_share, chosen, rank)
+    def routes(self) -> list[Route]:
+        """Return nodes that hold all wanted partitions together, each partition once; raise `shard unavailable`."""
+        chosen = _cover(sorted(self._by_share, key=_largest_first), self._wanted)
+        if chosen is None:
+            raise unavailable(self._wanted - frozenset().union(*self._by_share))
+        return self._ranked(chosen)
+
+    def some_routes(self) -> list[Route]:
+        """Return nodes that hold some of these partitions, each once, and as many as are easily found."""
+        shares = sorted((share for share in self._by_share if share <= self._wanted), key=_largest_first)
+        chosen = _cover(shares, frozenset().union(*shares))
+        if chosen is None:  # the nodes' partitions overlap
+            chosen = []
+            for share in shares:
+                if not any(share & other for other in chosen):
+                    chosen.append(share)
+        return self._ranked(chosen)
+
+    def _ranked(self, chosen: Iterable[Share]) -> list[Route]:
+        return [Route(min(self._by_share[share], key=self._rank), share) for share in chosen]  # type: ignore[arg-type]
 
 
 def partitions_of(topics: Mapping[str, int]) -> Share:
     """Return all partitions of topics with these numbers of partitions."""
     return frozenset((name, number) for name, count in topics.items() for number in range(count))
-
-
-def _ranked(
-    by_share: Mapping[Share, Sequence[Announcement]], chosen: Iterable[Share], rank: Rank
-) -> list[Route]:
-    return [Route(min(by_share[share], key=rank), share) for share in chosen]  # type: ignore[arg-type]
-
-
-def _by_share(
-    nodes: Collection[Announcement], topics: Mapping[str, int], avoid: Collection[str], needed: Share | None
-) -> dict[Share, list[Announcement]]:
-    by_share: dict[Share, list[Announcement]] = defaultdict(list)
-    for node in nodes:
-        share = node.share(topics) if node.url not in avoid else frozenset()
-        # Nodes may overlap in partitions that the request does not need.
-        share = share if needed is None else share & needed
-        if share:
-            by_share[share].append(node)
-    return by_share
 
 
 def holder(

@@ -42,7 +42,7 @@ async def explain(
     needed = partitions_of_keys(nodes.topics, request, topics)
 
     async def attempt(avoid: Collection[str]) -> list[Explained]:
-        wanted = nodes.routes(topics, {}, avoid, needed)
+        wanted = nodes.candidates(topics, {}, avoid, needed).routes()
         return await asyncio.gather(*(_explained(nodes, route, rights, asked) for route in wanted))
 
     answers = await with_failover(nodes, attempt, partial(lent, turn))

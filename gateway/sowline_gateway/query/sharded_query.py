@@ -157,12 +157,11 @@ class ShardedQuery:
         """Return the nodes to ask; those that there are, if the client accepts that partitions are missing."""
         floor = self._nodes.by_topic(self._floor)
         try:
-            return self._nodes.routes(self._all_topics, floor, avoid, self._needed)
+            return self._nodes.candidates(self._all_topics, floor, avoid, self._needed).routes()
         except SowlineError as error:
             is_accepted = self._request.options.partial and error.reason == UNAVAILABLE
-            some_routes = self._nodes.some_routes
-            found = some_routes(self._topics, floor, avoid, self._needed) if is_accepted else []
-            if not found:
+            some = self._nodes.candidates(self._topics, floor, avoid, self._needed)
+            if not is_accepted or not (found := some.some_routes()):
                 raise
             return found
 

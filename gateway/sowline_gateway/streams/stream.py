@@ -178,7 +178,9 @@ class SharedStream:
 
     async def _begin_parts(self, avoid: Collection[str]) -> None:
         """Begin at the nodes that are not followed yet, from the positions up to which messages were sent."""
-        wanted = self._nodes.routes(self.name.topics, self._nodes.by_topic(self.positions), avoid)
+        wanted = self._nodes.candidates(
+            self.name.topics, self._nodes.by_topic(self.positions), avoid
+        ).routes()
         dropped, self._parts = replaced(self._parts, wanted, lambda route: StreamPart(self, route))
         for part in dropped:
             part.end(self._channels)
@@ -265,7 +267,7 @@ class SharedStream:
         if not self._has_begun or self.is_over or (mine is not None and mine < STUCK_SECONDS):
             return
         try:
-            wanted = self._nodes.routes(self.name.topics, self._nodes.by_topic(self.positions))
+            wanted = self._nodes.candidates(self.name.topics, self._nodes.by_topic(self.positions)).routes()
         except SowlineError:
             return
         theirs = {route.share: route.node for route in wanted}

@@ -1,50 +1,38 @@
-"""The HTTP API: topics, queries, records and timelines; writes and Kafka details come from `sowline.serving`."""
+"""The HTTP API of a query service: what `sowline.serving.topics_api` leaves to it."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Sequence
 from typing import Any
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.responses import JSONResponse, Response
 
 from sowline.config.settings import Settings
-from sowline.errors import SowlineError
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.backlogs import Backlogs
-from sowline.serving.http.address import Address, read_address
-from sowline.serving.http.kafka_api import KafkaApi
+from sowline.serving.http.address import Address
 from sowline.serving.http.native_format import (
-    native_fields,
     native_record,
-    native_records,
     wants_native,
 )
-from sowline.serving.http.queries import HttpQueries, Turn
+from sowline.serving.http.queries import Turn
 from sowline.serving.http.requests import (
     FRESHNESS,
-    NDJSON,
     TIMELINE_PARAMETERS,
-    header_text,
     instant_headers,
     number_in,
     parameters_in,
-    path_of,
-    readable_fields,
     request_of,
     rights_in,
-    sow_fields_in,
-    with_first,
 )
 from sowline.serving.http.topics import described_definition
-from sowline.serving.refusal import no_sow, refused
+from sowline.serving.refusal import no_sow
+from sowline.serving.topics_api import TopicsApi
 from sowline.serving.worker_thread import bytes_to_read, in_worker_thread
-from sowline.serving.writes.http_api import WritesApi
 from sowline.wire.media_types import NATIVE
 from sowline.wire.request import ReadTimeline, Sow
-from sowline.wire.server_message import iso_time, one_line
+from sowline.wire.server_message import iso_time
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.query.field_sample import described_fields
 from sowline_query_service.query.freshness import lag_seconds, take_when_fresh, wait_until_fresh
@@ -66,119 +54,76 @@ from sowline_query_service.topics.state import TopicState
 TRUTHS = {"true": True, "false": False}
 
 
-class HttpApi:
-    """Answers HTTP requests independently of each other: there is no session."""
+class HttpApi(TopicsApi[Query | GroupedQuery]):
+    """Answers from the records in memory."""
 
     def __init__(self, settings: Settings, context: ServiceContext, rates: Rates, backlogs: Backlogs) -> None:
-        self._settings = settings
+        definitions = {name: topic.definition for name, topic in context.state.topics.items()}
+        super().__init__(settings, context.kafka, definitions, context, rates, backlogs)
         self._context = context
         self._state = context.state
-        self._rates = rates
-        self._queries = HttpQueries(context.slots, backlogs)
-        self._definitions = {name: topic.definition for name, topic in context.state.topics.items()}
 
     @property
-    def routes(self) -> list[Route]:
-        """The routes of this API."""
-        of_topic, limited = "/v1/topics/{topic:path}", self._queries.limited
-        return [
-            Route("/v1/topics", self.topics),
-            Route(f"{of_topic}/fields", self.fields),
-            *KafkaApi(self._context.kafka, self._definitions).routes,
-            Route(f"{of_topic}/sow", limited(self.sow), methods=["POST"]),
-            Route(f"{of_topic}/explain", limited(self.explain), methods=["POST"]),
-            *WritesApi(self._settings, self._context.writes, self._rates).routes,
-            Route(f"{of_topic}/records/{{key:path}}", limited(self.record)),
-        ]
+    def _shard(self) -> str:
+        return str(self._settings.shard)
 
-    async def topics(self, request: HttpRequest) -> Response:
-        """List the topics that the user may read or write."""
-        rights = rights_in(request)
-        kafka = self._settings.kafka_advertised or self._settings.kafka
-        return JSONResponse(
-            {
-                "kafka": kafka,
-                "shard": str(self._settings.shard),
-                "topics": [
-                    self._describe(topic, rights)
-                    | {"select": readable_fields(rights.read, name)}
-                    | ({"indexes": topic.indexes.statistics()} if rights.is_admin else {})
-                    for name, topic in self._state.topics.items()
-                    if rights.is_gateway or name in rights.read or name in rights.write
-                ],
-            }
-        )
+    def _is_listed(self, topic: str, rights: Rights) -> bool:
+        return rights.is_gateway or super()._is_listed(topic, rights)
 
-    def _describe(self, topic: TopicState, rights: Rights) -> dict[str, Any]:
+    def _described(self, topics: Sequence[str], rights: Rights) -> list[dict[str, Any]]:
+        return [self._describe(name, rights) for name in topics]
+
+    def _describe(self, topic: str, rights: Rights) -> dict[str, Any]:
+        held = self._state.topics[topic]
         return {
-            **described_definition(topic.definition, rights),
-            "records": topic.size,
-            "bookmark": topic.bookmark(topic.positions),
-            "reflects": reflects_of(self._state, topic),
-            "loading": topic.loading,
-            "changes": topic.changes_applied,
-            **_lag_fields(topic),
-            "changes_behind": self._state.changes_behind(topic),
-            "newest_seconds": _seconds_since(topic.changed_time),
-            "subscriptions": self._context.dispatcher.live_in(topic.definition.name),
+            **described_definition(held.definition, rights),
+            "records": held.size,
+            "bookmark": held.bookmark(held.positions),
+            "reflects": reflects_of(self._state, held),
+            "loading": held.loading,
+            "changes": held.changes_applied,
+            **_lag_fields(held),
+            "changes_behind": self._state.changes_behind(held),
+            "newest_seconds": _seconds_since(held.changed_time),
+            "subscriptions": self._context.dispatcher.live_in(topic),
+            **({"indexes": held.indexes.statistics()} if rights.is_admin else {}),
         }
 
-    async def fields(self, request: HttpRequest) -> Response:
-        """Describe the fields of a topic, from a sample of the records that the user may see."""
-        try:
-            rights = rights_in(request)
-            topic = one_topic(self._state, request.path_params["topic"], rights.read)
-            if not topic.definition.has_sow:
-                raise no_sow(topic.definition.name)
-            found = described_fields(topic, rights.read.of(topic.definition.name))
-        except SowlineError as error:
-            return refused(error)
-        return JSONResponse(found)
+    async def _fields(self, request: HttpRequest, rights: Rights) -> Response:
+        topic = one_topic(self._state, request.path_params["topic"], rights.read)
+        if not topic.definition.has_sow:
+            raise no_sow(topic.definition.name)
+        return JSONResponse(described_fields(topic, rights.read.of(topic.definition.name)))
 
-    async def sow(self, request: HttpRequest, turn: Turn) -> Response:
-        """Stream the records that match, as NDJSON or as the client asks for.
+    async def _begun(self, asked: Sow, rights: Rights, turn: Turn) -> Query | GroupedQuery:
+        query = await self._query(asked, rights, turn)
+        await query.begin()
+        return query
 
-        The header Sowline-Bookmark has the bookmark of the instant.
-        """
-        is_native = wants_native(request)
-        try:
-            query = await self._query(request, native_fields(request, await self._fields_in(request)), turn)
-            await query.begin()
-            lines = native_records(query.records(), self._definitions) if is_native else _lines(query)
-            first = await anext(lines, b"")
-        except SowlineError as error:
-            return refused(error)
-        headers = instant_headers(query.bookmark, query.result.lag_seconds)
-        if query.result.warnings:
-            headers["Sowline-Warning"] = header_text("; ".join(query.result.warnings))
-        body = with_first(first, lines)
-        return StreamingResponse(body, media_type=NATIVE if is_native else NDJSON, headers=headers)
+    async def _query(self, sow: Sow, rights: Rights, turn: Turn) -> Query | GroupedQuery:
+        """Return the query that a request asks for, in its turn."""
+        if sow.demands_fresh:
+            await wait_until_fresh(self._state, topics_of(self._state, sow.topic, rights.read), sow)
+        size = bytes_to_read(sow.filter, sow.condition, sow_keys=sow.sow_keys)
+        checked = await in_worker_thread(size, read_request_of, self._state, sow, rights)
+        query = query_at(self._context, sow, checked)
+        await wait_for_past(self._context, sow, rights)
+        await query.reach()
+        await take_when_fresh(turn, self._state, checked.topics, sow)
+        return query
 
-    async def explain(self, request: HttpRequest, turn: Turn) -> Response:
-        """Report the access path that a query would take in each topic, and how many records it would examine."""
-        try:
-            query = await self._query(request, await self._fields_in(request), turn)
-            access_paths = with_view_stages(await query.explained(), self._state, rights_in(request))
-        except SowlineError as error:
-            return refused(error)
+    async def _explained(self, fields: dict[str, Any], rights: Rights, turn: Turn) -> dict[str, Any]:
+        query = await self._query(await request_of(Sow, fields), rights, turn)
+        access_paths = with_view_stages(await query.explained(), self._state, rights)
         warnings = {"warnings": query.result.warnings} if query.result.warnings else {}
-        return JSONResponse({"bookmark": query.bookmark, "access_paths": access_paths, **warnings})
+        return {"bookmark": query.bookmark, "access_paths": access_paths, **warnings}
 
-    async def record(self, request: HttpRequest, turn: Turn) -> Response:
-        """Answer with one record by its key, at once, or with its timeline in its turn."""
-        try:
-            path = path_of(request)
-            address = read_address(path, self._state.topics)
-            if address.what == "timeline":
-                return await self._timeline(address, request, turn)
-            if address.what:
-                raise HTTPException(404)
-            return await self._read_record(address, request)
-        except SowlineError as error:
-            return refused(error)
+    async def _record(self, address: Address, request: HttpRequest, turn: Turn) -> Response:
+        read = self._timeline if address.what else self._read_record
+        return await read(address, request, turn)
 
-    async def _read_record(self, address: Address, request: HttpRequest) -> Response:
-        """Answer with the record; the header Sowline-Bookmark has the bookmark of the instant."""
+    async def _read_record(self, address: Address, request: HttpRequest, turn: Turn) -> Response:
+        """Answer with the record, at once; the header Sowline-Bookmark has the bookmark of the instant."""
         demanded = parameters_in(request, FRESHNESS)
         rights = rights_in(request)
         topic = one_topic(self._state, address.topic, rights.read)
@@ -205,23 +150,6 @@ class HttpApi:
         answer = (await self._context.timelines.read(wanted)).answer
         turn.backlogs.require(len(answer))
         return Response(answer, media_type="application/json")
-
-    async def _fields_in(self, request: HttpRequest) -> dict[str, Any]:
-        return await sow_fields_in(request, self._settings.frame_bytes_max)
-
-    async def _query(self, request: HttpRequest, fields: dict[str, Any], turn: Turn) -> Query | GroupedQuery:
-        """Return the query that a request asks for, in its turn."""
-        sow = await request_of(Sow, {"topic": request.path_params["topic"]} | fields)
-        rights = rights_in(request)
-        if sow.demands_fresh:
-            await wait_until_fresh(self._state, topics_of(self._state, sow.topic, rights.read), sow)
-        size = bytes_to_read(sow.filter, sow.condition, sow_keys=sow.sow_keys)
-        checked = await in_worker_thread(size, read_request_of, self._state, sow, rights)
-        query = query_at(self._context, sow, checked)
-        await wait_for_past(self._context, sow, rights)
-        await query.reach()
-        await take_when_fresh(turn, self._state, checked.topics, sow)
-        return query
 
 
 def _transaction_fields(found: OpenTransaction | None) -> dict[str, Any]:
@@ -268,8 +196,3 @@ async def _timeline_request(address: Address, request: HttpRequest) -> ReadTimel
     if given.get("reversed") in TRUTHS:
         given["reversed"] = TRUTHS[given["reversed"]]
     return await request_of(ReadTimeline, {"topic": address.topic, "key": address.key, **given})
-
-
-async def _lines(query: Query | GroupedQuery) -> AsyncIterator[bytes]:
-    async for portion in query.records():
-        yield b"".join([one_line(record) for record in portion.records])

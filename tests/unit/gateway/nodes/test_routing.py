@@ -19,10 +19,9 @@ from sowline_gateway.nodes.routing import (
     LAG_UNKNOWN,
     AnnouncedTopic,
     Announcement,
+    Candidates,
     Share,
     holder,
-    routes,
-    some_routes,
 )
 
 TOPIC = parse_topics("topics: [{name: orders, key: /id, partitions: 6}]").topics[0]
@@ -90,9 +89,9 @@ def test_each_partition_is_answered_once(nodes: list[frozenset[int]]) -> None:
         missing = sorted({0, 1, 2, 3} - frozenset().union(*nodes))
         named = f"orders {', '.join(map(str, missing))}[.] " if missing else "overlap"
         with pytest.raises(SowlineError, match=named):
-            routes(announced, {"orders": 4}, by_url)
+            Candidates(announced, {"orders": 4}, by_url).routes()
         return
-    found = routes(announced, {"orders": 4}, by_url)
+    found = Candidates(announced, {"orders": 4}, by_url).routes()
     assert sorted(number for route in found for _, number in route.share) == [0, 1, 2, 3]
     assert all(route.share == route.node.share(["orders"]) for route in found)
 
@@ -105,9 +104,9 @@ def test_only_needed_partitions_are_answered(nodes: list[frozenset[int]], number
     needed = frozenset(("orders", number) for number in numbers)
     if not can_be_covered([held & numbers for held in nodes], numbers):
         with pytest.raises(SowlineError, match=r"these partitions now|overlap"):
-            routes(announced, {"orders": 4}, by_url, needed=needed)
+            Candidates(announced, {"orders": 4}, by_url, needed=needed).routes()
         return
-    found = routes(announced, {"orders": 4}, by_url, needed=needed)
+    found = Candidates(announced, {"orders": 4}, by_url, needed=needed).routes()
     assert sorted(one for route in found for one in route.share) == sorted(needed)
     assert all(route.share == route.node.share(["orders"]) & needed for route in found)
 
@@ -118,7 +117,9 @@ def test_a_partial_answer_has_each_partition_once(nodes: list[frozenset[int]]) -
     """And all that can be answered, if no partitions overlap; at least those of one node otherwise."""
     announced = [node(f"n{number}", numbers) for number, numbers in enumerate(nodes)]
     answered = [
-        number for route in some_routes(announced, {"orders": 4}, by_url) for _, number in route.share
+        number
+        for route in Candidates(announced, {"orders": 4}, by_url).some_routes()
+        for _, number in route.share
     ]
     assert len(answered) == len(set(answered))
     there = frozenset().union(*nodes)
@@ -150,7 +151,7 @@ def test_generations_overlap_while_the_number_of_shards_changes() -> None:
     every = [one for generation in generations for one in generation]
     for gone in every:
         rest = [one for one in every if one is not gone]
-        shares: list[Share] = [route.share for route in routes(rest, {"orders": 6}, by_url)]
+        shares: list[Share] = [route.share for route in Candidates(rest, {"orders": 6}, by_url).routes()]
         assert sum(map(len, shares)) == 6
 
 
@@ -166,10 +167,10 @@ def test_a_topic_that_is_loading_is_not_answered() -> None:
         },
     )
     with pytest.raises(SowlineError, match="orders 0"):
-        routes([loading], {"orders": 1}, by_url)
+        Candidates([loading], {"orders": 1}, by_url).routes()
     with pytest.raises(SowlineError, match="orders 0"):
-        routes([loading], {"orders": 1, "trades": 1}, by_url)
-    assert [route.node.url for route in routes([loading], {"trades": 1}, by_url)] == ["a"]
+        Candidates([loading], {"orders": 1, "trades": 1}, by_url).routes()
+    assert [route.node.url for route in Candidates([loading], {"trades": 1}, by_url).routes()] == ["a"]
     with pytest.raises(SowlineError, match="orders 0"):
         holder([loading], "orders", 0, by_url)
 
@@ -177,11 +178,11 @@ def test_a_topic_that_is_loading_is_not_answered() -> None:
 def test_nodes_to_avoid_and_ranks() -> None:
     """Of equal nodes the one with the lowest rank answers, unless it has failed."""
     nodes = [node("b", frozenset({0})), node("a", frozenset({0}))]
-    assert routes(nodes, {"orders": 1}, by_url)[0].node.url == "a"
-    assert routes(nodes, {"orders": 1}, by_url, {"a"})[0].node.url == "b"
+    assert Candidates(nodes, {"orders": 1}, by_url).routes()[0].node.url == "a"
+    assert Candidates(nodes, {"orders": 1}, by_url, {"a"}).routes()[0].node.url == "b"
     assert holder(nodes, "orders", 0, by_url, {"a"}).url == "b"
     with pytest.raises(SowlineError):
-        routes(nodes, {"orders": 1}, by_url, {"a", "b"})
+        Candidates(nodes, {"orders": 1}, by_url, {"a", "b"}).routes()
 
 
 def test_what_a_node_has_reached() -> None:
@@ -200,8 +201,8 @@ def test_many_shards_of_two_generations() -> None:
     ]
     one_short = [one for one in nodes if one.url not in ("31/32", "63/64")]
     for some in (nodes, one_short):
-        found = routes(some, {"orders": 256}, by_url)
+        found = Candidates(some, {"orders": 256}, by_url).routes()
         assert sorted(number for route in found for _, number in route.share) == list(range(256))
     rest = [one for one in one_short if one.url not in ("15/48", "31/48", "47/48")]
     with pytest.raises(SowlineError, match="orders 63, 127, 191, 255"):
-        routes(rest, {"orders": 256}, by_url)
+        Candidates(rest, {"orders": 256}, by_url).routes()

@@ -1,0 +1,196 @@
+"""The HTTP API of topics, as every service that answers queries has it. Where the records are is up to subclasses."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.settings import Settings
+from sowline.config.topic_definition import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.serving.access.rate_limits import Rates
+from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.backlogs import Backlogs
+from sowline.serving.http.address import Address, read_address
+from sowline.serving.http.kafka_api import KafkaApi
+from sowline.serving.http.native_format import native_fields, native_records, wants_native
+from sowline.serving.http.queries import HttpQueries, Turn
+from sowline.serving.http.requests import (
+    NDJSON,
+    header_text,
+    instant_headers,
+    path_of,
+    readable_fields,
+    request_of,
+    rights_in,
+    sow_fields_in,
+    with_first,
+)
+from sowline.serving.outbox.group import RecordPortion
+from sowline.serving.query_slots import QuerySlots
+from sowline.serving.refusal import refused
+from sowline.serving.result import Result
+from sowline.serving.writes.http_api import WritesApi
+from sowline.serving.writes.pending_commands import WriteService
+from sowline.wire.media_types import NATIVE
+from sowline.wire.request import Sow
+from sowline.wire.server_message import one_line
+
+
+class BegunQuery(Protocol):
+    """A query that has begun."""
+
+    @property
+    def result(self) -> Result:
+        """What it counts, and warns of."""
+
+    @property
+    def bookmark(self) -> str:
+        """The bookmark of its instant."""
+
+    def records(self) -> AsyncIterator[RecordPortion]:
+        """Yield the records."""
+
+
+class ServiceParts(Protocol):
+    """What the API needs of a service."""
+
+    @property
+    def slots(self) -> QuerySlots:
+        """The turns of queries."""
+
+    @property
+    def writes(self) -> WriteService:
+        """What writes commands."""
+
+
+Q = TypeVar("Q", bound=BegunQuery)
+
+
+class TopicsApi(ABC, Generic[Q]):
+    """Answers HTTP requests independently of each other: there is no session.
+
+    `HttpQueries` answers with the `SowlineError` that an answer within a turn raises.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        kafka: KafkaConfig,
+        topics: Mapping[str, TopicDefinition],
+        parts: ServiceParts,
+        rates: Rates,
+        backlogs: Backlogs,
+    ) -> None:
+        self._settings = settings
+        self._kafka = kafka
+        self._topics = topics
+        self._writes = parts.writes
+        self._rates = rates
+        self._queries = HttpQueries(parts.slots, backlogs)
+
+    @property
+    def routes(self) -> list[Route]:
+        """The routes of this API."""
+        of_topic, limited = "/v1/topics/{topic:path}", self._queries.limited
+        return [
+            Route("/v1/topics", self.topics),
+            Route(f"{of_topic}/fields", self.fields),
+            *KafkaApi(self._kafka, self._topics).routes,
+            Route(f"{of_topic}/sow", limited(self.sow), methods=["POST"]),
+            Route(f"{of_topic}/explain", limited(self.explain), methods=["POST"]),
+            *WritesApi(self._settings, self._writes, self._rates).routes,
+            Route(f"{of_topic}/records/{{key:path}}", limited(self.record)),
+        ]
+
+    async def topics(self, request: HttpRequest) -> Response:
+        """List the topics that the user may read or write."""
+        rights = rights_in(request)
+        names = [name for name in self._topics if self._is_listed(name, rights)]
+        return JSONResponse(
+            {
+                "kafka": self._settings.kafka_advertised or self._settings.kafka,
+                "shard": self._shard,
+                "topics": [
+                    described | {"select": readable_fields(rights.read, name)}
+                    for name, described in zip(names, self._described(names, rights), strict=True)
+                ],
+            }
+        )
+
+    @property
+    @abstractmethod
+    def _shard(self) -> str: ...
+
+    @abstractmethod
+    def _described(self, topics: Sequence[str], rights: Rights) -> list[dict[str, Any]]: ...
+
+    def _is_listed(self, topic: str, rights: Rights) -> bool:
+        return topic in rights.read or topic in rights.write
+
+    async def fields(self, request: HttpRequest) -> Response:
+        """Describe the fields of a topic, from a sample of the records that the user may see."""
+        try:
+            return await self._fields(request, rights_in(request))
+        except SowlineError as error:
+            return refused(error)
+
+    @abstractmethod
+    async def _fields(self, request: HttpRequest, rights: Rights) -> Response: ...
+
+    async def sow(self, request: HttpRequest, turn: Turn) -> Response:
+        """Stream the records that match, as NDJSON or as the client asks for.
+
+        The header Sowline-Bookmark has the bookmark of the instant.
+        """
+        is_native = wants_native(request)
+        fields = native_fields(request, await self._request_fields(request))
+        query = await self._begun(await request_of(Sow, fields), rights_in(request), turn)
+        records = query.records()
+        lines = self._ending(query, native_records(records, self._topics) if is_native else _lines(records))
+        first = await anext(lines, b"")
+        headers = instant_headers(query.bookmark, query.result.lag_seconds)
+        if query.result.warnings:
+            headers["Sowline-Warning"] = header_text("; ".join(query.result.warnings))
+        media_type = NATIVE if is_native else NDJSON
+        return StreamingResponse(with_first(first, lines), media_type=media_type, headers=headers)
+
+    @abstractmethod
+    async def _begun(self, asked: Sow, rights: Rights, turn: Turn) -> Q:
+        """Return the query that a request asks for; it has begun, in its turn."""
+
+    def _ending(self, query: Q, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Return the lines of an answer; behind them, or if the client leaves, the query ends."""
+        return lines
+
+    async def explain(self, request: HttpRequest, turn: Turn) -> Response:
+        """Report the access path that a query would take in each topic, and how many records it would examine."""
+        found = await self._explained(await self._request_fields(request), rights_in(request), turn)
+        return JSONResponse(found)
+
+    @abstractmethod
+    async def _explained(self, fields: dict[str, Any], rights: Rights, turn: Turn) -> dict[str, Any]: ...
+
+    async def record(self, request: HttpRequest, turn: Turn) -> Response:
+        """Answer with one record by its key, or with its timeline in its turn."""
+        address = read_address(path_of(request), self._topics)
+        if address.what not in ("", "timeline"):
+            raise HTTPException(404)
+        return await self._record(address, request, turn)
+
+    @abstractmethod
+    async def _record(self, address: Address, request: HttpRequest, turn: Turn) -> Response: ...
+
+    async def _request_fields(self, request: HttpRequest) -> dict[str, Any]:
+        fields = await sow_fields_in(request, self._settings.frame_bytes_max)
+        return {"topic": request.path_params["topic"]} | fields
+
+
+async def _lines(portions: AsyncIterator[RecordPortion]) -> AsyncIterator[bytes]:
+    async for portion in portions:
+        yield b"".join([one_line(record) for record in portion.records])
