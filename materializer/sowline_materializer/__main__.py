@@ -5,13 +5,13 @@ Its settings are `SOWLINE_*` variables.
 
 import sys
 
-from sowline.runtime.process import main
-from sowline_materializer.service import serve
+from sowline.runtime.process import end_without_server, main
 
 if __name__ == "__main__":
     if sys.argv[1:]:
+        end_without_server()
         from sowline_materializer.admin.commands import operate  # The service needs none of these modules.
 
         operate(prog_name="sowline")
     else:
-        main(serve)
+        main("sowline_materializer.service")

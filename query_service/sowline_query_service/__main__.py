@@ -1,7 +1,6 @@
 """Run the service as a process: `python -m sowline_query_service`; its settings are `SOWLINE_*` variables."""
 
 from sowline.runtime.process import main
-from sowline_query_service.service import serve
 
 if __name__ == "__main__":
-    main(serve)
+    main("sowline_query_service.service")

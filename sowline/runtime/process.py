@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from types import FrameType
 
 import structlog
@@ -19,6 +20,7 @@ from sowline.errors import SowlineError
 from sowline.runtime import tracing
 from sowline.runtime.descriptors import raise_limit
 from sowline.runtime.library_logs import take_library_logs, take_uncaught
+from sowline.runtime.programs import require_server
 
 log = structlog.get_logger()
 
@@ -128,14 +130,28 @@ def _bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-def main(serve: Serve) -> None:
-    """Run a service until a signal stops it. Log a fatal error as one sentence, and exit with code 1."""
+def end_without_server() -> None:
+    """End the process with a sentence if the packages are missing that services need."""
+    try:
+        require_server()
+    except SowlineError as error:
+        sys.exit(f"{error.reason}: {error.message}")
+
+
+def main(module: str) -> None:
+    """Run the service whose `serve` a module has, until a signal stops it.
+
+    Log a fatal error as one sentence, and exit with code 1.
+    """
+    end_without_server()
+    # Its imports would end in a traceback. They come before the collector is spared what there is.
+    serve: Serve = import_module(module).serve
     set_up_logs()
     take_uncaught()
     raise_limit()
     spare_the_collector()
     stop = stop_signal()
-    tracing.set_up(serve.__module__.partition(".")[0].replace("_", "-"))
+    tracing.set_up(module.partition(".")[0].replace("_", "-"))
     try:
         settings = read_settings()
         serve(settings, load_topics(settings.config), stop)

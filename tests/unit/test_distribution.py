@@ -16,6 +16,17 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({SERVER!r}));"
 """The begin of a program that can't import the packages of the services."""
+NO_SERVER = (
+    f"no server: expected the packages of the services, but {', '.join(SERVER)} can't be imported: install them"
+    " with pip install 'sowline[server]'\n"
+)
+SERVICES = (
+    Program.MATERIALIZER,
+    Program.QUERY_SERVICE,
+    Program.GATEWAY,
+    Program.FANOUT,
+    Program.VIEWS,
+)
 READING = ("topics", "sow", "subscribe", "sow-and-subscribe", "timeline", "explain", "types", "top")
 
 
@@ -64,11 +75,18 @@ def test_a_service_without_its_packages(name: str, tmp_path: Path) -> None:
     config.write_text("topics: [{name: orders, key: /id}]")
     words = ["orders"] if name == "dump" else ["--config", str(config)]
     done = run(f"from sowline.cli import main; main([{name!r}, *sys.argv[1:]])", *words)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        f"no server: expected the packages of the services, but {', '.join(SERVER)} can't be imported: install them"
-        " with pip install 'sowline[server]'\n"
-    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", NO_SERVER)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [*([program] for program in SERVICES), [Program.MATERIALIZER, "dump", "orders"]],
+    ids="-".join,
+)
+def test_a_program_without_its_packages(words: list[str]) -> None:
+    """It ends with the same sentence as its command."""
+    done = run("import runpy; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)", *words)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", NO_SERVER)
 
 
 @pytest.mark.parametrize("program", [Program.MATERIALIZER, Program.VIEWS])

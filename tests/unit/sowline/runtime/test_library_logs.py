@@ -55,7 +55,7 @@ def load(path):
 
 import sowline.runtime.process
 sowline.runtime.process.load_topics = load
-main(serve)
+main("__main__")
 """
 
 
