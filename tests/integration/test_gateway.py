@@ -6,11 +6,14 @@ import uuid
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import pytest
 
 from sowline import Client, LocalView
+from sowline.config.shard import Shard
+from sowline.config.topic_definition import TopicDefinition
 from tests.integration.load import Publishers, check_sow, model_of, new_seed
 from tests.integration.model import FILTERS, Body
 from tests.integration.services import Service, System, http_text, post_commands, system, wait_for
@@ -125,3 +128,40 @@ def keys(client: Client, topic: str, **page: Any) -> list[str | None]:
     """Return the SOW keys of ranked records in their order."""
     messages = client.sow(topic, filter="/rank >= 0", order_by="/rank DESC", batch_size=1000, **page)
     return [message.sow_key for message in messages if message.command == "sow"]
+
+
+def test_a_view_of_a_view_whose_partitions_are_elsewhere(
+    kafka: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A read of it waits for a write to the first source, though no query service holds both views."""
+    shards = [Shard(number, 2) for number in range(2)]
+    names = (f"t{uuid.uuid4().hex[:12]}" for _ in range(100))
+    name = next(name for name in names if _holder(shards, f"{name}-all") != _holder(shards, f"{name}-open"))
+    views: list[dict[str, Any]] = [
+        {"name": f"{name}-all", "from": name, "projection": ["/id", "/state"]},
+        {"name": f"{name}-open", "from": f"{name}-all", "filter": "/state = 'open'"},
+    ]
+    topics = [{"name": name, "key": "/id", "partitions": 1}]
+    with system(kafka, tmp_path_factory.mktemp("elsewhere"), topics, views=views) as made:
+        nodes = [made.node(str(shard)).start() for shard in shards]
+        gateway = made.service("gateway", nodes=",".join(node.url for node in nodes)).start()
+        others = [made.service(service).start() for service in ("materializer", "views")]
+        for service in (*nodes, gateway, *others):
+            service.wait_ready()
+        with Client(gateway.url) as client:
+            for number, state in enumerate(("open", "closed", "open")):
+                record = {"id": 1, "number": number, "state": state}
+                bookmark = client.publish(name, record, wait=True) or ""
+                expected = [{"id": 1, "state": "open"}] * (state == "open")
+                answer = client.sow(f"{name}-open", at_least=bookmark)
+                found = [message for message in answer if message.command == "sow"]
+                assert [message.data for message in found] == expected
+                read = [client.record(f"{name}-open", one.sow_key or "", at_least=bookmark) for one in found]
+                assert read == expected
+                assert client.explain(f"{name}-open", at_least=bookmark)
+
+
+def _holder(shards: list[Shard], topic: str) -> list[int]:
+    """Return which shards hold a topic of one partition."""
+    definition = SimpleNamespace(name=topic, partitions=1)
+    return [shard.number for shard in shards if shard.partitions(cast(TopicDefinition, definition))]

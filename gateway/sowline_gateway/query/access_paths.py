@@ -16,6 +16,7 @@ from sowline_gateway.nodes.failover import replaceable, with_failover
 from sowline_gateway.nodes.node_set import NodeSet
 from sowline_gateway.nodes.routing import Route
 from sowline_gateway.query.key_routing import partitions_of_keys
+from sowline_gateway.query.sharded_query import floor_of
 
 
 class Explained(NamedTuple):
@@ -37,6 +38,7 @@ async def explain(
 
     Raise `shard unavailable`, or the error of the request.
     """
+    floor = await floor_of(nodes, topics, floor, turn)
     asked = read_of(request, Explain.command, floor, "processed,completed")
     asked = structs.replace(asked, top_n=request.top_n, skip_n=request.skip_n)
     needed = partitions_of_keys(nodes.topics, request, topics)

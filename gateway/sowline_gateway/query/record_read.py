@@ -3,13 +3,20 @@
 from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
+from typing import Final
+from urllib.parse import parse_qsl, urlencode
 
+from sowline.errors import SowlineError
+from sowline.model.bookmark import format_bookmark, parse_bookmark
 from sowline.model.key import partition_of
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.query_slots import QueryTurn, lent
 from sowline_gateway.nodes.failover import replaceable, with_failover
 from sowline_gateway.nodes.http import NodeAnswer, NodeHttp
 from sowline_gateway.nodes.node_set import RETRY_REASONS, NodeSet
+from sowline_gateway.query.sharded_query import floor_of
+
+AT_LEAST: Final = "at_least"
 
 TRY_ANOTHER = 500
 """Statuses from this one on, and 421, are of a node that is not ready, behind, or of another shard now."""
@@ -30,8 +37,21 @@ async def read_from_holder(
     While it waits for nodes, others may have the turn that was taken for it, if any.
     """
     number = partition_of(key, nodes.topics[topic].partitions)
+    query = await _with_views_between(nodes, topic, query, turn)
     waiting = partial(lent, turn)
     return await read_from_holder_of(nodes, http, topic, number, path, query, rights, waiting)
+
+
+async def _with_views_between(nodes: NodeSet, topic: str, query: str, turn: QueryTurn | None) -> str:
+    """Return the query of a GET whose `at_least` has the positions of the views between, too."""
+    if AT_LEAST not in query:
+        return query
+    fields = dict(parse_qsl(query, keep_blank_values=True))
+    try:
+        floor = parse_bookmark(fields.get(AT_LEAST, ""))
+    except SowlineError:
+        return query  # the node refuses it
+    return urlencode({**fields, AT_LEAST: format_bookmark(await floor_of(nodes, [topic], floor, turn))})
 
 
 async def read_from_holder_of(

@@ -22,13 +22,14 @@ from sowline.language.groups import MergedGroups
 from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark, lay_over
 from sowline.model.key import hash_of
 from sowline.model.path import Scalar
-from sowline.serving.authorization.entitlements import Rights, together
+from sowline.serving.authorization.entitlements import EVERYTHING, Rights, together
 from sowline.serving.cooperative import in_turns
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.query_slots import QueryTurn, lent
 from sowline.serving.result import QueryLimits, Result
 from sowline.wire.node_queries import BATCH, NodeQuery, records_of
-from sowline.wire.request import Read
+from sowline.wire.request import Read, Sow
+from sowline.wire.request_fields import SowKeys
 from sowline.wire.server_message import sow_record
 from sowline_gateway.nodes.connections import NodeLost, NodeMessage
 from sowline_gateway.nodes.failover import NodesFailed, begin_each, replaceable, replaced, with_failover
@@ -37,6 +38,7 @@ from sowline_gateway.nodes.routing import UNAVAILABLE, Route, Share, by_topic, u
 from sowline_gateway.query.key_routing import partitions_of_keys
 from sowline_gateway.query.merge import Key, merged, surely_before
 from sowline_gateway.query.part import Batch, Part, longest_lag
+from sowline_gateway.query.reached import with_views_between
 from sowline_gateway.query.seen import newest
 
 QUEUED_BATCHES = 4
@@ -113,6 +115,7 @@ class ShardedQuery:
 
         While it waits for nodes, others may have the turn that it has taken, if any.
         """
+        self._floor = await floor_of(self._nodes, self._all_topics, self._floor, turn)
         request = structs.replace(records_of(self._request, dict(self._floor)), **self._page())
         if self._instead is not None:
             request = self._instead(request)
@@ -328,6 +331,27 @@ class ShardedQuery:
         """Return the connections."""
         for part in self._parts:
             await part.close()
+
+
+async def floor_of(
+    nodes: NodeSet,
+    topics: Sequence[str],
+    floor: Mapping[str, Positions],
+    turn: QueryTurn | None = None,
+) -> PositionsByLog:
+    """Return what an answer must have reached, with the positions of the views between; raise as `begin` does."""
+
+    async def positions_of(view: str, reached: Mapping[str, Positions]) -> PositionsByLog:
+        # A look for one key costs the least. As another read, it is made in all partitions.
+        asked = Sow(topic=view, sow_keys=SowKeys(["none"]))
+        query = ShardedQuery(nodes, asked, [view], EVERYTHING, QueryLimits(), reached, lambda query: query)
+        try:
+            await query.begin(turn)
+            return query.positions
+        finally:
+            await query.close()
+
+    return await with_views_between(nodes.topics, topics, floor, positions_of)
 
 
 def _lost(lost: NodeLost) -> SowlineError:

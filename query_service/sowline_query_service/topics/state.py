@@ -223,6 +223,7 @@ class ServedTopics:
         shard: Shard = WHOLE,
     ) -> None:
         """Hold topics without records. `native` is the module of the native core, if memo indexes are to use it."""
+        self.shard = shard
         self.memory = Memory(index_bytes_max)
         self.histories = Histories(history_bytes_max)
         self.timelines = Timelines(timeline_bytes_max)
