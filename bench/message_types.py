@@ -43,8 +43,8 @@ from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline_materializer.core.applier import Applier
 from sowline_materializer.core.checkpoint import Checkpoint
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.overlay import Overlay
+from tests.memory_store import MemoryStore
 
 KEYS: Final = 10_000
 RECORDS_MAX: Final = 200_000

@@ -44,16 +44,14 @@ are comparisons.
 _OPENING = {")": "(", "]": "[", ">": "<"}
 
 
-def checked_pipeline(
-    path: Path, environment: Mapping[str, str], conf: Mapping[str, str] | None = None
-) -> Pipeline:
+def checked_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
     """Read the file of a pipeline and its SQL; raise `bad configuration` with every problem found.
 
-    The SQL is checked once everything else is right. `conf` is described at `spark_jvm`.
+    The SQL is checked once everything else is right.
     """
     declaration = open_pipeline(path, environment)
     pipeline = declaration.read(Pipeline)
-    if problems := syntax_problems(pipeline, declaration, conf):
+    if problems := syntax_problems(pipeline, declaration):
         raise YamlFileError(problems)
     return pipeline
 

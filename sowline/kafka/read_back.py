@@ -42,18 +42,17 @@ def read_newest(
     wants: Callable[[Message], bool],
     *,
     end: int | None = None,
-    seconds_max: float = SECONDS_MAX,
 ) -> NewestMessages:
     """Return up to `limit` wanted messages, the newest before offset `end`, or before the partition's end.
 
-    The search ends earlier after `SEARCHED_MAX` offsets, or once `seconds_max` have passed. Raise TimeoutError if
+    The search ends earlier after `SEARCHED_MAX` offsets, or once `SECONDS_MAX` have passed. Raise TimeoutError if
     Kafka does not answer in that time.
     """
-    deadline = time.monotonic() + seconds_max
+    deadline = time.monotonic() + SECONDS_MAX
     with consuming(kafka, REPORT_ENDS) as consumer:
         try:
-            extent = partial(consumer.get_watermark_offsets, TopicPartition(topic, partition), seconds_max)
-            first, after_last = patiently(extent, seconds_max)
+            extent = partial(consumer.get_watermark_offsets, TopicPartition(topic, partition), SECONDS_MAX)
+            first, after_last = patiently(extent, SECONDS_MAX)
         except KafkaException as error:
             if is_away(error):
                 raise TimeoutError from error

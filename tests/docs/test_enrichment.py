@@ -20,9 +20,9 @@ from sowline.language.filter.functions import FUNCTIONS
 from sowline_materializer.core.applier import Applier
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.store.checksum import Checksum
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.overlay import Overlay
 from tests.docs.pages import rows_of, text_of
+from tests.memory_store import MemoryStore
 
 PAGE = "docs/enrichment.md"
 

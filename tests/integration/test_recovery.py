@@ -28,12 +28,12 @@ from sowline_materializer.partition.changes_loader import ChangesLoader
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import Partition
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.rocksdb import MARK, RocksStore
 from sowline_materializer.worker.batch import as_log_record
 from sowline_materializer.worker.counts import WorkerStatistics
 from sowline_materializer.worker.worker import Worker
 from tests.integration.services import SECONDS_MAX, wait_for
+from tests.memory_store import MemoryStore
 from tests.property.world import dump
 
 NEVER = 10**15

@@ -12,7 +12,7 @@ from sowline_materializer.partition.kafka_partition import KafkaExtent
 from sowline_materializer.partition.recovery import Recovery
 from sowline_materializer.standby.warm_copy import ReadEvent, WarmCopy
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.property.world import Disk, World, rocks_in_memory
 
 

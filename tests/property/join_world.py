@@ -22,12 +22,12 @@ from sowline.model.key import partition_of
 from sowline.model.position import Position, before_the_log
 from sowline_materializer.core.applier import Applier
 from sowline_materializer.core.checkpoint import Checkpoint
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.overlay import Overlay
 from sowline_views.core.joined_tables import JoinedEvent, JoinedTables, joined_table
 from sowline_views.core.outgoing import Outgoing
 from sowline_views.core.source_partition import SourcePartition, take_joined
 from sowline_views.core.spilling import SpillSpace
+from tests.memory_store import MemoryStore
 
 Row = dict[str, Any]
 COMMAND: Headers = [("sow.command", PARTIALS.encode())]

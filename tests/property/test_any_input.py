@@ -14,8 +14,8 @@ from sowline_materializer.partition.changes_loader import ChangesLoader
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import Partition
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
 from tests.examples import examples
+from tests.memory_store import MemoryStore
 from tests.property.world import dump, written
 
 LIMITED = {"name": "things", "key": ["/id"], "partitions": 2, "record_bytes_max": 500}

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from sowline_materializer.core.checkpoint import Checkpoint
-from sowline_materializer.store.memory import MemoryStore
 from tests.examples import examples
+from tests.memory_store import MemoryStore
 from tests.property.copied import CopiedWorld
 from tests.property.test_core_model import CoreAgainstModel, limits, numbers
 from tests.property.test_transient_model import Transient, same

@@ -23,11 +23,11 @@ from sowline_materializer.partition.changes_loader import ChangesLoader
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import Partition
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
 from sowline_query_service.index.rows import Rows
 from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.examples import examples
+from tests.memory_store import MemoryStore
 from tests.property.model import FILTERS, Body, PartitionModel
 from tests.property.world import World, Written, changes_of, dump
 

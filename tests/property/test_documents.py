@@ -14,8 +14,8 @@ from sowline_materializer.partition.changes_follower import ChangesFollower
 from sowline_materializer.partition.changes_loader import ChangesLoader
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import Partition, progress_of
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.overlay import Overlay
+from tests.memory_store import MemoryStore
 
 DEFINITION = define_topic(
     **{

@@ -19,6 +19,7 @@ from sowline_query_service.index.hash_index import HashIndex
 from sowline_query_service.index.ranks import ranks, top
 from sowline_query_service.index.read import reader_of
 from sowline_query_service.index.vector import evaluate, split
+from tests.columns import put_many
 from tests.examples import examples
 
 PATHS = ["/a", "/b", "/c/d", "/a[0]", "/c"]
@@ -120,7 +121,7 @@ def test_columns_and_closures_agree(text: str, documents: list[Any]) -> None:
 def _check_columns(condition: Filter, documents: list[Any]) -> None:
     columns = {path: Column(path) for path in map(parse_path, PATHS)}
     for column in columns.values():
-        column.put_many(0, documents)
+        put_many(column, 0, documents)
     assert matching_rows(condition, columns, documents) == expected_rows(condition, documents)
 
 
@@ -195,7 +196,7 @@ def test_ranks_sort_as_the_order_does(
     order = Order(tuple(Term(parse_path(field), descending, text) for field, descending, text in terms))
     columns = [Column(term.path) for term in order.terms]
     for column in columns:
-        column.put_many(0, documents)
+        put_many(column, 0, documents)
     found = [
         ranks(column, len(documents), text=term.text)
         for column, term in zip(columns, order.terms, strict=True)

@@ -15,10 +15,10 @@ from sowline.subscriptions.engine.subscription import Subscription
 from sowline_fanout.load import Load
 from sowline_materializer.core.record import decode_record
 from sowline_materializer.partition.changes_loader import ChangesLoader
-from sowline_materializer.store.memory import MemoryStore
 from sowline_query_service.index.rows import Rows
 from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
+from tests.memory_store import MemoryStore
 from tests.property.histories import TOPIC_ID, History, random_history
 
 DEFINITION = define_topic(**{"name": "orders", "key": "/id"})

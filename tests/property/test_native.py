@@ -19,8 +19,8 @@ from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import Partition, Prepared
 from sowline_materializer.store.cache import RecordCache
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.write_behind import WriteBehindStore
+from tests.memory_store import MemoryStore
 from tests.panics import panic
 from tests.property.test_supplied_model import ById
 

@@ -18,7 +18,7 @@ from sowline_materializer.core.record import Record, encode_record
 from sowline_materializer.partition.changes_loader import ChangesLoader
 from sowline_materializer.store.checksum import Checksum, entry_hash, expiry_entry, expiry_hash
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.panics import panic
 from tests.property.histories import TOPIC_ID, random_event
 from tests.property.world import Written

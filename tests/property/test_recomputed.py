@@ -15,7 +15,7 @@ from sowline.model.position import Position
 from sowline_materializer.admin.earlier_state import EarlierState
 from sowline_materializer.admin.recomputed import JoinedRecords, SourceRecord, recomputed, rows_of
 from sowline_materializer.core.record import Record, decode_record
-from sowline_materializer.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.property import test_view_joins
 from tests.property.join_world import Joins, Side
 from tests.property.view_reference import VIEWS, Body

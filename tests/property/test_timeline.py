@@ -14,11 +14,11 @@ from sowline.language.emodb.writes import Writes, document_of
 from sowline.model.key import sow_key
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.documents import literal
-from sowline_materializer.store.memory import MemoryStore
 from sowline_query_service.index.rows import Rows
 from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
 from sowline_query_service.replica.timeline import Timeline
+from tests.memory_store import MemoryStore
 from tests.property.test_documents import DEFINITION, START, apply, compacted, delete, log_of, write
 
 TTL = 5000

@@ -14,8 +14,8 @@ from sowline.config.topic_definition import define_topic
 from sowline.model.position import before_the_log
 from sowline_materializer.partition.changes_loader import ChangesLoader
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
 from tests.examples import examples
+from tests.memory_store import MemoryStore
 from tests.property.world import World, changes_of, dump
 
 DEFINITION = define_topic(

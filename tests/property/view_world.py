@@ -38,12 +38,12 @@ from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import Partition
 from sowline_materializer.store.integrity import survey
 from sowline_materializer.store.interface import Store
-from sowline_materializer.store.memory import MemoryStore
 from sowline_query_service.index.rows import Rows
 from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
 from sowline_views.core.outgoing import Outgoing
 from sowline_views.core.source_partition import SourcePartition
+from tests.memory_store import MemoryStore
 from tests.property.view_reference import VIEWS, Body, Recompute, SourceRecord
 from tests.property.world import World, changes_of
 

@@ -27,7 +27,7 @@ from sowline_materializer.partition.partition import Partition, stale_owner_keys
 from sowline_materializer.partition.recovery import Recovery
 from sowline_materializer.store.cache import RecordCache
 from sowline_materializer.store.interface import Store
-from sowline_materializer.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 
 Disk = dict[Path, dict[str, Any]]
 

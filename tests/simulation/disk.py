@@ -10,7 +10,7 @@ from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.errors import DiskFull
 from sowline_materializer.store.interface import NO_EXPIRIES
-from sowline_materializer.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.simulation.process import Process
 
 UNDONE_MAX = 4

@@ -13,8 +13,8 @@ from sowline.model.position import Position
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.record import decode_record
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
 from sowline_query_service.topics.state import ServedTopics
+from tests.memory_store import MemoryStore
 from tests.property.model import Body, Kept, PartitionModel
 from tests.simulation.broker import Part, Written
 from tests.simulation.truth import hold

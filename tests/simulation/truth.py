@@ -19,10 +19,10 @@ from sowline.model.position import Position
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.record import decode_record
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
 from sowline_query_service.index.rows import Rows
 from sowline_query_service.replica.timeline import Timeline
 from sowline_query_service.topics.state import ServedTopics
+from tests.memory_store import MemoryStore
 from tests.property.document_model import DocumentModel
 from tests.property.model import Account, Body, Effect, PartitionModel
 from tests.property.supplied_model import SuppliedDocumentModel, SuppliedModel

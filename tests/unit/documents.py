@@ -7,8 +7,8 @@ from sowline.commands.command import Headers, LogRecord
 from sowline.model.position import Position
 from sowline_materializer.core.applier import Applier
 from sowline_materializer.core.checkpoint import Checkpoint
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.overlay import Overlay
+from tests.memory_store import MemoryStore
 from tests.unit.query_service.sessions import Server
 
 BEGIN = Position(0, -1)

@@ -1,6 +1,6 @@
 """The store of one partition: records by SOW key, their due times, and a checkpoint, written in one atomic step.
 
-`MemoryStore` has the same contract, and passes the same tests.
+`tests/memory_store.py` has the same contract, and passes the same tests.
 """
 
 import fcntl

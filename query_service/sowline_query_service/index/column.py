@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sowline.model.path import Document, Path, reader
+from sowline.model.path import Path
 from sowline_query_service.index.cells import ABSENT, HARD, NO_ROW, Cells, cell_of, cells_of
 from sowline_query_service.index.dictionary import Dictionary
 from sowline_query_service.index.verdicts import Verdicts
@@ -101,12 +101,6 @@ class Column:
         if cells.codes is not None or self.codes is not None:
             self._all_codes()[rows] = 0 if cells.codes is None else cells.codes
         self._forget_texts()
-
-    def put_many(self, start: int, documents: Sequence[Document | None]) -> None:
-        """Set rows from `start` on, one for each document; None clears a row."""
-        read = reader(self.path)
-        values = [ABSENT if document is None else read(document) for document in documents]
-        self.put_rows(slice(start, start + len(values)), values)
 
     def clear(self, row: int) -> None:
         """Clear a row."""

@@ -26,8 +26,6 @@ from sowline_query_service.query.read_entitlements import entitled_to_read
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.topics.state import ServedTopics, TopicState, require_loaded
 
-"""Records in the page of a paginated subscription; a page is sent at once."""
-
 FILTER_PARTS_MAX = 1500
 """Paths, conditions, functions and constants of a request's filter; constants in a list do not count."""
 

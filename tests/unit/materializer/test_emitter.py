@@ -16,7 +16,7 @@ from sowline_materializer.emitter import Emitter, NotWritten
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.owner_commands import Append
 from sowline_materializer.partition.partition import Partition
-from sowline_materializer.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.panics import panic
 
 TOPICS = parse_topics("topics: [{name: orders, key: /id}, {name: told, key: /id, delta: true}]").topics

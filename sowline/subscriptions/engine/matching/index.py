@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 from itertools import count
-from operator import itemgetter
 from typing import Generic
 
-from sowline.language.filter import UNKNOWN, Filter, Metadata
+from sowline.language.filter import Filter, Metadata
 from sowline.model.path import Document, Path, reader
 from sowline.subscriptions.engine.matching.bucket import Bucket
 from sowline.subscriptions.engine.matching.entry import Entry, T, make_entry
@@ -54,12 +53,6 @@ class SubscriptionIndex(Generic[T]):
         if not entry.items:
             del self._entries[entry.filter.text]
             self._leave(entry)
-
-    def matching(self, document: Document, about: Metadata = UNKNOWN) -> list[T]:
-        """Return the items whose filter matches the record, in the order in which they were added."""
-        found = [pair for entry in self.true_of(document, about) for pair in entry.items.items()]
-        found.sort(key=itemgetter(1))
-        return [item for item, _ in found]
 
     def true_of(self, document: Document, about: Metadata) -> list[Entry[T]]:
         """Return the filters that match the record, each once, in no order, with their items."""

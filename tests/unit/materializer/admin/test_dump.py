@@ -12,7 +12,7 @@ from sowline_materializer.admin.offline_copy import OfflineCopy, fill
 from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint
 from sowline_materializer.core.record import Record, encode_record
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 
 DEFINITION = define_topic(**{"name": "orders", "key": "/id", "partitions": 2})
 CHECKPOINT = Checkpoint(

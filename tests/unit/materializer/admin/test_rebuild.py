@@ -16,7 +16,7 @@ from sowline.model.key import partition_of
 from sowline.model.position import Position
 from sowline_materializer.admin.forwarded import require_forwards
 from sowline_materializer.admin.rebuild import EndsLoader
-from sowline_materializer.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 
 HERE, THERE = (next(t for t in map(str, range(99)) if partition_of(t, 2) == number) for number in (0, 1))
 """Key texts of records of the two partitions."""

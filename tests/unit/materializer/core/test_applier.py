@@ -18,8 +18,8 @@ from sowline_materializer.core.applier import Applier
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.step import Forward, Step
 from sowline_materializer.store.checksum import Checksum
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.overlay import Overlay
+from tests.memory_store import MemoryStore
 
 DOMAIN = b"orders\0"
 HERE, THERE = (next(str(n) for n in range(99) if partition_of(str(n), 2) == p) for p in (0, 1))

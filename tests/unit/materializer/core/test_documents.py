@@ -18,8 +18,8 @@ from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.documents import LEVELS_MAX, Documents
 from sowline_materializer.core.record import Record, decode_record, encode_record
 from sowline_materializer.core.step import Step
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.overlay import Overlay
+from tests.memory_store import MemoryStore
 
 GIVEN: dict[str, Any] = {"name": "reviews", "key": "/id", "documents": True}
 START = Position(0, -1)

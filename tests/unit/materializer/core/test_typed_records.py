@@ -22,8 +22,8 @@ from sowline.model.limits import define_value
 from sowline_materializer.core.applier import Applier
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.step import Step
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.overlay import Overlay
+from tests.memory_store import MemoryStore
 
 FIELDS: list[dict[str, Any]] = [{"name": "id", "type": "long"}, {"name": "qty", "type": "int"}]
 

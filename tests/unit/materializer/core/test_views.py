@@ -23,13 +23,13 @@ from sowline_materializer.partition.changes_loader import ChangesLoader
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import Partition, progress_of
 from sowline_materializer.partition.state_reset import StateReset
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.overlay import Overlay
 from sowline_query_service.index.rows import Rows
 from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
 from sowline_views.core.outgoing import OutgoingPartials
 from sowline_views.core.states import states_of
+from tests.memory_store import MemoryStore
 from tests.property.view_world import SourceModel, defined
 from tests.property.world import written
 

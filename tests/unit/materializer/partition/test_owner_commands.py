@@ -9,7 +9,7 @@ from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.owner_commands import Append, OwnerCommands
 from sowline_materializer.partition.partition import Partition
-from sowline_materializer.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 
 
 class Owner:

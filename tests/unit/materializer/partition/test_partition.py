@@ -21,8 +21,8 @@ from sowline_materializer.partition.changes_loader import ChangesLoader
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import OUTCOMES_MAX, Partition, stale_owner_keys
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.write_behind import WriteBehindStore
+from tests.memory_store import MemoryStore
 from tests.property.world import dump
 
 DEFINITION = define_topic(**{"name": "orders", "key": "/id", "repeat_window": "100ms"})

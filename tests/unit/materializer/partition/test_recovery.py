@@ -25,7 +25,7 @@ from sowline_materializer.partition.kafka_partition import KafkaExtent, kafka_ex
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import Partition
 from sowline_materializer.partition.recovery import Recovery
-from sowline_materializer.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.panics import panic
 from tests.property.world import World, dump
 

@@ -27,8 +27,8 @@ from sowline_materializer.partition.changes_follower import ChangesFollower
 from sowline_materializer.standby.standby import Standby
 from sowline_materializer.standby.warm_copy import ReadEvent, WarmCopy
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.rocksdb import RocksStore
+from tests.memory_store import MemoryStore
 from tests.property.world import dump
 
 DEFINITION = define_topic(**{"name": "orders", "key": "/id", "repeat_window": "50ms"})

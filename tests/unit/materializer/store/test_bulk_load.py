@@ -9,7 +9,7 @@ from sowline_materializer.core.record import Record, encode_record
 from sowline_materializer.store.bulk_load import BulkLoad
 from sowline_materializer.store.checksum import expiry_entry
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 
 Puts = Sequence[tuple[bytes, bytes | None]]
 

@@ -9,8 +9,8 @@ from sowline_materializer.core.record import Record, encode_record
 from sowline_materializer.store.cache import RecordCache
 from sowline_materializer.store.checksum import Checksum, expiry_entry
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.overlay import Overlay
+from tests.memory_store import MemoryStore
 
 keys = st.sampled_from([b"1", b"10", b"2", b"3"])
 kinds = st.sampled_from(["live", "gone", "none"])

@@ -10,9 +10,9 @@ from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.store.checksum import Checksum, entry_hash, expiry_hash
 from sowline_materializer.store.integrity import survey
 from sowline_materializer.store.interface import Store
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.rocksdb import RocksStore
 from sowline_materializer.store.write_behind import WriteBehindStore
+from tests.memory_store import MemoryStore
 
 Make = Callable[[], Store]
 

@@ -8,9 +8,9 @@ from sowline.model.position import Position
 from sowline_materializer.core.record import Record, encode_record
 from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.integrity import survey
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.overlay import Overlay
 from sowline_materializer.store.tombstones import Tombstones
+from tests.memory_store import MemoryStore
 from tests.property.keys import HOSTILE
 
 POSITION = Position(0, 1)

@@ -11,9 +11,9 @@ from sowline.runtime.native import native_core
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.errors import DiskFull
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.rocksdb import RocksStore
 from sowline_materializer.store.write_behind import WriteBehindStore
+from tests.memory_store import MemoryStore
 
 sowline_native = native_core(None)
 KEYS = st.sampled_from([b"", b"a", b"b", b"c", b"\xff"])

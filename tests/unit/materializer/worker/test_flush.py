@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from sowline_materializer.store.checksum import Checksum
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.write_behind import WriteBehindStore
 from sowline_materializer.worker import flush as module
 from sowline_materializer.worker.counts import Counts
 from sowline_materializer.worker.flush import FLUSH_BYTES_MAX, FLUSH_SECONDS, Flush
 from sowline_materializer.worker.owned import OwnedPartitions
+from tests.memory_store import MemoryStore
 
 
 class Clock:

@@ -8,6 +8,7 @@ import pytest
 from sowline.model.path import parse_path
 from sowline_query_service.index.cells import ABSENT, BOOLEAN, DOUBLE, HARD, INTEGER, NO_ROW, NULL, TEXT
 from sowline_query_service.index.column import SPARE_TEXTS, Column
+from tests.columns import put_many
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_each_value_has_its_kind_however_it_is_put(column: Column, value: object
 
 def test_a_column_of_strings_has_no_numbers(column: Column) -> None:
     """And its codes take a byte each."""
-    column.put_many(0, [{"a": "x"}, {"a": "y"}, {}, None, {"a": "x"}, {"a": ""}])
+    put_many(column, 0, [{"a": "x"}, {"a": "y"}, {}, None, {"a": "x"}, {"a": ""}])
     assert column.numbers is None
     assert column.codes is not None
     assert column.codes.dtype == np.uint8
@@ -66,7 +67,7 @@ def test_a_column_of_strings_has_no_numbers(column: Column) -> None:
 
 def test_a_column_of_numbers_has_no_codes(column: Column) -> None:
     """Booleans are numbers here, and what is missing is NaN."""
-    column.put_many(0, [{"a": 1}, {"a": 2.5}, {"a": True}, {}, None])
+    put_many(column, 0, [{"a": 1}, {"a": 2.5}, {"a": True}, {}, None])
     assert column.codes is None
     assert column.numbers is not None
     assert np.array_equal(column.numbers[:5], [1, 2.5, 1, np.nan, np.nan], equal_nan=True)

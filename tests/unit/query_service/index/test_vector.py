@@ -12,13 +12,14 @@ from sowline_query_service.index import masks, vector, verdicts
 from sowline_query_service.index.column import Column
 from sowline_query_service.index.vector import evaluate, needed_paths, prepare, split
 from sowline_query_service.index.verdicts import CHARS_PER_TEXT
+from tests.columns import put_many
 
 
 def columns_of(*documents: dict[str, Any] | None) -> dict[Path, Column]:
     """Columns of `/a` and `/b`."""
     columns = {path: Column(path) for path in (parse_path("/a"), parse_path("/b"))}
     for column in columns.values():
-        column.put_many(0, documents)
+        put_many(column, 0, documents)
     return columns
 
 

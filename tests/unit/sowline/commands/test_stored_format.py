@@ -22,8 +22,8 @@ from sowline_materializer.partition.changes_loader import ChangesLoader
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import Partition
 from sowline_materializer.store.integrity import verified
-from sowline_materializer.store.memory import MemoryStore
 from sowline_materializer.store.rocksdb import RocksStore
+from tests.memory_store import MemoryStore
 from tests.property.world import World, dump
 
 DATA = Path(__file__).parent / "data" / "format_1"

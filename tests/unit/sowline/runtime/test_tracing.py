@@ -29,9 +29,9 @@ from sowline.wire.options import Options
 from sowline.wire.request import Publish
 from sowline_materializer.batch_trace import BatchTrace
 from sowline_materializer.partition.partition import Partition
-from sowline_materializer.store.memory import MemoryStore
 from sowline_query_service.live.subscription import LiveSubscription
 from sowline_query_service.query.selection import Selection
+from tests.memory_store import MemoryStore
 from tests.unit.materializer.partition.test_partition import DEFINITION, opened, record
 from tests.unit.query_service.sessions import Server
 
