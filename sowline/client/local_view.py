@@ -18,8 +18,8 @@ from sowline.language.expressions.order import parse_order
 from sowline.model.bookmark_range import bookmark_text
 from sowline.runtime.loop_thread import SIGNAL_SECONDS_MAX, next_of
 from sowline.subscriptions.ask import Ask, Reading, Selecting
-from sowline.subscriptions.client_machine import ShownGroup
 from sowline.subscriptions.position_tracker import PositionTracker
+from sowline.subscriptions.taken import ServedRequest
 from sowline.wire.client_message import Message
 from sowline.wire.options import parse_options
 
@@ -85,7 +85,7 @@ class _Following(RecordView):
         """Replace the subscription; return the number of replacements after which the view shows it."""
         stream = self._subscribed()
         await self._client.replace(stream, **_changed(stream.ask, changes))
-        return stream.machine.replacements
+        return stream.machine.taken.served.replacements
 
     async def _ask_for_proof(self) -> int:
         """Request a checksum; return how many answers there were before."""
@@ -299,7 +299,7 @@ class LocalView(_Following):
             self._break(error)
 
 
-async def _next(stream: Stream) -> tuple[list[Message], ShownGroup | None]:
+async def _next(stream: Stream) -> tuple[list[Message], ServedRequest | None]:
     batch = await stream.next_batch()
     return batch, stream.shown
 

@@ -13,7 +13,7 @@ from sowline.client.records import Effect, RecordSet
 from sowline.errors import SowlineError
 from sowline.language.expressions.order import Order, SortKey, parse_order
 from sowline.model.key import hash_of
-from sowline.subscriptions.client_machine import ShownGroup
+from sowline.subscriptions.taken import ServedRequest
 from sowline.wire.client_message import Message
 
 Record = dict[str, Any]
@@ -67,7 +67,7 @@ class RecordView(Mapping[str, Record]):
         self._callbacks = callbacks
         self._lock = threading.RLock()
         self._in_callbacks = False
-        self._shown: ShownGroup | None = None
+        self._shown: ServedRequest | None = None
         self._waiting: list[Waiting] = []
         self._error: SowlineError | None = None
         self._proofs: list[bool | SowlineError] = []
@@ -133,7 +133,7 @@ class RecordView(Mapping[str, Record]):
 
     # what keeps it up to date calls
 
-    def _take(self, batch: list[Message], shown: ShownGroup | None) -> None:
+    def _take(self, batch: list[Message], shown: ServedRequest | None) -> None:
         """Apply messages, and call the callbacks for each step that they complete; `shown` is the bookmark after the
         last.
         """
@@ -179,7 +179,7 @@ class RecordView(Mapping[str, Record]):
             raise outcome
         return outcome
 
-    def _show(self, shown: ShownGroup | None) -> None:
+    def _show(self, shown: ServedRequest | None) -> None:
         """Take the stream's position; a replaced subscription may have another order."""
         if shown is not None and shown is not self._shown:
             order = parse_order(shown.ask.order_by)

@@ -15,7 +15,7 @@ import msgspec
 from sowline.errors import SowlineError
 from sowline.model.select import Select
 from sowline.subscriptions.ask import Ask, Selecting
-from sowline.subscriptions.client_machine import PROVE, ClientMachine, ShownGroup
+from sowline.subscriptions.client_machine import LEAVE, PROVE, ClientMachine
 from sowline.subscriptions.lifecycle import (
     LEGAL,
     Accepted,
@@ -39,6 +39,7 @@ from sowline.subscriptions.lifecycle import (
     State,
     Take,
 )
+from sowline.subscriptions.taken import ServedRequest
 from sowline.wire.client_message import Message, Received
 
 PAUSE, RESUME, PROOF = "pause", "resume", "proof"
@@ -134,7 +135,7 @@ class Stream:
         Do not wait if a message after them `is_awaited`, because the same caller may be waiting for it.
         """
         machine = self.machine
-        is_full = len(machine.inbox) >= WAITING_MAX
+        is_full = len(machine.taken.inbox) >= WAITING_MAX
         if is_full and not machine.is_over and not machine.is_being_replaced and not is_awaited():
             self._reader_may_go_on.clear()
         await self._reader_may_go_on.wait()
@@ -162,7 +163,8 @@ class Stream:
             case Send(what=what) if what == PROVE:
                 return {"command": "heartbeat", "command_id": f"{self.id}.{PROOF}", "sub_id": self.id}
         name = "query_id" if self.ask.is_query else "sub_id"
-        return {"command": "unsubscribe", "command_id": self.id, name: self.id}
+        left = f"{self.id}.{LEAVE}"
+        return {"command": "unsubscribe", "command_id": left, name: self.id, "ack_type": "processed"}
 
     # what the caller uses
 
@@ -200,9 +202,9 @@ class Stream:
         return self.machine.bookmark
 
     @property
-    def shown(self) -> ShownGroup | None:
+    def shown(self) -> ServedRequest | None:
         """The request whose whole group the caller has received."""
-        return self.machine.shown
+        return self.machine.taken.shown
 
     def __aiter__(self) -> Self:
         return self
@@ -225,7 +227,7 @@ class Stream:
                 break
             self._news.clear()
             await self._news.wait()
-        if len(self.machine.inbox) <= WAITING_MAX // 2:
+        if len(self.machine.taken.inbox) <= WAITING_MAX // 2:
             self._reader_may_go_on.set()
         return given
 
@@ -233,6 +235,8 @@ class Stream:
 def _answer_of(ack: Received) -> Answer | Signal | None:
     """Return what an acknowledgement means; None if it means nothing for the lifecycle."""
     about = ack.command_id.partition(".")[2]
+    if about == LEAVE:
+        return Signal.LEFT
     is_failure = ack.status == "failure"
     reason = ack.reason or "failure"
     if about == PROOF:

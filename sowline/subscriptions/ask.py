@@ -107,8 +107,9 @@ class Ask:
         return replace(self, options=options_text(replace(_options_of(self.options), pause=is_paused)))
 
     def replaced(self, changes: Mapping[str, Any]) -> "Ask":
-        """Return the request with changes; what they don't name stays as it is."""
-        return replace(self, **{"bookmark": "", **changes})
+        """Return the request with changes. What they don't name stays as it is, but it does not begin paused."""
+        replaced = replace(self, **{"bookmark": "", **changes})
+        return replaced if "options" in changes else replaced.paused(False)
 
     def afresh(self, end: str) -> "Ask":
         """Return the request for the current group and the changes after it, with the same end."""

@@ -7,15 +7,12 @@ at another service can do the same.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
-from sowline.subscriptions.inbox import Inbox
 from sowline.subscriptions.lifecycle import (
     LEGAL,
     Accepted,
@@ -28,10 +25,10 @@ from sowline.subscriptions.lifecycle import (
     Event,
     Fail,
     Give,
-    Holding,
     NotProven,
     NotReplaced,
     Over,
+    Proving,
     Refused,
     Replace,
     ReplaceBy,
@@ -46,8 +43,9 @@ from sowline.subscriptions.lifecycle import (
     read_event,
     written,
 )
-from sowline.subscriptions.position_tracker import PositionTracker
+from sowline.subscriptions.replacements import Replacements
 from sowline.subscriptions.table import Legal
+from sowline.subscriptions.taken import Holding, Taken
 from sowline.wire.client_message import Message
 
 PAUSE, RESUME, PROVE, LEAVE = "pause", "resume", "prove", "leave"
@@ -58,32 +56,7 @@ RECORDED_MAX = 1000
 
 _ACCEPTED = (State.SNAPSHOT, State.CATCHING_UP, State.LIVE)
 _SERVED = (State.ASKED, *_ACCEPTED)
-_UNANSWERED = (State.UNSENT, State.ASKED, State.POSTPONED, State.SNAPSHOT)
-_IS_VOID = (Holding.VOID, Holding.RENEWED)
-
-
-class ShownGroup(NamedTuple):
-    """The request whose whole group the subscriber has taken, and the number of replacements before it."""
-
-    replacements: int
-    ask: Ask
-
-
-class Sending(Enum):
-    """How far the sending of a replacement is."""
-
-    DUE = "due"
-    DONE = "done"
-    POSTPONED = "postponed"
-
-
-@dataclass
-class Replacement:
-    """A replacement that the service has not answered yet."""
-
-    number: int
-    changes: Mapping[str, Any]
-    sending: Sending = Sending.DUE
+_UNANSWERED = (State.UNSENT, State.ASKED, State.LEAVING, State.POSTPONED, State.SNAPSHOT)
 
 
 class ClientMachine:
@@ -95,37 +68,38 @@ class ClientMachine:
     If the connection is lost before the service has answered a replacement, the old subscription resumes and is
     replaced then. If it is lost before the subscriber has taken the new group, or within a group that replaces
     everything it holds, the subscription starts with a whole group: there is no position to continue from.
+
+    A service takes a replacement that arrives after the end of its subscription for a new subscription. So the
+    machine leaves whenever the service ends the subscription while a replacement is on its way. To ask again, it
+    waits for the answer to that. A service refuses a checksum of a subscription that it does not serve, and forgets
+    one when the subscription is replaced. So a checksum is asked for after the acceptance, and again after a
+    replacement.
     """
 
     def __init__(self, ask: Ask, *, record: bool = False) -> None:
-        self.ask = ask
-        """The request that the service serves."""
         self.state = State.UNSENT
-        self.holding = Holding.NOTHING
-        self.inbox = Inbox()
+        self.taken = Taken(ask)
         self.is_paused = ask.is_paused
         """Whether the subscriber wants no messages for now."""
         self.is_held = False
         """Whether the service was paused because too many messages wait."""
-        self.wants_proof = False
-        """Whether a checksum was requested, and did not come yet."""
-        self.replacements = 0
-        """The number of replacements by the service."""
-        self.shown: ShownGroup | None = None
+        self.proof = Proving.NONE
         self.error: SowlineError | None = None
         self._end = ""
-        self._position = PositionTracker()
-        self._pending: deque[Replacement] = deque()
-        self._numbered = 0
-        self._groups_of_before = 0
+        self._pending = Replacements()
         self._record: deque[Event] | None = deque(maxlen=RECORDED_MAX) if record else None
 
     # what it is asked
 
     @property
+    def ask(self) -> Ask:
+        """The request that the service serves."""
+        return self.taken.served.ask
+
+    @property
     def bookmark(self) -> str | None:
         """The bookmark to resume from, after the last message that was taken. None until a group has ended."""
-        return self._position.bookmark if self.holding is Holding.WHOLE else None
+        return self.taken.bookmark
 
     @property
     def is_over(self) -> bool:
@@ -142,8 +116,12 @@ class ClientMachine:
         """Whether an answer is expected, for which its subscriber may wait before it takes messages."""
         # Who holds the whole already waits for no answer, however long its service is away: the other streams of its
         # client keep their limit (test_who_holds_the_whole_is_owed_nothing).
-        is_awaited = self.state in _UNANSWERED and self.holding is not Holding.WHOLE
-        return not self.is_over and (is_awaited or bool(self._pending) or self.wants_proof)
+        is_awaited = self.state in _UNANSWERED and not self.taken.is_whole
+        return not self.is_over and (is_awaited or self.is_being_replaced or self._lacks_proof)
+
+    @property
+    def _lacks_proof(self) -> bool:
+        return self.proof in (Proving.WANTED, Proving.ASKED)
 
     @property
     def recorded(self) -> list[Any]:
@@ -151,7 +129,9 @@ class ClientMachine:
         return list(self._record or ())
 
     def __repr__(self) -> str:
-        about = f"<{type(self).__name__} {self.state.value}, holds {self.holding.value}, at {self.bookmark}"
+        about = (
+            f"<{type(self).__name__} {self.state.value}, holds {self.taken.holding.value}, at {self.bookmark}"
+        )
         return "\n  ".join([about, *(msgspec.json.encode(line).decode() for line in self.recorded)]) + ">"
 
     # what happens
@@ -178,7 +158,7 @@ class ClientMachine:
     def _refuse(self, event: Event) -> list[Action]:
         legal = ", ".join(row for row, states in LEGAL.items() if states[self.state] is Legal.ACTS)
         got = f"expected one of {legal} while it is {self.state.value}, got {event.row}"
-        if isinstance(event, Answer) or event is Signal.COMPLETED:
+        if isinstance(event, Answer) or event in (Signal.COMPLETED, Signal.LEFT):
             return [*self._sent(LEAVE), *self._come_to_end(SowlineError("bad message", got))]
         if isinstance(event, Replace):
             raise self.error or SowlineError("disconnected", "expected a subscription that has not ended")
@@ -188,16 +168,15 @@ class ClientMachine:
 
     def _connect(self, event: ConnectionMade) -> list[Action]:
         """Drop the messages that were not taken, and resume."""
-        if self.ask.is_query and self.holding is not Holding.NOTHING:
+        if self.ask.is_query and self.taken.holding is not Holding.NOTHING:
             lost = "the connection was lost while the query ran; run it again"
             return self._come_to_end(SowlineError("disconnected", lost))
-        self.inbox.drop()
-        self._groups_of_before = 0
+        has_begun = self.taken.is_whole or bool(self.ask.bookmark)
+        make_void = event.rights_changed and has_begun and not self.ask.is_query
+        self.taken.drop_waiting(make_void=make_void)
+        if self.proof is Proving.ARRIVED:
+            self.proof = Proving.WANTED
         self._detach()
-        has_begun = self.holding is Holding.WHOLE or bool(self.ask.bookmark)
-        if event.rights_changed and has_begun and not self.ask.is_query:
-            self.holding = Holding.VOID
-            self.inbox.clear()
         return self._begin()
 
     def _lose(self, _: Signal) -> list[Action]:
@@ -210,56 +189,61 @@ class ClientMachine:
     def _detach(self) -> None:
         """Forget what the service had of it."""
         self.is_held = False
-        self.inbox.drop_unfinished()
-        for replacement in self._pending:
-            replacement.sending = Sending.DUE
+        self.taken.inbox.drop_unfinished()
+        self._pending.detach()
+        self._ask_for_proof_again()
 
     def _begin(self) -> list[Action]:
         self.state = State.ASKED
-        return [SendAsk(self._going_on()), *(self._sent(PROVE) if self.wants_proof else ())]
+        return [SendAsk(self._going_on())]
 
     def _going_on(self) -> Ask:
         """Return the request that continues after the last message that was taken, or that waits."""
         if self.ask.is_query:
             return self.ask
         ask = self.ask.paused(self.is_paused)
-        if self.holding in _IS_VOID:
-            self.holding = Holding.RENEWED
+        if self.taken.is_void:
+            self.taken.renew()
             return ask.afresh(self._end)
-        if self.holding is not Holding.WHOLE:
-            return ask
-        position = self._position.copy()
-        for message in self.inbox:
-            position.note(message)
-        return ask.going_on(position.bookmark, self._end)
+        return ask.going_on(self.taken.end_bookmark(), self._end) if self.taken.is_whole else ask
 
     def _ask_again(self, event: Again) -> list[Action]:
         if self.state is State.POSTPONED:
             return [] if event.number else self._begin()
-        if self._is_next(event.number, Sending.POSTPONED):
-            self._pending[0].sending = Sending.DUE
-        return self._next_replacement()
+        self._pending.again(event.number)
+        return self._due()
 
     # what the service answers
 
     def _accept(self, event: Accepted) -> list[Action]:
         self._end = event.end or self._end
-        if self.holding is not Holding.WHOLE and (self.holding in _IS_VOID or not self.ask.has_no_group):
+        is_whole, is_void = self.taken.is_whole, self.taken.is_void
+        if not is_whole and (is_void or not self.ask.has_no_group):
             self.state = State.SNAPSHOT
         else:
-            if self.holding is not Holding.WHOLE:
-                self._position = PositionTracker(event.bookmark)
-                self._become_whole()
+            if not is_whole:
+                self.taken.begin_at(event.bookmark)
             # One that has an end is completed only there.
             self.state = State.LIVE if self.ask.has_end else State.CATCHING_UP
-        return [Started(), *self._next_replacement()]
+        return [Started(), *self._due()]
 
     def _end_or_postpone(self, event: Refused | NotReplaced) -> list[Action]:
+        leaving = self._leave_replacement()
         if not self._is_passing(event.reason):
-            return self._come_to_end(SowlineError(event.reason, event.message))
+            return [*leaving, *self._come_to_end(SowlineError(event.reason, event.message))]
         self._detach()
+        if not leaving:
+            return self._postpone(event)
+        self.state = State.LEAVING
+        return leaving
+
+    def _postpone(self, _: Event) -> list[Action]:
         self.state = State.POSTPONED
         return [AskLater(0)]
+
+    def _leave_replacement(self) -> list[Action]:
+        """Leave what the service begins once a replacement arrives whose subscription it has ended."""
+        return self._sent(LEAVE) if self._pending.sent else []
 
     def _is_passing(self, reason: str) -> bool:
         """Whether a refusal is for now: the service is loading or behind the bookmark, or lacks a shard."""
@@ -267,7 +251,7 @@ class ClientMachine:
             case "not ready":
                 return True
             case "behind":
-                return self.holding is Holding.WHOLE
+                return self.taken.is_whole
             case "shard unavailable":
                 # Unlike a query, a subscription continues from what was taken.
                 return not self.ask.is_query
@@ -275,53 +259,59 @@ class ClientMachine:
 
     def _become_replaced(self, event: Replaced) -> list[Action]:
         """Continue as the request that the service has accepted. Waiting messages belong to the previous one."""
-        if not self._is_next(event.number, Sending.DONE):
+        sent = self._pending.sent
+        if sent is None or sent.number != event.number:
             return self._refuse(event)
-        self.ask = self.ask.replaced(self._pending.popleft().changes)
-        self.is_paused, self.is_held = self.ask.is_paused, False
-        self.replacements += 1
+        self.taken.replace(self.ask.replaced(sent.changes))
+        self.is_paused = sent.is_paused
         if not self.ask.has_no_group:
             self.state = State.SNAPSHOT
-            if self.holding is Holding.WHOLE:
-                self.holding = Holding.PART
-            self._groups_of_before = sum(message.command == "group_end" for message in self.inbox)
-        elif self.holding not in _IS_VOID:
-            self._become_whole()
-        return [Settled(), *self._next_replacement()]
+        self._ask_for_proof_again()
+        return self._settle()
 
     def _keep_request(self, event: NotReplaced) -> list[Action]:
         """Settle a replacement that is refused at once; a later refusal is one of the subscription."""
-        if event.ends or not self._is_next(event.number, Sending.DONE):
+        if not self._pending.is_sent(event.number):
+            return self._end_or_postpone(event)
+        if event.ends:
+            self._pending.detach()
             return self._end_or_postpone(event)
         if self._is_passing(event.reason):
-            self._pending[0].sending = Sending.POSTPONED
+            self._pending.postpone()
             return [AskLater(event.number)]
-        self._pending.popleft()
-        return [Settled(SowlineError(event.reason, event.message)), *self._next_replacement()]
+        return self._settle(SowlineError(event.reason, event.message))
 
-    def _is_next(self, number: int, sending: Sending) -> bool:
-        return bool(self._pending) and (self._pending[0].number, self._pending[0].sending) == (
-            number,
-            sending,
-        )
+    def _settle(self, error: SowlineError | None = None) -> list[Action]:
+        self._pending.settle()
+        return [Settled(error), *self._due()]
 
-    def _next_replacement(self) -> list[Action]:
-        """Send the next replacement, if the service has the subscription that it is for."""
-        if self.state not in _ACCEPTED or not self._pending or self._pending[0].sending is not Sending.DUE:
+    def _due(self) -> list[Action]:
+        """Send the next replacement or, while none is on its way, the request for a checksum."""
+        if self.state not in _ACCEPTED:
             return []
-        replacement = self._pending[0]
-        replacement.sending = Sending.DONE
-        return [ReplaceBy(replacement.number, self.ask.replaced(replacement.changes))]
+        if (replacement := self._pending.send_next()) is not None:
+            # What is held stays held: the service pauses the new subscription as well, until `release`.
+            is_paused = replacement.is_paused or self.is_held
+            return [ReplaceBy(replacement.number, self.ask.replaced(replacement.changes).paused(is_paused))]
+        if self.proof is not Proving.WANTED or self._pending.sent or self.is_held:
+            return []
+        self.proof = Proving.ASKED
+        return self._sent(PROVE)
+
+    def _ask_for_proof_again(self) -> None:
+        """Note that the service has forgotten the request for a checksum."""
+        if self.proof is Proving.ASKED:
+            self.proof = Proving.WANTED
 
     def _note_no_proof(self, event: NotProven) -> list[Action]:
-        if self.wants_proof:
-            self.wants_proof = False
-            self.inbox.insert(Message("progress", reason=event.reason, hash=""))
+        if self.proof is Proving.ASKED:
+            self.proof = Proving.ARRIVED
+            self.taken.inbox.insert(Message("progress", reason=event.reason, hash=""))
         return []
 
     def _complete(self, _: Signal) -> list[Action]:
         if self.ask.is_query or self.ask.has_end:
-            return self._come_to_end()
+            return [*self._leave_replacement(), *self._come_to_end()]
         if self.state is State.CATCHING_UP:
             self.state = State.LIVE
         return []
@@ -331,7 +321,7 @@ class ClientMachine:
         self.error = error
         gone = error or SowlineError("disconnected", "the subscription was ended before it was replaced")
         settled = [Settled(gone)] * len(self._pending)
-        self._pending.clear()
+        self._pending = Replacements()
         return [*settled, Over(error)]
 
     # messages
@@ -340,59 +330,35 @@ class ClientMachine:
         messages: Iterable[Message] = event.messages
         if event.command == "group_begin":
             self.state = State.SNAPSHOT
-            if self.holding is Holding.RENEWED:
-                self.holding = Holding.VOID
-                messages = [msgspec.structs.replace(message, reset=True) for message in messages]
+            messages = self.taken.begin_group(messages)
         elif event.command == "group_end":
             self.state = State.LIVE
-        elif event.command == "progress":
-            self.wants_proof = self.wants_proof and not any(message.hash for message in messages)
-        self.inbox.add(messages, event.more)
+        elif (
+            event.command == "progress"
+            and self.proof is Proving.ASKED
+            and any(m.hash for m in event.messages)
+        ):
+            self.proof = Proving.ARRIVED
+        self.taken.inbox.add(messages, event.more)
         return []
 
     def _give(self, event: Take) -> list[Action]:
-        messages: list[Message] = []
-        self._pass_silent()
-        while self.inbox and len(messages) < event.limit:
-            message = self.inbox.next()
-            messages.append(message)
-            self._position.note(message)
-            if message.reset and self.holding is not Holding.RENEWED:
-                self.holding = Holding.VOID
-            if message.command == "group_end":
-                self._note_group()
-                break
-            self._pass_silent()
+        messages = self.taken.take(event.limit)
         if not messages:
             return []
-        if self.holding is Holding.NOTHING:
-            self.holding = Holding.PART
+        if self.proof is Proving.ARRIVED and any(message.command == "progress" for message in messages):
+            self.proof = Proving.NONE
         return [Give(messages)]
-
-    def _pass_silent(self) -> None:
-        """Move past messages that the subscriber does not get: they only move the bookmark on."""
-        while (message := self.inbox.next_silent()) is not None:
-            self._position.note(message)
-
-    def _note_group(self) -> None:
-        if self._groups_of_before:
-            self._groups_of_before -= 1
-        elif self.holding is not Holding.RENEWED:
-            self._become_whole()
-
-    def _become_whole(self) -> None:
-        self.holding = Holding.WHOLE
-        self.shown = ShownGroup(self.replacements, self.ask)
 
     # what the subscriber wants
 
     def _note_replacement(self, event: Replace) -> list[Action]:
-        self._numbered += 1
-        self._pending.append(Replacement(self._numbered, event.changes))
-        return self._next_replacement()
+        self._pending.add(event.changes, is_paused=self.ask.replaced(event.changes).is_paused)
+        return self._due()
 
     def _pause(self, event: Signal) -> list[Action]:
         self.is_paused = event is Signal.PAUSE
+        self._pending.pause(is_paused=self.is_paused)
         return [] if self.is_held else self._sent(PAUSE if self.is_paused else RESUME)
 
     def _hold(self, event: Signal) -> list[Action]:
@@ -401,14 +367,16 @@ class ClientMachine:
         if is_held is self.is_held or self.ask.is_query:
             return []
         self.is_held = is_held
-        return [] if self.is_paused else self._sent(PAUSE if is_held else RESUME)
+        sent = [] if self.is_paused else self._sent(PAUSE if is_held else RESUME)
+        return [*sent, *self._due()]
 
     def _prove(self, _: Signal) -> list[Action]:
-        self.wants_proof = True
-        return self._sent(PROVE)
+        if self.proof is Proving.NONE:
+            self.proof = Proving.WANTED
+        return self._due()
 
     def _leave(self, _: Signal) -> list[Action]:
-        self.inbox.clear()
+        self.taken.inbox.clear()
         return [] if self.is_over else [*self._sent(LEAVE), *self._come_to_end()]
 
     def _sent(self, what: str) -> list[Action]:
@@ -428,6 +396,7 @@ _EFFECTS: Mapping[str, _Effect] = {
     "replaced": ClientMachine._become_replaced,
     "not_replaced": ClientMachine._keep_request,
     "not_proven": ClientMachine._note_no_proof,
+    "left": ClientMachine._postpone,
     "completed": ClientMachine._complete,
     **dict.fromkeys(
         ("group_begin", "sow", "group_end", "publish", "oof", "progress"), ClientMachine._take_in

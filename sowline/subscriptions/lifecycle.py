@@ -23,6 +23,10 @@ class State(Enum):
     """No connection carries the request: there was none yet, or it was lost."""
     ASKED = "asked"
     """The request is sent, and has no answer yet."""
+    LEAVING = "leaving"
+    """The service has ended it for now, but takes a replacement on its way for a new subscription; it was sent
+    `leave` after that, and has not answered.
+    """
     POSTPONED = "postponed"
     """The service could not serve the request yet; it is to be sent again after a pause."""
     SNAPSHOT = "snapshot"
@@ -36,46 +40,45 @@ class State(Enum):
     FAILED = "failed"
 
 
-class Holding(Enum):
-    """What the subscriber has taken."""
+class Proving(Enum):
+    """What became of the checksum that the subscriber has asked for."""
 
-    NOTHING = "nothing"
-    PART = "part"
-    """Part of a group, or the whole group of a request that was replaced since."""
-    WHOLE = "whole"
-    """All records at a position, from which the subscription can resume."""
-    VOID = "void"
-    """Records that are no longer valid, until the next group has ended."""
-    RENEWED = "renewed"
-    """The same, and the next group was requested: it replaces everything."""
+    NONE = "none"
+    """It has asked for none, or has it."""
+    WANTED = "wanted"
+    """The service is yet to be asked."""
+    ASKED = "asked"
+    ARRIVED = "arrived"
+    """The checksum, or why there is none, waits to be taken."""
 
 
 _TABLE = """
-                  unsent  asked  postponed  snapshot  catching_up  live  ended  failed
-    connected       +       .        .         .           .         .     -      -
-    lost            -       +        +         +           +         +     -      -
-    again           -       -        +         +           +         +     -      -
-    fail            +       +        +         +           +         +     -      -
-    accepted        .       +        .         .           .         .     -      -
-    refused         .       +        .         +           +         +     -      -
-    replaced        .       .        .         +           +         +     -      -
-    not_replaced    .       -        -         +           +         +     -      -
-    not_proven      .       +        +         +           +         +     -      -
-    completed       .       .        .         +           +         +     -      -
-    group_begin     .       .        .         +           +         +     -      -
-    sow             .       .        .         +           .         .     -      -
-    group_end       .       .        .         +           .         .     -      -
-    publish         .       .        .         +           +         +     -      -
-    oof             .       .        .         +           +         +     -      -
-    progress        .       .        .         +           +         +     -      -
-    take            +       +        +         +           +         +     +      +
-    replace         +       +        +         +           +         +     .      .
-    pause           +       +        +         +           +         +     -      -
-    unpause         +       +        +         +           +         +     -      -
-    hold            -       -        -         -           +         +     -      -
-    release         -       -        -         +           +         +     -      -
-    prove           +       +        +         +           +         +     -      -
-    leave           +       +        +         +           +         +     +      +
+                  unsent  asked  leaving  postponed  snapshot  catching_up  live  ended  failed
+    connected       +       .       .         .         .           .         .     -      -
+    lost            -       +       +         +         +           +         +     -      -
+    again           -       -       -         +         +           +         +     -      -
+    fail            +       +       +         +         +           +         +     -      -
+    accepted        .       +       -         .         .           .         .     -      -
+    refused         .       +       -         .         +           +         +     -      -
+    replaced        .       .       -         .         +           +         +     -      -
+    not_replaced    .       -       -         -         +           +         +     -      -
+    not_proven      .       -       -         -         +           +         +     -      -
+    left            .       .       +         .         .           .         .     -      -
+    completed       .       .       -         .         +           +         +     -      -
+    group_begin     .       .       -         .         +           +         +     -      -
+    sow             .       .       -         .         +           .         .     -      -
+    group_end       .       .       -         .         +           .         .     -      -
+    publish         .       .       -         .         +           +         +     -      -
+    oof             .       .       -         .         +           +         +     -      -
+    progress        .       .       -         .         +           +         +     -      -
+    take            +       +       +         +         +           +         +     +      +
+    replace         +       +       +         +         +           +         +     .      .
+    pause           +       +       +         +         +           +         +     -      -
+    unpause         +       +       +         +         +           +         +     -      -
+    hold            -       -       -         -         -           +         +     -      -
+    release         -       -       -         -         +           +         +     -      -
+    prove           +       +       +         +         +           +         +     -      -
+    leave           +       +       +         +         +           +         +     +      +
 """
 
 
@@ -88,6 +91,8 @@ class Signal(Enum):
 
     LOST = "lost"
     """The connection is lost."""
+    LEFT = "left"
+    """The service has answered `leave`."""
     COMPLETED = "completed"
     """Everything up to now, or up to the end, came."""
     PAUSE = "pause"

@@ -67,7 +67,7 @@ def play(lines: list[Json]) -> Iterator[Json]:
     machine = ClientMachine(Ask(**head["ask"]))
     for step in steps:
         actions = handled(machine, read_event(step["event"]))
-        after = {"state": machine.state.value, "holds": machine.holding.value}
+        after = {"state": machine.state.value, "holds": machine.taken.holding.value}
         at = {} if machine.bookmark is None else {"bookmark": machine.bookmark}
         yield {"event": step["event"], "actions": actions, **after, **at}
 

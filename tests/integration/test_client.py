@@ -391,7 +391,7 @@ async def test_leaving_with_messages_unread(served: Served) -> None:
     await asyncio.to_thread(served.system.wait_settled, served.url, topic)
     async with AsyncClient(served.url) as client, asyncio.timeout(SECONDS_MAX):
         stream = await client.open(Ask("subscribe", topic, bookmark="epoch"))
-        while len(stream.machine.inbox) < WAITING_MAX:
+        while len(stream.machine.taken.inbox) < WAITING_MAX:
             await asyncio.sleep(0.01)
         await client.end(stream)
         assert len([message async for message in client.sow(topic) if message.command == "sow"]) == 10

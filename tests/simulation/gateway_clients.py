@@ -10,7 +10,7 @@ from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.model.key import hash_of
 from sowline.model.position import Position
 from sowline.subscriptions.ask import Ask
-from sowline.subscriptions.lifecycle import Signal, State
+from sowline.subscriptions.lifecycle import Proving, Signal, State
 from sowline.wire.client_message import Message, Received
 from tests.property.model import FILTERS, Body
 from tests.simulation.subscriber import Saved, Served, Subscriber, Wish
@@ -149,8 +149,6 @@ class GatewaySubscriber(Subscriber):
 
     def connect(self, service: Served) -> None:
         """Connect, and ask for what is missing."""
-        # A checksum is of the records of one connection.
-        self.stream.machine.wants_proof = False
         super().connect(service)
         self.inquiries.connected()
 
@@ -173,7 +171,8 @@ class GatewaySubscriber(Subscriber):
     def _may_ask_for_proof(self) -> bool:
         machine = self.stream.machine
         is_accepted = machine.state in (State.SNAPSHOT, State.CATCHING_UP, State.LIVE)
-        return self.wish.oof and is_accepted and machine.bookmark is not None and not machine.wants_proof
+        may_ask = is_accepted and machine.bookmark is not None and machine.proof is Proving.NONE
+        return self.wish.oof and may_ask
 
     def _failed(self, error: SowlineError) -> None:
         if (

@@ -276,7 +276,7 @@ def _replica_not_waited_for() -> list[Any]:
 def _moved_on_receipt() -> list[Any]:
     def messages(self: Stream, received: Any) -> Any:
         for message in _messages(self, received):
-            self.machine._position.note(message)
+            self.machine.taken._position.note(message)
             yield message
 
     return [patch.object(Stream, "_messages", messages)]

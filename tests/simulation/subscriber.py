@@ -210,7 +210,7 @@ class Subscriber:
         self._has_news = False
         machine = self.stream.machine
         machine.handle(Take(0))
-        if machine.inbox or machine.error is not None:
+        if machine.taken.inbox or machine.error is not None:
             try:
                 batch = await self.stream.next_batch(limit)
             except SowlineError as error:
@@ -218,7 +218,7 @@ class Subscriber:
                 return
             for message in batch:
                 self._take(message)
-            self._has_news = bool(machine.inbox) or machine.error is not None
+            self._has_news = bool(machine.taken.inbox) or machine.error is not None
         self._note_positions()
 
     def _failed(self, error: SowlineError) -> None:
@@ -328,12 +328,12 @@ class Subscriber:
                 hold(not due, self.name, "moved from", before, "to", position, "in", number, "without", due)
         self.positions |= positions
         self._check_view(bookmark)
-        if not self.stream.machine.inbox.is_in_step and self._chance.random() < 0.3:
+        if not self.stream.machine.taken.inbox.is_in_step and self._chance.random() < 0.3:
             self.saved = Saved(bookmark, dict(self.view), dict(self.positions))
 
     def _check_view(self, where: str) -> None:
         """What it holds is what matches at its positions, if it is told of all that goes."""
-        if not self.wish.oof or self.stream.machine.inbox.is_in_step:
+        if not self.wish.oof or self.stream.machine.taken.inbox.is_in_step:
             return
         expected: dict[bytes, Body] = {}
         for number, position in self.positions.items():

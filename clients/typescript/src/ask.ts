@@ -101,9 +101,10 @@ export class Ask {
     return new Ask(command, this.topic, { ...this.reading, ...changes });
   }
 
-  /** Return the request with changes; what they don't name stays as it is. */
+  /** Return the request with changes. What they don't name stays as it is, but it does not begin paused. */
   replaced(changes: Selecting): Ask {
-    return this.with({ bookmark: "", ...changes });
+    const ask = this.with({ bookmark: "", ...changes });
+    return "options" in changes ? ask : ask.paused(false);
   }
 
   paused(isPaused: boolean): Ask {

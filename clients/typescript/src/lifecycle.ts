@@ -7,17 +7,13 @@
 
 import type { Ask, Selecting } from "./ask.js";
 import { SowlineError } from "./errors.js";
-import { isContinued, type Message } from "./message.js";
-import { PositionTracker } from "./position.js";
-import { Queue } from "./queue.js";
+import type { Message } from "./message.js";
+import { Taken } from "./taken.js";
 
-const STATES = ["unsent", "asked", "postponed", "snapshot", "catching up", "live", "ended", "failed"] as const;
+const STATES = ["unsent", "asked", "leaving", "postponed", "snapshot", "catching up", "live", "ended", "failed"] as const;
 
 /** What the service has of the subscription. */
 export type State = (typeof STATES)[number];
-
-/** What the subscriber has taken: `void` until a new group has ended, `renewed` if that group was requested. */
-export type Holding = "nothing" | "part" | "whole" | "void" | "renewed";
 
 /** Number 0 is the request, any other one a replacement. */
 export type Event =
@@ -29,7 +25,7 @@ export type Event =
   | { readonly type: "arrived"; readonly command: string; readonly messages: Message[]; readonly more: boolean }
   | { readonly type: "take"; readonly limit: number }
   | { readonly type: "replace"; readonly changes: Selecting }
-  | { readonly type: "lost" | "completed" | "pause" | "unpause" | "hold" | "release" | "prove" | "leave" };
+  | { readonly type: "lost" | "left" | "completed" | "pause" | "unpause" | "hold" | "release" | "prove" | "leave" };
 
 export type Sent = "pause" | "resume" | "prove" | "leave";
 
@@ -47,16 +43,15 @@ export type Action =
   | { readonly type: "settled" | "over"; readonly error: SowlineError | undefined }
   | { readonly type: "give"; readonly messages: Message[] };
 
-/** The request whose whole group the subscriber has taken, and the number of replacements before it. */
-export interface ShownGroup {
-  readonly replacements: number;
-  readonly ask: Ask;
-}
-
-/** A replacement that the service has not answered, and how far its sending is. */
+/**
+ * A replacement that the service has not answered, and how far its sending is. They are sent one by one: each after the
+ * answer to the one before it.
+ */
 interface Pending {
   readonly number: number;
   readonly changes: Selecting;
+  /** Whether it begins paused: by its own options, or because its subscriber has paused since. */
+  isPaused: boolean;
   sending: "due" | "done" | "postponed";
 }
 
@@ -71,91 +66,89 @@ type Row = readonly [legal: string, effect: (machine: ClientMachine, event: any)
  * If the connection is lost before the service has answered a replacement, the old subscription resumes and is
  * replaced then. If it is lost before the subscriber took the new group, or within a group that replaces everything
  * that it holds, the subscription starts with a whole group.
+ *
+ * A service takes a replacement that arrives after the end of its subscription for a new subscription. So the machine
+ * leaves whenever the service ends the subscription while a replacement is on its way. To ask again, it waits for the
+ * answer to that. A service refuses a checksum of a subscription that it does not serve, and forgets one when the
+ * subscription is replaced. So a checksum is asked for after the acceptance, and again after a replacement.
  */
 export class ClientMachine {
   state: State = "unsent";
-  holding: Holding = "nothing";
+  readonly taken: Taken;
   /** Whether the service was paused because too many messages wait. */
   isHeld = false;
-  /** The number of replacements by the service. */
-  replacements = 0;
-  shown: ShownGroup | undefined;
   /** Why it is over, once all messages are taken; undefined if it has reached its end. */
   error: SowlineError | undefined;
   #actions: Action[] = [];
   #isPaused: boolean;
-  #wantsProof = false;
-  readonly #inbox = new Queue<Message>();
-  #isInStep = false;
-  #position = new PositionTracker();
+  /** What became of the checksum that the subscriber has asked for; `arrived` waits to be taken. */
+  #proof: "none" | "wanted" | "asked" | "arrived" = "none";
   #end: string | undefined;
   #pending: Pending[] = [];
   #numbered = 0;
-  #groupsOfBefore = 0;
 
-  constructor(public ask: Ask) {
+  constructor(ask: Ask) {
+    this.taken = new Taken(ask);
     this.#isPaused = ask.isPaused;
   }
 
   /** By state, what becomes of each event: `+` it acts, `-` it is late and has no effect, `.` it is refused. */
   static readonly ROWS: Readonly<Record<string, Row>> = {
-    connected: ["+.....--", (machine, { rightsChanged }) => machine.#connect(rightsChanged)],
-    lost: ["-+++++--", (machine) => (machine.state = "unsent")],
-    again: ["--++++--", (machine, { number }) => machine.#askAgain(number)],
-    fail: ["++++++--", (machine, { error }) => machine.#comeToEnd(error)],
-    accepted: [".+....--", (machine, event) => machine.#accept(event)],
-    refused: [".+.+++--", (machine, { error }) => machine.#endOrPostpone(error)],
-    replaced: ["...+++--", (machine, event) => machine.#becomeReplaced(event)],
-    not_replaced: [".--+++--", (machine, event) => machine.#keepRequest(event)],
-    not_proven: [".+++++--", (machine, { error }) => machine.#noteNoProof(error)],
-    completed: ["...+++--", (machine) => machine.#complete()],
-    group_begin: ["...+++--", (machine, event) => machine.#takeIn(event, "snapshot")],
-    sow: ["...+..--", (machine, event) => machine.#takeIn(event)],
-    group_end: ["...+..--", (machine, event) => machine.#takeIn(event, "live")],
-    publish: ["...+++--", (machine, event) => machine.#takeIn(event)],
-    oof: ["...+++--", (machine, event) => machine.#takeIn(event)],
-    progress: ["...+++--", (machine, event) => machine.#takeIn(event)],
-    take: ["++++++++", (machine, { limit }) => machine.#give(limit)],
-    replace: ["++++++..", (machine, { changes }) => machine.#noteReplacement(changes)],
-    pause: ["++++++--", (machine) => machine.#pause(true)],
-    unpause: ["++++++--", (machine) => machine.#pause(false)],
-    hold: ["----++--", (machine) => machine.#hold(true)],
-    release: ["---+++--", (machine) => machine.#hold(false)],
-    prove: ["++++++--", (machine) => machine.#prove()],
-    leave: ["++++++++", (machine) => machine.#leave()],
+    connected: ["+......--", (machine, { rightsChanged }) => machine.#connect(rightsChanged)],
+    lost: ["-++++++--", (machine) => (machine.state = "unsent")],
+    again: ["---++++--", (machine, { number }) => machine.#askAgain(number)],
+    fail: ["+++++++--", (machine, { error }) => machine.#comeToEnd(error)],
+    accepted: [".+-....--", (machine, event) => machine.#accept(event)],
+    refused: [".+-.+++--", (machine, { error }) => machine.#endOrPostpone(error)],
+    replaced: ["..-.+++--", (machine, event) => machine.#becomeReplaced(event)],
+    not_replaced: [".---+++--", (machine, event) => machine.#keepRequest(event)],
+    not_proven: [".---+++--", (machine, { error }) => machine.#noteNoProof(error)],
+    left: ["..+....--", (machine) => machine.#postpone()],
+    completed: ["..-.+++--", (machine) => machine.#complete()],
+    group_begin: ["..-.+++--", (machine, event) => machine.#takeIn(event)],
+    sow: ["..-.+..--", (machine, event) => machine.#takeIn(event)],
+    group_end: ["..-.+..--", (machine, event) => machine.#takeIn(event)],
+    publish: ["..-.+++--", (machine, event) => machine.#takeIn(event)],
+    oof: ["..-.+++--", (machine, event) => machine.#takeIn(event)],
+    progress: ["..-.+++--", (machine, event) => machine.#takeIn(event)],
+    take: ["+++++++++", (machine, { limit }) => machine.#give(limit)],
+    replace: ["+++++++..", (machine, { changes }) => machine.#noteReplacement(changes)],
+    pause: ["+++++++--", (machine) => machine.#pause(true)],
+    unpause: ["+++++++--", (machine) => machine.#pause(false)],
+    hold: ["-----++--", (machine) => machine.#hold(true)],
+    release: ["----+++--", (machine) => machine.#hold(false)],
+    prove: ["+++++++--", (machine) => machine.#prove()],
+    leave: ["+++++++++", (machine) => machine.#leave()],
   };
 
   // what it is asked
 
+  /** The request that the service serves. */
+  get ask(): Ask {
+    return this.taken.served.ask;
+  }
+
   /** The bookmark to resume from, after the last message that was taken; undefined until a group has ended. */
   get bookmark(): string | undefined {
-    return this.#isWhole ? this.#position.bookmark : undefined;
+    return this.taken.bookmark;
   }
 
   /** Whether the service sends nothing more. */
   get isOver(): boolean {
-    return this.#stage > 5;
+    return this.#stage > 6;
   }
 
   /** Whether the service has accepted it, on this connection. */
   get isAccepted(): boolean {
-    return this.#stage > 2 && !this.isOver;
+    return this.#stage > 3 && !this.isOver;
   }
 
   get waitingCount(): number {
-    return this.#inbox.length;
+    return this.taken.inbox.length;
   }
 
   get #stage(): number {
     return STATES.indexOf(this.state);
-  }
-
-  get #isWhole(): boolean {
-    return this.holding === "whole";
-  }
-
-  get #isVoid(): boolean {
-    return this.holding === "void" || this.holding === "renewed";
   }
 
   // what happens
@@ -189,57 +182,42 @@ export class ClientMachine {
   /** Drop the messages that were not taken, and resume. */
   #connect(rightsChanged = false): void {
     const { isQuery, bookmark } = this.ask;
-    if (isQuery && this.holding !== "nothing") {
+    const { holding, isWhole } = this.taken;
+    if (isQuery && holding !== "nothing") {
       this.#comeToEnd(
         new SowlineError("disconnected", "the connection was lost while the query ran; run it again"),
       );
       return;
     }
-    this.#dropWaiting();
+    this.taken.dropWaiting(rightsChanged && !isQuery && (isWhole || bookmark !== ""));
+    if (this.#proof === "arrived") this.#proof = "wanted";
     this.#detach();
-    if (rightsChanged && !isQuery && (this.#isWhole || bookmark !== "")) {
-      this.holding = "void";
-      this.#inbox.reset();
-      this.#isInStep = false;
-    }
     this.#begin();
-  }
-
-  /** Drop the messages that were not taken, except for the rest of a step of which the subscriber has taken part. */
-  #dropWaiting(): void {
-    const kept: Message[] = [];
-    for (let goesOn = this.#isInStep; goesOn && this.waitingCount > 0; goesOn = isContinued(kept.at(-1)!)) {
-      kept.push(this.#inbox.shift()!);
-    }
-    this.#inbox.reset(kept);
-    this.#groupsOfBefore = 0;
   }
 
   /** Forget what the service had of it. */
   #detach(): void {
     this.isHeld = false;
-    this.#inbox.dropUnfinished();
+    this.taken.inbox.dropUnfinished();
     for (const replacement of this.#pending) replacement.sending = "due";
+    this.#askForProofAgain();
   }
 
   #begin(): void {
     this.state = "asked";
     this.#actions.push({ type: "begin", ask: this.#goingOn() });
-    if (this.#wantsProof) this.#send("prove");
   }
 
   /** Return the request that continues after the last message that was taken, or that waits. */
   #goingOn(): Ask {
     if (this.ask.isQuery) return this.ask;
     const ask = this.ask.paused(this.#isPaused);
-    if (this.#isVoid) {
-      this.holding = "renewed";
+    const { taken } = this;
+    if (taken.isVoid) {
+      taken.holding = "renewed";
       return ask.afresh(this.#end);
     }
-    if (!this.#isWhole) return ask;
-    const position = this.#position.copy();
-    for (const message of this.#inbox) position.note(message);
-    return ask.goingOn(position.bookmark, this.#end);
+    return taken.isWhole ? ask.goingOn(taken.endBookmark(), this.#end) : ask;
   }
 
   #askAgain(number: number): void {
@@ -247,43 +225,55 @@ export class ClientMachine {
       if (number === 0) this.#begin();
       return;
     }
-    if (this.#isNext(number, "postponed")) this.#pending[0]!.sending = "due";
-    this.#sendReplacement();
+    const postponed = this.#first("postponed");
+    if (postponed?.number === number) postponed.sending = "due";
+    this.#sendDue();
   }
 
   // what the service answers
 
   #accept({ bookmark, end }: { bookmark?: string; end?: string }): void {
     this.#end = end ?? this.#end;
-    if (!this.#isWhole && (this.#isVoid || !this.ask.hasNoGroup)) {
+    const { isWhole, isVoid } = this.taken;
+    if (!isWhole && (isVoid || !this.ask.hasNoGroup)) {
       this.state = "snapshot";
     } else {
-      if (!this.#isWhole) {
-        this.#position = new PositionTracker(bookmark);
-        this.#becomeWhole();
-      }
+      if (!isWhole) this.taken.beginAt(bookmark);
       // One that has an end is completed only there.
       this.state = this.ask.hasEnd ? "live" : "catching up";
     }
     this.#actions.push({ type: "started" });
-    this.#sendReplacement();
+    this.#sendDue();
   }
 
   #endOrPostpone(error: SowlineError): void {
-    if (this.#isPassing(error)) {
-      this.#detach();
-      this.state = "postponed";
-      this.#actions.push({ type: "ask_later", number: 0 });
-    } else {
+    const isLeaving = this.#leaveReplacement();
+    if (!this.#isPassing(error)) {
       this.#comeToEnd(error);
+      return;
     }
+    this.#detach();
+    if (isLeaving) this.state = "leaving";
+    else this.#postpone();
+  }
+
+  #postpone(): void {
+    this.state = "postponed";
+    this.#actions.push({ type: "ask_later", number: 0 });
+  }
+
+  /** Leave what the service begins once a replacement arrives whose subscription it has ended. */
+  #leaveReplacement(): boolean {
+    const isSent = this.#first("done") !== undefined;
+    if (isSent) this.#send("leave");
+    return isSent;
   }
 
   /** Whether a refusal is for now: the service is loading, behind the bookmark, or lacks a shard. */
   #isPassing({ reason }: SowlineError): boolean {
     return (
       reason === "not ready" ||
-      (reason === "behind" && this.#isWhole) ||
+      (reason === "behind" && this.taken.isWhole) ||
       // Unlike a query, a subscription continues from what was taken.
       (reason === "shard unavailable" && !this.ask.isQuery)
     );
@@ -291,65 +281,77 @@ export class ClientMachine {
 
   /** Continue as the request that the service has accepted. Waiting messages belong to the previous one. */
   #becomeReplaced({ number, type }: { number: number; type: string }): void {
-    if (!this.#isNext(number, "done")) {
+    const sent = this.#first("done");
+    if (sent?.number !== number) {
       this.#refuse(type);
       return;
     }
-    this.ask = this.ask.replaced(this.#pending[0]!.changes);
-    this.#isPaused = this.ask.isPaused;
-    this.isHeld = false;
-    this.replacements++;
-    if (!this.ask.hasNoGroup) {
-      this.state = "snapshot";
-      if (this.#isWhole) this.holding = "part";
-      this.#groupsOfBefore = 0;
-      for (const message of this.#inbox) if (message.command === "group_end") this.#groupsOfBefore++;
-    } else if (!this.#isVoid) {
-      this.#becomeWhole();
-    }
+    this.taken.replace(this.ask.replaced(sent.changes));
+    this.#isPaused = sent.isPaused;
+    if (!this.ask.hasNoGroup) this.state = "snapshot";
+    this.#askForProofAgain();
     this.#settle();
   }
 
   /** Settle a replacement that is refused at once; a later refusal is one of the subscription. */
   #keepRequest({ number, error, ends }: { number: number; error: SowlineError; ends: boolean }): void {
-    if (ends || !this.#isNext(number, "done")) {
+    const sent = this.#first("done");
+    const isAnswer = sent?.number === number;
+    if (isAnswer) sent.sending = ends ? "due" : "postponed";
+    if (ends || !isAnswer) {
       this.#endOrPostpone(error);
     } else if (this.#isPassing(error)) {
-      this.#pending[0]!.sending = "postponed";
       this.#actions.push({ type: "ask_later", number });
     } else {
       this.#settle(error);
     }
   }
 
-  #isNext(number: number, sending: Pending["sending"]): boolean {
-    const next = this.#pending[0];
-    return next?.number === number && next.sending === sending;
-  }
-
   #settle(error?: SowlineError): void {
     this.#pending.shift();
     this.#actions.push({ type: "settled", error });
-    this.#sendReplacement();
+    this.#sendDue();
   }
 
-  /** Send the next replacement, if the service has the subscription that it is for. */
-  #sendReplacement(): void {
-    const next = this.#pending[0];
-    if (!this.isAccepted || next?.sending !== "due") return;
-    next.sending = "done";
-    this.#actions.push({ type: "replace_by", number: next.number, ask: this.ask.replaced(next.changes) });
+  /** Send the next replacement or, while none is on its way, the request for a checksum. */
+  #sendDue(): void {
+    if (!this.isAccepted) return;
+    const next = this.#first("due");
+    if (next !== undefined) {
+      next.sending = "done";
+      // What is held stays held: the service pauses the new subscription as well, until `release`.
+      const ask = this.ask.replaced(next.changes).paused(next.isPaused || this.isHeld);
+      this.#actions.push({ type: "replace_by", number: next.number, ask });
+    } else if (this.#proof === "wanted" && this.#first("done") === undefined && !this.isHeld) {
+      this.#proof = "asked";
+      this.#send("prove");
+    }
+  }
+
+  /** Return the first replacement, if its sending is that far. */
+  #first(sending: Pending["sending"]): Pending | undefined {
+    const first = this.#pending[0];
+    return first?.sending === sending ? first : undefined;
+  }
+
+  /** Note that the service has forgotten the request for a checksum. */
+  #askForProofAgain(): void {
+    if (this.#proof === "asked") this.#proof = "wanted";
   }
 
   #noteNoProof({ reason }: SowlineError): void {
-    if (!this.#wantsProof) return;
-    this.#wantsProof = false;
-    this.#inbox.insert({ command: "progress", bookmark: undefined, records: undefined, hash: undefined, reason });
+    if (this.#proof !== "asked") return;
+    this.#proof = "arrived";
+    this.taken.inbox.insert({ command: "progress", bookmark: undefined, records: undefined, hash: undefined, reason });
   }
 
   #complete(): void {
-    if (this.ask.isQuery || this.ask.hasEnd) this.#comeToEnd();
-    else if (this.state === "catching up") this.state = "live";
+    if (this.ask.isQuery || this.ask.hasEnd) {
+      this.#leaveReplacement();
+      this.#comeToEnd();
+    } else if (this.state === "catching up") {
+      this.state = "live";
+    }
   }
 
   #comeToEnd(error?: SowlineError): void {
@@ -362,59 +364,36 @@ export class ClientMachine {
 
   // messages
 
-  #takeIn({ messages, more }: { messages: Message[]; more: boolean }, state = this.state): void {
-    this.state = state;
-    for (let message of messages) {
-      if (message.command === "group_begin" && this.holding === "renewed") {
-        this.holding = "void";
-        message = { ...message, reset: true };
+  #takeIn({ command, messages, more }: { command: string; messages: Message[]; more: boolean }): void {
+    if (command === "group_begin") this.state = "snapshot";
+    if (command === "group_end") this.state = "live";
+    for (const message of messages) {
+      if (message.command === "progress" && message.hash !== undefined && this.#proof === "asked") {
+        this.#proof = "arrived";
       }
-      if (message.command === "progress" && message.hash !== undefined) this.#wantsProof = false;
-      this.#inbox.push(message);
+      this.taken.add(message);
     }
-    if (!more) this.#inbox.finish();
+    if (!more) this.taken.inbox.finish();
   }
 
-  /** Give messages up to the next `group_end`; the position moves behind them. */
   #give(limit: number): void {
-    const messages: Message[] = [];
-    this.#passSilent();
-    for (let message; messages.length < limit && (message = this.#inbox.shift()) !== undefined; this.#passSilent()) {
-      messages.push(message);
-      this.#position.note(message);
-      this.#isInStep = isContinued(message);
-      if (this.holding === "nothing") this.holding = "part";
-      if (message.command === "group_begin" && message.reset && this.holding !== "renewed") this.holding = "void";
-      if (message.command === "group_end") {
-        if (this.#groupsOfBefore > 0) this.#groupsOfBefore--;
-        else if (this.holding !== "renewed") this.#becomeWhole();
-        break;
-      }
-    }
-    if (messages.length > 0) this.#actions.push({ type: "give", messages });
-  }
-
-  /** Move past messages that the subscriber does not get: they only move the bookmark on. */
-  #passSilent(): void {
-    for (let first = this.#inbox.first; first !== undefined && isSilent(first); first = this.#inbox.first) {
-      this.#position.note(this.#inbox.shift()!);
-    }
-  }
-
-  #becomeWhole(): void {
-    this.holding = "whole";
-    this.shown = { replacements: this.replacements, ask: this.ask };
+    const messages = this.taken.take(limit);
+    if (messages.length === 0) return;
+    if (this.#proof === "arrived" && messages.some(({ command }) => command === "progress")) this.#proof = "none";
+    this.#actions.push({ type: "give", messages });
   }
 
   // what the subscriber wants
 
   #noteReplacement(changes: Selecting): void {
-    this.#pending.push({ number: ++this.#numbered, changes, sending: "due" });
-    this.#sendReplacement();
+    const { isPaused } = this.ask.replaced(changes);
+    this.#pending.push({ number: ++this.#numbered, changes, isPaused, sending: "due" });
+    this.#sendDue();
   }
 
   #pause(isPaused: boolean): void {
     this.#isPaused = isPaused;
+    for (const replacement of this.#pending) replacement.isPaused = isPaused;
     if (!this.isHeld) this.#send(isPaused ? "pause" : "resume");
   }
 
@@ -423,15 +402,16 @@ export class ClientMachine {
     if (isHeld === this.isHeld || this.ask.isQuery) return;
     this.isHeld = isHeld;
     if (!this.#isPaused) this.#send(isHeld ? "pause" : "resume");
+    this.#sendDue();
   }
 
   #prove(): void {
-    this.#wantsProof = true;
-    this.#send("prove");
+    if (this.#proof === "none") this.#proof = "wanted";
+    this.#sendDue();
   }
 
   #leave(): void {
-    this.#inbox.reset();
+    this.taken.inbox.reset();
     this.#send("leave");
     if (!this.isOver) this.#comeToEnd();
   }
@@ -441,6 +421,3 @@ export class ClientMachine {
     if (this.state === "asked" || this.isAccepted) this.#actions.push({ type: "send", what });
   }
 }
-
-const isSilent = (message: Message): boolean =>
-  message.command === "progress" && message.hash === undefined && message.reason === undefined;

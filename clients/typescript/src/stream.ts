@@ -76,8 +76,9 @@ export class Stream {
       case "leave":
         return {
           command: "unsubscribe",
-          command_id: `${id}.end`,
+          command_id: `${id}.leave`,
           [this.machine.ask.isQuery ? "query_id" : "sub_id"]: id,
+          ack_type: "processed",
         };
       case "prove":
         return { command: "heartbeat", command_id: `${id}.proof`, sub_id: id };
@@ -108,6 +109,7 @@ function answerOf(ack: Ack): Event | undefined {
   const { command_id: id = "" } = ack;
   const about = id.slice(streamId(id).length + 1);
   const error = errorOf(ack);
+  if (about === "leave") return { type: "left" };
   if (about === "proof") return error && { type: "not_proven", error };
   const number = Number(about);
   if (Number.isNaN(number)) return undefined;

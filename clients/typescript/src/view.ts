@@ -66,7 +66,7 @@ export class View<T = JsonObject> extends RecordView<T> {
     this.#stream = streams.open(ask);
     this.#stream.onNews = () => this.#follow();
     this.#stopWatching = connection.onStatus(() => this.#update());
-    this.ready = this.#until(() => this.#stream.machine.shown !== undefined);
+    this.ready = this.#until(() => this.#stream.machine.taken.shown !== undefined);
     this.ready.catch(() => {});
     this.#follow();
   }
@@ -101,8 +101,8 @@ export class View<T = JsonObject> extends RecordView<T> {
    */
   async replace(changes: Selecting): Promise<void> {
     await this.#streams.replace(this.#stream, viewChanges(this.#stream.machine.ask.reading, changes));
-    const { replacements } = this.#stream.machine;
-    await this.#until(() => (this.#stream.machine.shown?.replacements ?? -1) >= replacements);
+    const { replacements } = this.#stream.machine.taken.served;
+    await this.#until(() => (this.#stream.machine.taken.shown?.replacements ?? -1) >= replacements);
   }
 
   /** Return whether the view holds exactly the records that the service expects it to hold, at one position. */
@@ -140,14 +140,14 @@ export class View<T = JsonObject> extends RecordView<T> {
 
   /** Take over the position at which the service begins after a saved copy. */
   #begin(): void {
-    if (this.#isBegun || this.#stream.machine.holding !== "whole") return;
+    if (this.#isBegun || this.#stream.machine.taken.holding !== "whole") return;
     this.#isBegun = true;
     this.#set.position = new PositionTracker(this.#stream.machine.bookmark);
   }
 
   /** The order of what has been shown whole. A replaced subscription may have another one. */
   #shownOrder(): Order {
-    const ask = this.#stream.machine.shown?.ask ?? this.#order.ask;
+    const ask = this.#stream.machine.taken.shown?.ask ?? this.#order.ask;
     if (ask !== this.#order.ask) {
       const isSame = ask.reading.orderBy === this.#order.ask.reading.orderBy;
       this.#order = { ask, order: isSame ? this.#order.order : new Order(ask.reading.orderBy) };
@@ -170,9 +170,10 @@ export class View<T = JsonObject> extends RecordView<T> {
   }
 
   #liveStatus(): ViewStatus {
-    const { isAccepted, shown, holding, state } = this.#stream.machine;
+    const { isAccepted, state, taken } = this.#stream.machine;
+    const { shown, isWhole } = taken;
     if (!isAccepted) return shown === undefined ? "loading" : "reconnecting";
-    if (holding !== "whole") return "loading";
+    if (!isWhole) return "loading";
     return state === "live" ? "live" : "catching up";
   }
 

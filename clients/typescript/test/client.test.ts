@@ -211,7 +211,12 @@ test("leaving an iteration unsubscribes, and its end is the end of the subscript
     break;
   }
   await subscription.closed;
-  assert.deepEqual(socket.sent.at(-1), { command: "unsubscribe", command_id: "1.end", sub_id: "1" });
+  assert.deepEqual(socket.sent.at(-1), {
+    command: "unsubscribe",
+    command_id: "1.leave",
+    sub_id: "1",
+    ack_type: "processed",
+  });
   const ending = client.subscribe("orders", { bookmark: "epoch", upTo: "now" });
   socket.give(accepted("2"), { ...accepted("2"), ack_type: "completed" });
   assert.equal((await ending.next()).done, true);

@@ -84,8 +84,8 @@ function* played([head, ...steps]: Fields[]): Generator<Fields> {
   const machine = new ClientMachine(askOf(head!["ask"]));
   for (const { event } of steps) {
     const actions = handled(machine, eventOf(event));
-    const { state, holding: holds, bookmark } = machine;
-    yield { event, actions, state, holds, ...told({ bookmark }) };
+    const { state, taken, bookmark } = machine;
+    yield { event, actions, state, holds: taken.holding, ...told({ bookmark }) };
   }
 }
 

@@ -165,7 +165,7 @@ test("messages that wait at a replacement belong to the request before it", asyn
   stream.next();
   stream.next();
   assert.equal(stream.machine.bookmark, "orders:0@1,1@1");
-  assert.deepEqual([stream.machine.shown?.replacements, stream.machine.ask.reading.filter], [1, "/b = 1"]);
+  assert.deepEqual([stream.machine.taken.shown?.replacements, stream.machine.ask.reading.filter], [1, "/b = 1"]);
 });
 
 test("a replacement that is refused at once changes nothing; later, it ends the subscription", async () => {

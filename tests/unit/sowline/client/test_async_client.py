@@ -347,7 +347,7 @@ async def test_a_query_within_a_query_is_answered(service: Service, monkeypatch:
         answer("1", 50)
         assert (await beginning).command == "group_begin"
         await all_have_had_turns()
-        assert len(client._streams.by_id["1"].machine.inbox) == 10, "the reader waits for the caller"
+        assert len(client._streams.by_id["1"].machine.taken.inbox) == 10, "the reader waits for the caller"
         asking = asyncio.ensure_future(anext(inner))
         await all_have_had_turns()
         answer("2", 3)

@@ -138,7 +138,8 @@ async def test_changes_are_followed_until_the_end() -> None:
         await view.wait_for(lambda view: len(view) == 9, timeout=0.01)
     assert view._waiting == []
     await view.__aexit__(None, None, None)
-    assert client.sent[-1] == {"command": "unsubscribe", "command_id": "1", "sub_id": "1"}
+    left = {"command": "unsubscribe", "command_id": "1.leave", "sub_id": "1", "ack_type": "processed"}
+    assert client.sent[-1] == left
     assert (view, view.error and view.error.reason) == ({"2": {"a": 2}}, "disconnected")
     with pytest.raises(SowlineError, match="closed"):
         await view.wait_for(lambda view: False)

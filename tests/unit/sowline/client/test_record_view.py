@@ -13,8 +13,8 @@ from sowline.client.records import RecordSet
 from sowline.errors import SowlineError
 from sowline.language.expressions.order import parse_order
 from sowline.subscriptions.ask import Ask
-from sowline.subscriptions.client_machine import ShownGroup
 from sowline.subscriptions.position_tracker import PositionTracker
+from sowline.subscriptions.taken import ServedRequest
 from sowline.wire.client_message import Message
 
 
@@ -134,7 +134,7 @@ def test_a_replaced_subscription_brings_its_order_with_its_group() -> None:
     """Not before: until then the records are the previous ones."""
     shown = view("/a", k1={"a": 1, "b": 2}, k2={"a": 2, "b": 1})
     before, now = (
-        ShownGroup(n, Ask("sow_and_subscribe", "orders", order_by=by)) for n, by in enumerate(["/a", "/b"])
+        ServedRequest(n, Ask("sow_and_subscribe", "orders", order_by=by)) for n, by in enumerate(["/a", "/b"])
     )
     rest = group(k3={"a": 0, "b": 0})[1:]
     seen: list[list[str]] = []

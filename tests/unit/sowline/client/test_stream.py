@@ -11,17 +11,18 @@ import pytest
 from sowline.client.stream import WAITING_MAX, Stream, stream_id
 from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
-from sowline.subscriptions.client_machine import ShownGroup
 from sowline.subscriptions.lifecycle import (
     Again,
     AskLater,
     ConnectionMade,
+    Proving,
     ReplaceBy,
     Send,
     SendAsk,
     Signal,
     State,
 )
+from sowline.subscriptions.taken import ServedRequest
 from sowline.wire.client_message import read_frame
 
 OPEN = Ask("sow_and_subscribe", "orders", "/a = 1", "oof", top_n=5)
@@ -180,7 +181,7 @@ async def test_a_caller_who_does_not_read_holds_up_the_connection() -> None:
     stream = opened(Ask("subscribe", "orders"))
     messages = [change(n) for n in range(WAITING_MAX + 1)]
     reading = asyncio.create_task(give(stream, processed("orders:0@0"), *messages))
-    while len(stream.machine.inbox) < WAITING_MAX:
+    while len(stream.machine.taken.inbox) < WAITING_MAX:
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert not reading.done()
@@ -242,7 +243,10 @@ async def test_a_replacement_is_asked_for_under_a_name_of_its_own() -> None:
     assert (stream_id("1.1"), stream_id("1")) == ("1", "1")
     await give(stream, taken())
     await replacement.settled()
-    assert (stream.machine.replacements, stream.ask) == (1, replace(OPEN, filter="/b = 2", top_n=None))
+    assert (stream.machine.taken.served.replacements, stream.ask) == (
+        1,
+        replace(OPEN, filter="/b = 2", top_n=None),
+    )
 
 
 async def test_what_is_refused_changes_nothing() -> None:
@@ -287,7 +291,10 @@ async def test_replacements_come_one_after_the_other() -> None:
     with pytest.raises(SowlineError):
         await refused_one.settled()
     await last.settled()
-    assert (stream.ask, stream.machine.replacements) == (replace(OPEN, filter="/b = 2", top_n=7), 2)
+    assert (stream.ask, stream.machine.taken.served.replacements) == (
+        replace(OPEN, filter="/b = 2", top_n=7),
+        2,
+    )
 
 
 async def test_a_replaced_subscription_has_no_position_until_its_group_was_given() -> None:
@@ -296,9 +303,9 @@ async def test_a_replaced_subscription_has_no_position_until_its_group_was_given
     stream.replace(filter="/b = 2")
     await give(stream, change(2), *group("orders:0@3"), taken())
     await take(stream, 1)
-    assert (stream.bookmark, stream.shown) == (None, ShownGroup(0, OPEN))
+    assert (stream.bookmark, stream.shown) == (None, ServedRequest(0, OPEN))
     assert [m.command for m in await stream.next_batch()] == ["group_begin", "group_end"]
-    assert (stream.bookmark, stream.shown) == (None, ShownGroup(0, OPEN))
+    assert (stream.bookmark, stream.shown) == (None, ServedRequest(0, OPEN))
     leaving = {
         "command": "oof",
         "sids": ["1"],
@@ -312,7 +319,7 @@ async def test_a_replaced_subscription_has_no_position_until_its_group_was_given
     given = await stream.next_batch()
     assert [m.command for m in given] == ["oof", "group_begin", "sow", "group_end"]
     assert given[1].replace
-    assert (stream.bookmark, stream.shown) == ("orders:0@5", ShownGroup(1, replace(OPEN, filter="/b = 2")))
+    assert (stream.bookmark, stream.shown) == ("orders:0@5", ServedRequest(1, replace(OPEN, filter="/b = 2")))
     assert resumed(stream) == replace(OPEN, command="subscribe", filter="/b = 2", bookmark="orders:0@5")
 
 
@@ -353,7 +360,7 @@ async def test_a_subscription_without_a_group_is_replaced_where_it_stands() -> N
     await take(stream, 1)
     assert (stream.bookmark, stream.shown) == (
         "orders:0@2",
-        ShownGroup(1, Ask("subscribe", "orders", "/b = 2")),
+        ServedRequest(1, Ask("subscribe", "orders", "/b = 2")),
     )
     assert resumed(stream) == Ask("subscribe", "orders", "/b = 2", bookmark="orders:0@2")
 
@@ -383,7 +390,7 @@ async def test_who_waits_for_a_replacement_does_not_keep_its_answer_away() -> No
     stream = await subscribed()
     messages = [change(n) for n in range(2, WAITING_MAX + 10)]
     reading = asyncio.create_task(give(stream, *messages, taken(), change(WAITING_MAX + 10)))
-    while len(stream.machine.inbox) < WAITING_MAX:
+    while len(stream.machine.taken.inbox) < WAITING_MAX:
         await asyncio.sleep(0)
     replacement = stream.replace(filter="/b = 2")
     await replacement.settled()
@@ -472,14 +479,14 @@ async def test_a_proof_that_was_asked_for_is_given() -> None:
     assert [(m.command, m.records, m.hash) for m in given if m.command == "progress"] == [
         ("progress", 1, "ab")
     ]
-    assert not stream.machine.wants_proof
+    assert stream.machine.proof is Proving.NONE
     stream.handle(Signal.PROVE)
     await give(stream, FAILED | {"command_id": "1.proof", "reason": "not supported"}, change(4))
     assert [(m.command, m.reason, m.hash) for m in await stream.next_batch()] == [
         ("progress", "not supported", ""),
         ("publish", None, None),
     ]
-    assert not stream.machine.wants_proof
+    assert stream.machine.proof is Proving.NONE
 
 
 @pytest.mark.parametrize("asked", [{"up_to": "now"}, {"bookmark": "[epoch..now]"}])

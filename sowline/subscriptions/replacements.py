@@ -1,0 +1,83 @@
+"""The replacements of a subscription that its service has not answered yet, in their order. Pure."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Sending(Enum):
+    """How far the sending of a replacement is."""
+
+    DUE = "due"
+    DONE = "done"
+    POSTPONED = "postponed"
+
+
+@dataclass
+class Replacement:
+    """A replacement that the service has not answered yet."""
+
+    number: int
+    changes: Mapping[str, Any]
+    is_paused: bool
+    """Whether it begins paused: by its own options, or because its subscriber has paused since."""
+    sending: Sending = Sending.DUE
+
+
+class Replacements:
+    """They are sent one by one: each after the answer to the one before it."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Replacement] = deque()
+        self._numbered = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def sent(self) -> Replacement | None:
+        """The one that was sent, and whose answer is due."""
+        return self._first(Sending.DONE)
+
+    def is_sent(self, number: int) -> bool:
+        """Whether the one with a number was sent, and its answer is due."""
+        return (sent := self.sent) is not None and sent.number == number
+
+    def add(self, changes: Mapping[str, Any], *, is_paused: bool) -> None:
+        """Add one, with the next number."""
+        self._numbered += 1
+        self._waiting.append(Replacement(self._numbered, changes, is_paused))
+
+    def pause(self, *, is_paused: bool) -> None:
+        """Note that the subscriber has paused or resumed since it has asked for them."""
+        for replacement in self._waiting:
+            replacement.is_paused = is_paused
+
+    def send_next(self) -> Replacement | None:
+        """Return the one to send now, if any."""
+        if (due := self._first(Sending.DUE)) is not None:
+            due.sending = Sending.DONE
+        return due
+
+    def postpone(self) -> None:
+        """Note that the service could not serve the one that was sent: it is due `again` after a pause."""
+        self._waiting[0].sending = Sending.POSTPONED
+
+    def again(self, number: int) -> None:
+        """Let the one with a number be sent again, if it was postponed."""
+        if (first := self._first(Sending.POSTPONED)) is not None and first.number == number:
+            first.sending = Sending.DUE
+
+    def settle(self) -> None:
+        """Remove the first one."""
+        self._waiting.popleft()
+
+    def detach(self) -> None:
+        """Note that the service has none of them any more."""
+        for replacement in self._waiting:
+            replacement.sending = Sending.DUE
+
+    def _first(self, sending: Sending) -> Replacement | None:
+        return self._waiting[0] if self._waiting and self._waiting[0].sending is sending else None
