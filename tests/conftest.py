@@ -44,6 +44,19 @@ OWN_SPARKS = {
 }
 """Modules whose tests start Spark as processes of its own, so that they can run beside those of the session."""
 
+WITH_REGISTRY = {
+    f"tests/integration/test_{name}.py"
+    for name in (
+        "message_types",
+        "message_types_example",
+        "pulled_schemas",
+        "registry",
+        "serdes",
+        "typed_fanouts",
+    )
+}
+"""Modules whose tests use the schema registry, whose start computes for ten seconds: one process has them all."""
+
 REPORTER = "gw0"
 """The worker that reports which tools are missing."""
 
@@ -170,10 +183,14 @@ def _needs_kafka(item: pytest.Item) -> bool:
 
 
 class SideBySide(LoadScopeScheduling):
-    """Hands out whole modules, so that what serves one starts once, and those of a Spark session together."""
+    """Hands out whole modules, so that what serves one starts once, and those of a Spark session or of a registry
+    together.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         module = _module(nodeid)
+        if module in WITH_REGISTRY:
+            return "registry"
         return "tests/spark" if _needs_session(module) else module
 
 
