@@ -33,11 +33,16 @@ OVER_SHARDS = tuple(
 )
 """Tests whose query service may be three shards behind a gateway, with the same expectations."""
 
+OVER_EARLIER_NODES = ("tests/integration/test_pages.py", "tests/integration/test_groups.py")
+"""Tests whose gateway may have nodes of the version before: they send each kind of request of a gateway."""
+
 STEPS = (
     ("make", "test"),
     ("make", "test", f"ARGS=-n 2 --random-order --random-order-seed={SEED} tests/unit tests/property"),
     ("make", "test", "SOWLINE_CORE=python", "ARGS=-n 2 tests/integration tests/spark"),
     ("make", "test", "SHARDS=3", f"ARGS=-n 2 {' '.join(OVER_SHARDS)}"),
+    ("make", "test", "SHARDS=2", "NODES=previous", f"ARGS=-n 2 {' '.join(OVER_EARLIER_NODES)}"),
+    ("make", "test", "ARGS=tests/upgrades/checks.py"),
     ("make", "test", "STEPS=10000", "ARGS=tests/clients/test_typescript_views.py"),
     ("make", "test", "STARTS=20", "ARGS=tests/integration/test_fresh_starts.py"),
     ("make", "test", "ARGS=tests/distribution/checks.py"),

@@ -26,6 +26,7 @@ from sowline.runtime.child_process import bound_to_parent
 from sowline.runtime.ports import free_port
 from tests.described import check_answer
 from tests.integration.forked import Forked
+from tests.upgrades.earlier import earlier_tree
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 120.0
@@ -166,12 +167,27 @@ class Service:
         return sum(float(value) for given, _, value in lines if name in (given, given.partition("{")[0]))
 
 
+class EarlierService(Service):
+    """A process of a service as it was in the version before."""
+
+    def start(self, before: Sequence[str] = ()) -> Self:
+        """Start the process. Its native core may not be the one that is installed."""
+        assert not before
+        tree = earlier_tree()
+        own = {"PYTHONPATH": str(tree), "SOWLINE_CORE": "python"}
+        with self._log.open("ab") as log:
+            command = bound_to_parent([sys.executable, "-m", self._name])
+            environment = os.environ | self._environment | own
+            self._process = subprocess.Popen(command, cwd=tree, env=environment, stdout=log, stderr=log)
+        return self
+
+
 class ShardedService(Service):
     """A gateway with one node for each shard; it is started, killed and stopped as a whole."""
 
     def __init__(self, shards: int, name: str, directory: Path, **settings: object) -> None:
         self.nodes = [
-            Service(name, directory, **settings, shard=f"{number}/{shards}") for number in range(shards)
+            NODE(name, directory, **settings, shard=f"{number}/{shards}") for number in range(shards)
         ]
         super().__init__("gateway", directory, **settings, nodes=",".join(one.url for one in self.nodes))
 
@@ -210,6 +226,10 @@ class ShardedService(Service):
     def log(self) -> str:
         """What all processes have written to their logs."""
         return "".join([super().log, *(node.log for node in self.nodes)])
+
+
+NODE = EarlierService if os.environ.get("NODES") == "previous" else Service
+"""What a node of a `ShardedService` is."""
 
 
 def http_status(url: str) -> int:

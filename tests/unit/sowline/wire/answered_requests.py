@@ -121,7 +121,7 @@ class World:
         return written
 
     async def _connect(self, rights: Rights) -> NodeConnection:
-        return NodeConnection(NODE, cast(Any, _Socket(self, rights)))
+        return NodeConnection(NODE, cast(Any, NodeSocket(self, rights)))
 
     async def _get(self, url: str, path: str, query: str, rights: Rights) -> NodeAnswer:
         write = {"path": path, "query": query}
@@ -203,7 +203,7 @@ class _AtOnce(Executor):
         return done
 
 
-class _Socket:
+class NodeSocket:
     """A connection of the gateway to the node."""
 
     def __init__(self, world: World, rights: Rights) -> None:
@@ -214,13 +214,16 @@ class _Socket:
         self.state = State.OPEN
 
     async def send(self, frame: bytes, *, text: bool) -> None:
+        """Let the node take a request."""
         self._world.asked_of_nodes.append(meaning(json.loads(frame)))
         await self._session.receive(frame)
 
     async def recv(self, *, decode: bool) -> bytes:
+        """Return the next messages of the node."""
         return b"[%s]" % b",".join(await self._outbox.take())
 
     async def close(self) -> None:
+        """End the session."""
         self.state = State.CLOSED
         self._session.close()
 
