@@ -18,7 +18,6 @@ from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.backlogs import Backlogs
 from sowline.serving.http.address import Address, read_address
 from sowline.serving.http.kafka_api import KafkaApi
-from sowline.serving.http.native_format import native_fields, native_records, wants_native
 from sowline.serving.http.queries import HttpQueries, Turn
 from sowline.serving.http.requests import (
     NDJSON,
@@ -31,6 +30,7 @@ from sowline.serving.http.requests import (
     sow_fields_in,
     with_first,
 )
+from sowline.serving.http.typed_format import typed_fields, typed_records, wants_typed
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.query_slots import QuerySlots
 from sowline.serving.refusal import refused
@@ -148,16 +148,16 @@ class TopicsApi(ABC, Generic[Q]):
 
         The header Sowline-Bookmark has the bookmark of the instant.
         """
-        is_native = wants_native(request)
-        fields = native_fields(request, await self._request_fields(request))
+        is_typed = wants_typed(request)
+        fields = typed_fields(request, await self._request_fields(request))
         query = await self._begun(await request_of(Sow, fields), rights_in(request), turn)
         records = query.records()
-        lines = self._ending(query, native_records(records, self._topics) if is_native else _lines(records))
+        lines = self._ending(query, typed_records(records, self._topics) if is_typed else _lines(records))
         first = await anext(lines, b"")
         headers = instant_headers(query.bookmark, query.result.lag_seconds)
         if query.result.warnings:
             headers["Sowline-Warning"] = header_text("; ".join(query.result.warnings))
-        media_type = NATIVE if is_native else NDJSON
+        media_type = NATIVE if is_typed else NDJSON
         return StreamingResponse(with_first(first, lines), media_type=media_type, headers=headers)
 
     @abstractmethod

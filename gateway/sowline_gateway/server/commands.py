@@ -54,7 +54,7 @@ from sowline_gateway.query.record_read import read_from_holder
 from sowline_gateway.query.seen import SeenPositions
 from sowline_gateway.query.sharded_query import ShardedQuery
 from sowline_gateway.query.timeline import timeline_of, timeline_path
-from sowline_gateway.server.native_reads import T, read_in_json
+from sowline_gateway.server.typed_reads import T, read_in_json
 from sowline_gateway.streams.catch_up_slot import CLIENT_MAX, CatchUpSlot
 from sowline_gateway.subscriptions.record_subscription import ForwardedSubscription
 from sowline_gateway.subscriptions.view_subscription import ViewOverNodes

@@ -11,9 +11,9 @@ from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import Rights, chosen_topic, chosen_topics
 from sowline.serving.backlogs import Backlogs
 from sowline.serving.http.address import Address
-from sowline.serving.http.native_format import native_record, wants_native
 from sowline.serving.http.queries import Turn
 from sowline.serving.http.requests import path_of, request_of, rights_in
+from sowline.serving.http.typed_format import typed_record, wants_typed
 from sowline.serving.topics_api import TopicsApi
 from sowline.wire.media_types import NATIVE
 from sowline.wire.request import Explain, Sow
@@ -22,8 +22,8 @@ from sowline_gateway.query.access_paths import explain
 from sowline_gateway.query.record_read import read_from_holder, read_from_holder_of
 from sowline_gateway.query.seen import SeenPositions
 from sowline_gateway.query.sharded_query import ShardedQuery
-from sowline_gateway.server.native_reads import read_in_json
 from sowline_gateway.server.topics import described_topic
+from sowline_gateway.server.typed_reads import read_in_json
 
 
 class GatewayHttpApi(TopicsApi[ShardedQuery]):
@@ -86,7 +86,7 @@ class GatewayHttpApi(TopicsApi[ShardedQuery]):
             self._nodes, self._context.http, topic, address.key, path, query, rights, turn
         )
         turn.backlogs.require(len(answer.body))
-        if wants_native(request) and not address.what and not answer.is_refusal:
-            record = native_record(self._topics[topic], answer.body, rights.read)
+        if wants_typed(request) and not address.what and not answer.is_refusal:
+            record = typed_record(self._topics[topic], answer.body, rights.read)
             return Response(record, headers={**answer.headers, "content-type": NATIVE})
         return Response(answer.body, answer.status, answer.headers)

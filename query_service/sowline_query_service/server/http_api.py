@@ -12,10 +12,6 @@ from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.backlogs import Backlogs
 from sowline.serving.http.address import Address
-from sowline.serving.http.native_format import (
-    native_record,
-    wants_native,
-)
 from sowline.serving.http.queries import Turn
 from sowline.serving.http.requests import (
     FRESHNESS,
@@ -27,6 +23,10 @@ from sowline.serving.http.requests import (
     rights_in,
 )
 from sowline.serving.http.topics import described_definition
+from sowline.serving.http.typed_format import (
+    typed_record,
+    wants_typed,
+)
 from sowline.serving.refusal import no_sow
 from sowline.serving.topics_api import TopicsApi
 from sowline.serving.worker_thread import bytes_to_read, in_worker_thread
@@ -133,8 +133,8 @@ class HttpApi(TopicsApi[Query | GroupedQuery]):
             await wait_until_fresh(self._state, [topic], asked)
         headers = instant_headers(topic.bookmark(topic.positions), lag_seconds([topic]))
         record = read_record(topic, address.key, rights.read.of(address.topic))
-        if wants_native(request):
-            record = native_record(topic.definition, record, rights.read)
+        if wants_typed(request):
+            record = typed_record(topic.definition, record, rights.read)
             return Response(record, media_type=NATIVE, headers=headers)
         return Response(record, media_type="application/json", headers=headers)
 

@@ -19,9 +19,9 @@ from starlette.types import Receive, Send
 from sowline.errors import SowlineError
 from sowline.model.bookmark_range import range_text, split_range
 from sowline.serving.flag import Flag
-from sowline.serving.http.native_format import wants_native
 from sowline.serving.http.queries import ServedAnswer, disconnected
 from sowline.serving.http.requests import number_in
+from sowline.serving.http.typed_format import wants_typed
 from sowline.serving.refusal import refused
 from sowline.serving.sessions.events import END, Events, failure_of
 from sowline.serving.sessions.open_sessions import OpenSessions, login_headers
@@ -216,7 +216,7 @@ class EventStreamApi:
         return ServedAnswer(partial(self._send_events, request))
 
     async def _send_events(self, request: HttpRequest, receive: Receive, send: Send) -> None:
-        if wants_native(request):
+        if wants_typed(request):
             await refused(_only_text())(request.scope, receive, send)
             return
         last = request.headers.get("last-event-id", "")

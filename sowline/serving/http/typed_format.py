@@ -16,25 +16,25 @@ from sowline.wire.options import parse_options
 from sowline.wire.typed_frame import prefixed_length
 
 
-def wants_native(request: HttpRequest) -> bool:
+def wants_typed(request: HttpRequest) -> bool:
     """Whether a client asks for records in the message type of their topic."""
     accepted = (part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(","))
     return NATIVE in map(str.lower, accepted)
 
 
-def native_fields(request: HttpRequest, fields: dict[str, Any]) -> dict[str, Any]:
+def typed_fields(request: HttpRequest, fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a query, with the format that the client asks for; raise `invalid options`."""
     options = fields.get("options", "")
     if isinstance(options, str) and parse_options(options).is_typed:
         raise SowlineError(
             "invalid options", f"expected the header Accept: {NATIVE} over HTTP, got the option format=native"
         )
-    if not wants_native(request):
+    if not wants_typed(request):
         return fields
     return {**fields, "options": f"{options},format=native" if options else "format=native"}
 
 
-async def native_records(
+async def typed_records(
     portions: AsyncIterator[tuple[str, Sequence[bytes], object]], definitions: Mapping[str, TopicDefinition]
 ) -> AsyncIterator[bytes]:
     """Yield the records of a query, each with its length before it; raise `bad message` if one can't be written.
@@ -49,7 +49,7 @@ async def native_records(
             await asyncio.sleep(0)
 
 
-def native_record(definition: TopicDefinition, record: bytes, read: Entitlements) -> bytes:
+def typed_record(definition: TopicDefinition, record: bytes, read: Entitlements) -> bytes:
     """Return a record in the message type of its topic; raise if that can't be, or not for this user."""
     if definition.reader is not None:
         check_typed(definition, read)
