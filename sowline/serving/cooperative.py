@@ -144,6 +144,26 @@ async def together(steps: Iterable[Coroutine[Any, Any, None]]) -> None:
         raise
 
 
+async def first_of(steps: Iterable[Coroutine[Any, Any, T]]) -> T:
+    """Run all at once, and return what the first one that ends returns, or raise its error.
+
+    The others are cancelled before, and have ended. Of several that end at once, the first in order counts.
+    """
+    tasks = [asyncio.ensure_future(step) for step in steps]
+    first: asyncio.Task[T] | None = None
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        first = next(task for task in tasks if task in done)
+        return first.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        ended = zip(tasks, await asyncio.gather(*tasks, return_exceptions=True), strict=True)
+        _log_others(
+            None, [error for task, error in ended if task is not first and isinstance(error, BaseException)]
+        )
+
+
 @asynccontextmanager
 async def running(steps: Iterable[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
     """Run steps during the block. At its end cancel them, and wait until they have ended.
@@ -162,7 +182,7 @@ async def running(steps: Iterable[Coroutine[Any, Any, None]]) -> AsyncIterator[N
         raise first from None
 
 
-def _log_others(first: BaseException, errors: Iterable[BaseException]) -> None:
+def _log_others(first: BaseException | None, errors: Iterable[BaseException]) -> None:
     for error in errors:
         if error is not first and not isinstance(error, asyncio.CancelledError):
             log.error("another task failed too", first=repr(first), exc_info=error)

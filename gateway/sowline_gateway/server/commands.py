@@ -56,7 +56,10 @@ from sowline_gateway.query.sharded_query import ShardedQuery
 from sowline_gateway.query.timeline import timeline_of, timeline_path
 from sowline_gateway.server.typed_reads import T, read_in_json
 from sowline_gateway.streams.catch_up_slot import CLIENT_MAX, CatchUpSlot
-from sowline_gateway.subscriptions.record_subscription import ForwardedSubscription
+from sowline_gateway.subscriptions.paced_records import PacedRecords
+from sowline_gateway.subscriptions.record_subscription import RecordSubscription
+from sowline_gateway.subscriptions.shared_records import SharedRecords
+from sowline_gateway.subscriptions.subscriber import RecordSubscriber, is_paced
 from sowline_gateway.subscriptions.view_subscription import ViewOverNodes
 
 UNSHARED_MAX = 200
@@ -250,20 +253,16 @@ class GatewayCommands(SessionCommands):
         # The nodes do not check what they don't get: the gateway conflates, and orders the snapshot only.
         readable = together(self._runner.rights.read, topics)
         check_fields(readable, ALL, (*request.order.paths, *options.conflation_key))
-        check_replaced(replaced, ForwardedSubscription, request)
+        check_replaced(replaced, RecordSubscription, request)
         if replaced is not None:
             compile_filter(request.filter)  # if it is refused later, the replaced subscription has ended
-        return ForwardedSubscription(
-            self._context,
-            outbox,
-            request,
-            topics,
-            self._runner.rights,
-            self._seen,
-            self._runner.new_slot(),
-            CatchUpSlot(self._catch_up_slots, self._context.catch_up_slots),
-            cast("ForwardedSubscription | None", replaced),
-        )
+        before, slot = cast("RecordSubscription | None", replaced), self._runner.new_slot()
+        rights = self._runner.rights
+        subscriber = RecordSubscriber(self._context, outbox, request, topics, rights, self._seen)
+        if is_paced(request):
+            return PacedRecords(subscriber, slot, before)
+        catch_up_slot = CatchUpSlot(self._catch_up_slots, self._context.catch_up_slots)
+        return SharedRecords(subscriber, slot, catch_up_slot, before)
 
     def _unshared_count(self) -> int:
         return sum(_is_unshared(status.request) for status in self._subscriptions.statuses())
@@ -271,4 +270,4 @@ class GatewayCommands(SessionCommands):
 
 def _is_unshared(request: Subscribe) -> bool:
     """Whether a subscription has connections of its own as long as it lives."""
-    return is_of_view(request) or request.options.rate is not None or request.bookmark_range.end is not None
+    return is_of_view(request) or is_paced(request)

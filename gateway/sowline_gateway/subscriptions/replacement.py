@@ -12,7 +12,7 @@ from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.query.sharded_query import ShardedQuery
 
 
-class HeldView(NamedTuple):
+class HeldRecords(NamedTuple):
     """The records that the client of a subscription holds: those that match its request at some positions."""
 
     request: Subscribe

@@ -146,17 +146,13 @@ class StreamMembership:
             self._stream.drop(self._next)
             self._next = None
 
-    def note(self, positions: PositionsByLog) -> None:
-        """Note that nodes have sent the client everything up to these positions."""
-        self._outlet.note(positions)
-
     # leaving
 
     async def left(self) -> None:
         """Wait until it has to leave, and leave; raise the error with which the stream has ended."""
         assert self._member is not None
         try:
-            async with running([self._outlet.run()] if self._outlet.relays else []):
+            async with running(self._outlet.background()):
                 await self._member.left()
             self._streams.fell_behind += self._member.is_too_slow
         finally:

@@ -450,7 +450,7 @@ async def test_many_that_resume_take_turns() -> None:
 
 async def test_a_client_that_reads_nothing_gives_up_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others may need them. Once it reads, it gets everything."""
-    monkeypatch.setattr("sowline_gateway.subscriptions.record_subscription.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("sowline_gateway.subscriptions.shared_records.PATIENCE_SECONDS", 0.1)
     async with rig(["0/1"]) as made:
         client = made.client()
         mine = Subscriber(client)

@@ -518,6 +518,22 @@ async def test_pause_resume_and_checksums_while_it_begins() -> None:
             await mine.until(lambda: len(mine.held) == 1)
 
 
+@pytest.mark.parametrize("options", ["pause", "pause,rate=1000"])
+async def test_a_pause_ends_while_a_subscription_begins(options: str) -> None:
+    """Its nodes are asked while it is paused, and begin after that: it gets the changes since its bookmark."""
+    async with rig(["0/1"]) as made:
+        bookmark = (await made.client().ask("sow", top_n=0))[0]["bookmark"]
+        made.put({"id": 1, "v": 1})
+        await made.nodes[0].stop()
+        with made.patched():
+            async with subscriber(made, command="subscribe", bookmark=bookmark, options=options) as mine:
+                while not made.node_set.announcements.lost:
+                    await asyncio.sleep(0.001)
+                mine.send("resume", command_id="r")
+                await made.nodes[0].start()
+                await mine.until(lambda: mine.held == matching(made))
+
+
 async def test_a_query_is_not_behind_live_messages() -> None:
     """The client has seen a change of a replica that is ahead: its next query is not answered by the other."""
     async with (
@@ -549,8 +565,8 @@ def serving(made: Rig, mine: Subscriber) -> Node:
     """Return the one node that a subscription is at."""
     commands = cast(Any, mine.client.session.commands)
     subscription = commands._subscriptions._entries["mine"].subscription
-    stream, query = subscription._membership.stream, subscription._query
-    (url,) = [part.url for part in query.parts] if stream is None else stream.urls
+    stream, flow = subscription._membership.stream, subscription._flow
+    (url,) = [part.url for part in flow.query.parts] if stream is None else stream.urls
     return next(node for node in made.nodes if node.url == url)
 
 

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Never
 
 import pytest
 from structlog.testing import capture_logs
 
-from sowline.serving.cooperative import Turns, in_steps, running, together
+from sowline.serving.cooperative import Turns, first_of, in_steps, running, together
 
 
 async def test_one_goes_on_in_each_turn_of_the_loop() -> None:
@@ -97,6 +98,44 @@ async def test_together_returns_when_all_have_ended() -> None:
     assert done == [1, 2, 3]
 
 
+async def test_the_first_that_ends_counts() -> None:
+    """Its result is returned, or its error raised, once the others have ended; their errors are logged."""
+    ended: list[str] = []
+
+    async def returning(result: int) -> int:
+        return result
+
+    async def waiting() -> int:
+        await slow(ended)
+        return 0
+
+    async def failing_at_the_end() -> int:
+        try:
+            return await waiting()
+        finally:
+            raise ValueError("second")
+
+    assert await first_of([waiting(), returning(1), returning(2)]) == 1
+    assert ended == ["slow"]
+    with capture_logs() as logs, pytest.raises(KeyError, match="first"):
+        await first_of([failing_at_the_end(), failing(KeyError("first"))])
+    assert ended == ["slow", "slow"]
+    assert [repr(line["exc_info"]) for line in logs] == ["ValueError('second')"]
+
+
+async def test_the_first_ends_with_its_caller() -> None:
+    """A caller that is cancelled waits until all have ended."""
+    ended: list[str] = []
+
+    caller = asyncio.create_task(first_of([slow(ended), slow(ended)]))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    caller.cancel()
+    await asyncio.wait([caller])
+    assert caller.cancelled()
+    assert ended == ["slow", "slow"]
+
+
 async def test_what_runs_during_a_block_ends_with_it() -> None:
     """At the end of the block, and when the block fails, nothing is left running; its error is raised as it is."""
     ended: list[str] = []
@@ -117,7 +156,7 @@ async def test_what_fails_during_a_block_ends_it() -> None:
             await asyncio.Event().wait()
 
 
-async def failing(error: Exception) -> None:
+async def failing(error: Exception) -> Never:
     """Fail in a later turn of the loop."""
     await asyncio.sleep(0)
     raise error

@@ -1,0 +1,264 @@
+"""The subscriptions at nodes that one client's subscription to records has of its own, while they last.
+
+All that is about these subscriptions ends with them: a checksum that the client waits for, too.
+"""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
+from enum import Enum, auto
+from functools import partial
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, Self
+
+from sowline.errors import SowlineError
+from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, parse_bookmark
+from sowline.serving.flag import Flag
+from sowline.serving.outbox.group import Mark
+from sowline.serving.query_slots import QueryTurn
+from sowline.serving.result import Result
+from sowline.wire.node_queries import COMMAND_ID, about_subscription, subscription_of
+from sowline.wire.request import Subscribe
+from sowline_gateway.nodes.connections import NodeLost, NodeMessage
+from sowline_gateway.nodes.routing import UNAVAILABLE
+from sowline_gateway.query.part import Part, longest_lag
+from sowline_gateway.query.seen import SeenPositions
+from sowline_gateway.query.sharded_query import ShardedQuery
+from sowline_gateway.subscriptions.checksum import NodeChecksums
+from sowline_gateway.subscriptions.outlets import Outlet
+from sowline_gateway.subscriptions.subscriber import RecordSubscriber
+
+LATER_ID = "later"
+"""The id of a command about a subscription at a node."""
+
+
+class End(Enum):
+    """Why the subscriptions at the nodes end."""
+
+    OVER = auto()
+    """The client was sent everything up to its end."""
+    JOINED = auto()
+    """From now on the client is fed by a stream."""
+    INTERRUPTED = auto()
+    """The client wants no messages for now, or does not read them."""
+    LOST = auto()
+    """A node is lost."""
+
+
+class Renewed(NamedTuple):
+    """A node can't continue, and begins with a new group. The gateway then takes one of all nodes."""
+
+    mark: Mark
+    """How the client gets it."""
+
+
+Ending = End | Renewed
+
+
+class Fed(Protocol):
+    """The subscription of a client that is fed by nodes."""
+
+    async def take(self, part: Part, received: NodeMessage) -> bool:
+        """Send a change, or the bookmark of an idle node; return False if the client does not read it."""
+
+    def note_acknowledged(self) -> None:
+        """Note that a node has acknowledged something."""
+
+
+class NodeFlow:
+    """A subscription at each node of the topics. `begin` it once, then `follow` each part; it ends with its block."""
+
+    def __init__(self, subscriber: RecordSubscriber, request: Subscribe, outlet: Outlet, fed: Fed) -> None:
+        """Prepare the subscriptions for this request, which continues that of the client."""
+        self.request = request
+        self.has_group = request.has_snapshot and not request.bookmark_range.is_return
+        """Whether it begins with a group."""
+        self.began_paused = False
+        """Whether the nodes began paused."""
+        self.caught_up = Flag()
+        """Whether the nodes have sent everything from before it began."""
+        self._subscriber = subscriber
+        self._outlet = outlet
+        self._fed = fed
+        self._query: ShardedQuery | None = None
+        self._interrupted = Flag()
+        self._checksum: NodeChecksums | None = None
+        self._numbers = itertools.count(1)
+        self._telling: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        """Begin the block."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the subscriptions at the nodes, and a checksum of them that the client waits for."""
+        self._fail_checksum(not_ready())
+        for task in self._telling:
+            task.cancel()
+        if self._query is not None:
+            await self._query.close()
+
+    async def begin(self, turn: QueryTurn | None, *, is_paused: bool) -> None:
+        """Begin at all nodes, paused or not; others may have the turn while it waits for nodes."""
+        self.began_paused = is_paused
+        subscriber, request, relays = self._subscriber, self.request, self._outlet.relays
+        seen = subscriber.seen if request.bookmark_range.begins_now else SeenPositions()
+        self._query = query = subscriber.query(
+            request,
+            subscriber.floor(seen, request.at_least),
+            partial(subscription_of, request=request, is_paused=is_paused, relays=relays),
+            has_group=self.has_group,
+        )
+        await query.begin(turn)
+        self._outlet.begin(query.parts, query.positions)
+        # Also those of a bookmark: the client has seen them.
+        subscriber.seen.note(query.positions)
+
+    @property
+    def query(self) -> ShardedQuery:
+        """The subscriptions at the nodes."""
+        assert self._query is not None, "it has begun"
+        return self._query
+
+    @property
+    def has_completed(self) -> bool:
+        """Whether all nodes have sent everything from before it began."""
+        return all(part.is_completed for part in self.query.parts)
+
+    @property
+    def counts(self) -> Result | None:
+        """The counts of what it began with; None until all nodes have sent theirs."""
+        if self.has_group:
+            return self.query.result
+        parts = self.query.parts
+        return Result(lag_seconds=longest_lag(parts)) if all(part.has_counts for part in parts) else None
+
+    @property
+    def up_to(self) -> str:
+        """The bookmark of the end; empty if a node does not know it."""
+        parts = self.query.parts
+        if not all(part.up_to for part in parts):
+            return ""
+        positions: PositionsByLog = {}
+        for part in parts:
+            positions = lay_over(positions, parse_bookmark(part.up_to))
+        return format_bookmark(positions)
+
+    # the messages
+
+    def followed(self) -> list[Coroutine[Any, Any, Ending]]:
+        """Return what reads the messages of each node until its subscription ends, and what waits for `interrupt`."""
+        return [*map(self._follow, self.query.parts), self._wait_interrupted()]
+
+    def interrupt(self) -> None:
+        """Let the subscriptions at the nodes end."""
+        self._interrupted.set()
+
+    async def _wait_interrupted(self) -> Ending:
+        await self._interrupted.wait()
+        return End.INTERRUPTED
+
+    async def _follow(self, part: Part) -> Ending:
+        try:
+            async for received in part.live():
+                if (ending := await self._pass_on(part, received)) is not None:
+                    return ending
+        except NodeLost:
+            self._fail_checksum(_lost())
+        return End.LOST
+
+    async def _pass_on(self, part: Part, received: NodeMessage) -> Ending | None:
+        """Take a message of a node; return why the subscriptions end, if they do."""
+        match received.command:
+            case "progress" if received.command_id:
+                # A checksum that was requested before may arrive late: its command has failed.
+                if (checksum := self._checksum_of(received)) is not None:
+                    await checksum.add(received)
+            case "publish" | "oof" | "progress":
+                return await self._take(received, part)
+            case "caught_up":
+                await self._outlet.catch_up(part)
+            case "ack":
+                await self._note_ack(part, received)
+            case "group_begin":
+                return Renewed("reset" if received.reset else None)
+        return None
+
+    async def _take(self, received: NodeMessage, part: Part) -> Ending | None:
+        if not await self._fed.take(part, received):
+            return End.INTERRUPTED
+        positions = parse_bookmark(received.bookmark)
+        self._subscriber.seen.note(positions)
+        self._subscriber.context.nodes.note_shown(part.url, positions)
+        return None
+
+    async def _note_ack(self, part: Part, received: NodeMessage) -> None:
+        if received.command_id != COMMAND_ID:
+            if (checksum := self._checksum_of(received)) is not None and received.status == "failure":
+                checksum.fail(SowlineError(received.reason, received.message))
+            return
+        if received.ack_type == "completed":
+            await self._outlet.complete(part, received)
+        part.note_ack(received)
+        self._fed.note_acknowledged()
+
+    # commands about it
+
+    async def tell(self, command: str, command_id: str = LATER_ID) -> None:
+        """Send a command about the subscription to all nodes; raise `NodeLost`."""
+        request = about_subscription(command, command_id)
+        for part in self.query.parts:
+            if part.connection is not None:
+                await part.connection.send(request)
+
+    def tell_soon(self, command: str) -> None:
+        """Send a command about the subscription to all nodes, in a task."""
+        task = asyncio.ensure_future(self._tell_if_possible(command))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _tell_if_possible(self, command: str) -> None:
+        # What is lost begins at another node as it should be.
+        with suppress(NodeLost):
+            await self.tell(command)
+
+    # checksums
+
+    @asynccontextmanager
+    async def checksum(self) -> AsyncIterator[NodeChecksums]:
+        """Lend the checksum of what the client should hold; messages of the nodes wait during the block.
+
+        Raise `shard unavailable`, `not ready`, or the error of a node.
+        """
+        checksum = NodeChecksums(f"checksum {next(self._numbers)}", len(self.query.parts))
+        self._checksum = checksum
+        try:
+            await self.tell("heartbeat", checksum.command_id)
+            await checksum.wait()
+            yield checksum
+        except NodeLost:
+            raise _lost() from None
+        finally:
+            self._checksum = None
+            checksum.is_sent.set()
+
+    def _checksum_of(self, received: NodeMessage) -> NodeChecksums | None:
+        """Return the checksum that a message is about, if it is still wanted."""
+        checksum = self._checksum
+        return checksum if checksum is not None and checksum.command_id == received.command_id else None
+
+    def _fail_checksum(self, error: SowlineError) -> None:
+        if self._checksum is not None:
+            self._checksum.fail(error)
+
+
+def not_ready() -> SowlineError:
+    """Return the error of a checksum while there are no subscriptions at the nodes."""
+    return SowlineError("not ready", "the subscription is beginning at its query services; retry shortly")
+
+
+def _lost() -> SowlineError:
+    return SowlineError(UNAVAILABLE, "a query service was lost while it made a checksum; ask again")

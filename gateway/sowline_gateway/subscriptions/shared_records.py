@@ -1,0 +1,264 @@
+"""A subscription to records without an end or a rate: a shared stream feeds it, or nodes feed it alone.
+
+One that begins now joins the shared stream of all that ask for the same. It has subscriptions of its own at the nodes
+while its client lacks changes that the stream has passed: it came back with a bookmark, was paused, or is slow. Then
+the gateway reads no faster than the client. Once the client has what the members have, it joins the stream.
+"""
+
+import asyncio
+import contextlib
+import time
+
+from sowline.model.bookmark import PositionsByLog
+from sowline.serving.cooperative import first_of, running
+from sowline.serving.flag import Flag
+from sowline.serving.outbox.group import Mark
+from sowline.serving.query_slots import QuerySlot
+from sowline.serving.sessions.status import State
+from sowline.subscriptions.live.progress import put_view_checksum
+from sowline.wire.request import Heartbeat, Subscribe
+from sowline_gateway.nodes.connections import NodeMessage
+from sowline_gateway.nodes.failover import FAILOVER_SECONDS
+from sowline_gateway.query.part import Part
+from sowline_gateway.streams.catch_up_slot import CatchUpSlot
+from sowline_gateway.subscriptions.node_flow import End, Ending, NodeFlow, not_ready
+from sowline_gateway.subscriptions.outlets import ConflatingOutlet, PassingOutlet
+from sowline_gateway.subscriptions.paced_records import not_supported
+from sowline_gateway.subscriptions.record_subscription import RecordSubscription
+from sowline_gateway.subscriptions.replacement import HeldRecords
+from sowline_gateway.subscriptions.stream_membership import StreamMembership
+from sowline_gateway.subscriptions.stream_start import StreamStart
+from sowline_gateway.subscriptions.subscriber import ClientGate, RecordSubscriber
+
+PATIENCE_SECONDS = 5.0
+"""How long a subscription keeps connections of its own to the nodes while its client reads nothing."""
+
+
+class SharedRecords(RecordSubscription):
+    """A subscription that is a member of a stream, or has subscriptions of its own at the nodes until it is one."""
+
+    def __init__(
+        self,
+        subscriber: RecordSubscriber,
+        snapshot_slot: QuerySlot,
+        slot: CatchUpSlot,
+        replaced: RecordSubscription | None,
+    ) -> None:
+        """Prepare a subscription; stop the one that it replaces."""
+        outbox, request = subscriber.outbox, subscriber.request
+        gate = ClientGate(outbox, is_paused=request.options.pause)
+        self._shared: PassingOutlet | ConflatingOutlet = (
+            PassingOutlet(outbox, subscriber.sub_id, gate.wait)
+            if request.options.conflation is None
+            else ConflatingOutlet(outbox, request, subscriber.definitions, gate.wait)
+        )
+        self._membership = StreamMembership(
+            subscriber.context.streams,
+            outbox,
+            request,
+            subscriber.topics,
+            subscriber.rights,
+            self._shared,
+            subscriber.seen,
+        )
+        self._slot = slot
+        self._has_flow = Flag()
+        """Whether it has subscriptions of its own at the nodes."""
+        self._taking = 0
+        """Messages that wait for the client now."""
+        self._checking = asyncio.Lock()
+        super().__init__(subscriber, self._shared, gate, snapshot_slot, replaced)
+
+    async def _serve(self) -> bytes:
+        request: Subscribe = self.request
+        mark: Mark = self._first_mark
+        try:
+            if self._joins_at_once:
+                await self._begin_in_stream(mark)
+                request, mark = await self._returned(), None
+            while True:
+                began = time.monotonic()
+                try:
+                    ending = await self._serve_at_nodes(request, mark)
+                finally:
+                    self._slot.free()
+                if ending in (End.JOINED, End.INTERRUPTED):
+                    request, mark = await self._returned(), None
+                else:
+                    request, mark = await self._again(ending, began)
+        finally:
+            self._membership.end()
+
+    # as a member of a shared stream
+
+    @property
+    def _joins_at_once(self) -> bool:
+        """Whether it can begin in a shared stream. One that comes back has to catch up first, by itself."""
+        request = self.request
+        if not request.bookmark_range.begins_now:
+            return False
+        if request.has_snapshot:
+            return all(topic.has_sow for topic in self._subscriber.definitions.values())
+        return not request.demands_fresh or self._compared is not None
+
+    @property
+    def _compared(self) -> HeldRecords | None:
+        """What the client holds, if it must be sent the difference from that; None if it begins like a new one."""
+        held = self._held
+        if held is None:
+            return None
+        if self.request.has_snapshot:
+            # Without a snapshot, the client was sent only the records that changed: what it lacks is not known.
+            return held if held.is_complete else None
+        return held if self.request.options.oof else None
+
+    async def _returned(self) -> Subscribe:
+        """Wait until a member has to leave the stream, and until the client has room; return the request to go on."""
+        if self._membership.is_member:
+            await self._membership.left()
+        await self._gate.wait()
+        return self._continued()
+
+    async def _begin_in_stream(self, mark: Mark) -> None:
+        """Join the stream. Send the snapshot or the difference, if any, at the stream's positions or later ones."""
+        held, has_snapshot = self._compared, self.request.has_snapshot
+        self.is_querying = has_snapshot or held is not None
+        # First the stream, which may have to wait for nodes: others run meanwhile.
+        await self._membership.hold_stream()
+        async with self._snapshot_slot:
+            if self.is_querying:
+                await self._snapshot_slot.take()
+            stream = await self._membership.join()
+            start = StreamStart(
+                self._subscriber, self._shared, self._acknowledgements, self._snapshot_slot, stream
+            )
+            await start.send(held, mark)
+        self.is_querying = False
+        if not self._gate.is_open:
+            self._membership.leave()
+        self._membership.release()
+
+    def _join_if_level(self) -> None:
+        # A change that waits for the client now would be sent by the stream, too.
+        flow, is_held = self._flow, self._taking or self._checking.locked() or not self._gate.is_open
+        if flow is None or not flow.caught_up.is_set() or is_held:
+            return
+        if self._membership.join_if_level():
+            # From this instant on: the flow ends soon, and makes no checksum any more.
+            self._flow = None
+            self._has_flow.clear()
+
+    async def _join_when_level(self, flow: NodeFlow) -> Ending:
+        """Join the stream once the client was sent as much as its members."""
+        membership = self._membership
+        while not membership.is_member:
+            # First the stream: its positions are then such that the client will soon reach them.
+            await membership.wait_for_stream()
+            await flow.caught_up.wait()
+            self._join_if_level()
+            await membership.settled.wait()
+            if not membership.is_member:
+                membership.end()
+        return End.JOINED
+
+    # with subscriptions of its own
+
+    async def _turn_to_catch_up(self) -> CatchUpSlot:
+        await self._slot.take()
+        return self._slot
+
+    async def _follow(self, flow: NodeFlow) -> Ending:
+        if flow.began_paused or not self._gate.is_open:
+            # The client has paused or resumed it while it began (test_a_pause_ends_while_a_subscription_begins).
+            return End.INTERRUPTED
+        self._has_flow.set()
+        try:
+            async with running(self._shared.background()):
+                ending = await first_of([self._join_when_level(flow), *flow.followed()])
+        finally:
+            self._has_flow.clear()
+            self._membership.give_up_joining()
+        # It may have joined as a node was lost.
+        return End.JOINED if self._membership.is_member else ending
+
+    async def take(self, part: Part, received: NodeMessage) -> bool:
+        """Send a change, or the bookmark of an idle node; return False if the client does not read it."""
+        if self._membership.is_member:
+            return True  # the stream sends it
+        self._taking += 1
+        try:
+            # A client that reads nothing must not keep connections: there may be many such clients.
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._shared.take(part, received)
+        except TimeoutError:
+            return False
+        finally:
+            self._taking -= 1
+        self._join_if_level()
+        return True
+
+    def _note_caught_up(self, flow: NodeFlow) -> None:
+        super()._note_caught_up(flow)
+        self._slot.free()
+
+    # the interface of a session
+
+    def stop(self) -> None:
+        """Send nothing more, from now on."""
+        super().stop()
+        self._membership.leave()
+
+    @property
+    def _sent(self) -> PositionsByLog:
+        return self._membership.sent
+
+    def pause(self) -> None:
+        """Send nothing more until `resume`; what waits for its snapshot in the stream is read again by itself."""
+        super().pause()
+        self._membership.leave()
+        if self._flow is not None:
+            self._flow.interrupt()
+
+    def quiet_position(self) -> PositionsByLog | None:
+        """Return its bookmark if the client should be sent that now: if it is idle in a stream.
+
+        Otherwise return None: the nodes send the bookmarks of idle subscriptions, and these are passed on.
+        """
+        return self._membership.quiet_position()
+
+    @property
+    def _state_of_changes(self) -> State:
+        flow = self._flow
+        is_level = self._membership.is_member or (flow is not None and flow.caught_up.is_set())
+        return "live" if is_level else "catching up"
+
+    async def prove(self, request: Heartbeat) -> None:
+        """Send a checksum of the records that the client should hold; raise if there can't be one."""
+        try:
+            async with self._checking:
+                if not self._gate.is_open:
+                    raise not_supported()
+                await self._prove_at(await self._own_flow(), request)
+        finally:
+            self._join_if_level()
+
+    async def _own_flow(self) -> NodeFlow:
+        """Return its own subscriptions at the nodes: checksums are in order with the messages of one client."""
+        if self._membership.is_member:
+            self._membership.leave()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FAILOVER_SECONDS):
+                    await self._has_flow.wait()
+        if self._flow is None:
+            raise not_ready()
+        return self._flow
+
+    async def _prove_at(self, flow: NodeFlow, request: Heartbeat) -> None:
+        async with flow.checksum() as checksum:
+            # The client compares at the bookmark of the checksum, and needs what was held back.
+            self._shared.flush()
+            put_view_checksum(
+                self._subscriber.outbox, request, checksum.bookmark, checksum.records, checksum.hash
+            )
+            self._subscriber.seen.note(checksum.positions)
+            self._shared.note(checksum.positions)

@@ -1,0 +1,101 @@
+"""A client of a gateway that subscribes to records: what it asks for, what it may see, and what it was shown."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sowline.config.topic_definition import TopicDefinition
+from sowline.model.bookmark import PositionsByLog
+from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.flag import Flag
+from sowline.serving.outbox.outbox import Outbox
+from sowline.wire.node_queries import NodeQuery
+from sowline.wire.request import Subscribe
+from sowline_gateway.context import GatewayContext
+from sowline_gateway.query.seen import NONE, SeenPositions
+from sowline_gateway.query.sharded_query import ShardedQuery
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSubscriber:
+    """What stays the same of a subscription to records, whatever feeds it."""
+
+    context: GatewayContext
+    outbox: Outbox
+    request: Subscribe
+    topics: Sequence[str]
+    rights: Rights
+    seen: SeenPositions
+    """What its connection was shown."""
+
+    @property
+    def sub_id(self) -> str:
+        """The name of the subscription."""
+        return self.request.id_of_subscription
+
+    @property
+    def definitions(self) -> dict[str, TopicDefinition]:
+        """The definitions of its topics, by name."""
+        return {name: self.context.nodes.topics[name] for name in self.topics}
+
+    def floor(self, seen: SeenPositions, at_least: PositionsByLog = NONE) -> PositionsByLog:
+        """Return the positions that an answer must have reached after what was seen."""
+        return seen.floor([topic.log for topic in self.definitions.values()], at_least)
+
+    def query(
+        self,
+        request: Subscribe,
+        floor: PositionsByLog,
+        instead: Callable[[NodeQuery], NodeQuery] | None = None,
+        *,
+        has_group: bool = True,
+        compared: Sequence[str] = (),
+    ) -> ShardedQuery:
+        """Return a query over its topics; the rest is as `ShardedQuery` has it."""
+        context = self.context
+        return ShardedQuery(
+            context.nodes,
+            request,
+            self.topics,
+            self.rights,
+            context.limits,
+            floor,
+            instead,
+            has_group=has_group,
+            compared=compared,
+        )
+
+
+def is_paced(request: Subscribe) -> bool:
+    """Whether a subscription to records has an end or a rate: its changes are sent one by one."""
+    return request.options.rate is not None or request.bookmark_range.end is not None
+
+
+class ClientGate:
+    """Whether a client may be sent messages: it has not paused the subscription, and its outbox has room."""
+
+    __slots__ = ("_going", "_outbox")
+
+    def __init__(self, outbox: Outbox, *, is_paused: bool) -> None:
+        self._outbox = outbox
+        self._going = Flag(is_set=not is_paused)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client wants messages."""
+        return self._going.is_set()
+
+    def open(self) -> None:
+        """Let messages pass: the client wants them."""
+        self._going.set()
+
+    def shut(self) -> None:
+        """Let no more messages pass, from now on: the client has paused the subscription, or has left."""
+        self._going.clear()
+
+    async def wait(self) -> None:
+        """Wait until a message may be sent."""
+        while True:
+            await self._going.wait()
+            await self._outbox.wait_turn()
+            if self._going.is_set():
+                return
