@@ -57,9 +57,11 @@ from sowline_gateway.query.timeline import timeline_of, timeline_path
 from sowline_gateway.server.typed_reads import T, read_in_json
 from sowline_gateway.streams.catch_up_slot import CLIENT_MAX, CatchUpSlot
 from sowline_gateway.subscriptions.paced_records import PacedRecords
-from sowline_gateway.subscriptions.record_subscription import RecordSubscription
+from sowline_gateway.subscriptions.record_subscription import RecordsOverNodes
 from sowline_gateway.subscriptions.shared_records import SharedRecords
 from sowline_gateway.subscriptions.subscriber import RecordSubscriber, is_paced
+from sowline_gateway.subscriptions.view_parts import ViewSubscriber
+from sowline_gateway.subscriptions.view_request import ViewRequest
 from sowline_gateway.subscriptions.view_subscription import ViewOverNodes
 
 UNSHARED_MAX = 200
@@ -244,19 +246,18 @@ class GatewayCommands(SessionCommands):
         if is_of_view(request):
             topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
             check_replaced(replaced, ViewOverNodes, request)
-            rights, view = self._runner.rights, cast("ViewOverNodes | None", replaced)
+            asked = ViewRequest.of(request, self._nodes.topics[topic])
             slot, holder = self._runner.new_slot(), self._runner.holder_for(request)
-            return ViewOverNodes(
-                self._context, outbox, request, topic, rights, self._seen, slot, holder, view
-            )
+            viewer = ViewSubscriber(self._context, asked, self._runner.rights, self._seen, slot, holder)
+            return ViewOverNodes(viewer, outbox, cast("ViewOverNodes | None", replaced))
         check_pace(request, is_view=False)
         # The nodes do not check what they don't get: the gateway conflates, and orders the snapshot only.
         readable = together(self._runner.rights.read, topics)
         check_fields(readable, ALL, (*request.order.paths, *options.conflation_key))
-        check_replaced(replaced, RecordSubscription, request)
+        check_replaced(replaced, RecordsOverNodes, request)
         if replaced is not None:
             compile_filter(request.filter)  # if it is refused later, the replaced subscription has ended
-        before, slot = cast("RecordSubscription | None", replaced), self._runner.new_slot()
+        before, slot = cast("RecordsOverNodes | None", replaced), self._runner.new_slot()
         rights = self._runner.rights
         subscriber = RecordSubscriber(self._context, outbox, request, topics, rights, self._seen)
         if is_paced(request):

@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager, suppress
 from enum import Enum, auto
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, parse_bookmark
 from sowline.serving.flag import Flag
-from sowline.serving.outbox.group import Mark
 from sowline.serving.query_slots import QueryTurn
 from sowline.serving.result import Result
+from sowline.subscriptions.service_lifecycle import Renewed
 from sowline.wire.node_queries import COMMAND_ID, about_subscription, subscription_of
 from sowline.wire.request import Subscribe
 from sowline_gateway.nodes.connections import NodeLost, NodeMessage
@@ -33,7 +33,7 @@ LATER_ID = "later"
 """The id of a command about a subscription at a node."""
 
 
-class End(Enum):
+class FlowEnd(Enum):
     """Why the subscriptions at the nodes end."""
 
     OVER = auto()
@@ -46,14 +46,8 @@ class End(Enum):
     """A node is lost."""
 
 
-class Renewed(NamedTuple):
-    """A node can't continue, and begins with a new group. The gateway then takes one of all nodes."""
-
-    mark: Mark
-    """How the client gets it."""
-
-
-Ending = End | Renewed
+Ending = FlowEnd | Renewed
+"""Why they end. If they are renewed, the gateway takes a new group of all nodes, too."""
 
 
 class Fed(Protocol):
@@ -85,7 +79,7 @@ class NodeFlow:
         self._interrupted = Flag()
         self._checksum: NodeChecksums | None = None
         self._numbers = itertools.count(1)
-        self._telling: set[asyncio.Task[None]] = set()
+        self._sending: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         """Begin the block."""
@@ -96,7 +90,7 @@ class NodeFlow:
     ) -> None:
         """End the subscriptions at the nodes, and a checksum of them that the client waits for."""
         self._fail_checksum(not_ready())
-        for task in self._telling:
+        for task in self._sending:
             task.cancel()
         if self._query is not None:
             await self._query.close()
@@ -159,7 +153,7 @@ class NodeFlow:
 
     async def _wait_interrupted(self) -> Ending:
         await self._interrupted.wait()
-        return End.INTERRUPTED
+        return FlowEnd.INTERRUPTED
 
     async def _follow(self, part: Part) -> Ending:
         try:
@@ -168,7 +162,7 @@ class NodeFlow:
                     return ending
         except NodeLost:
             self._fail_checksum(_lost())
-        return End.LOST
+        return FlowEnd.LOST
 
     async def _pass_on(self, part: Part, received: NodeMessage) -> Ending | None:
         """Take a message of a node; return why the subscriptions end, if they do."""
@@ -184,12 +178,12 @@ class NodeFlow:
             case "ack":
                 await self._note_ack(part, received)
             case "group_begin":
-                return Renewed("reset" if received.reset else None)
+                return Renewed(received.reset)
         return None
 
     async def _take(self, received: NodeMessage, part: Part) -> Ending | None:
         if not await self._fed.take(part, received):
-            return End.INTERRUPTED
+            return FlowEnd.INTERRUPTED
         positions = parse_bookmark(received.bookmark)
         self._subscriber.seen.note(positions)
         self._subscriber.context.nodes.note_shown(part.url, positions)
@@ -217,8 +211,8 @@ class NodeFlow:
     def tell_soon(self, command: str) -> None:
         """Send a command about the subscription to all nodes, in a task."""
         task = asyncio.ensure_future(self._tell_if_possible(command))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
 
     async def _tell_if_possible(self, command: str) -> None:
         # What is lost begins at another node as it should be.

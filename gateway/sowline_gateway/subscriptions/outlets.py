@@ -115,7 +115,7 @@ class PassingOutlet:
         return []
 
 
-class RelayedChange:
+class WholeChange:
     """A change that a node has sent whole."""
 
     __slots__ = (
@@ -202,9 +202,9 @@ class ConflatingOutlet:
             self.note(parse_bookmark(received.bookmark))
             self._send_progress()
             return
-        await self.add(RelayedChange(self._topics[received.topic], received))
+        await self.add(WholeChange(self._topics[received.topic], received))
 
-    async def add(self, change: "RelayedChange") -> None:
+    async def add(self, change: "WholeChange") -> None:
         """Add a change to the interval; wait for the client only if too much is held back."""
         conflated = self._conflated[change.topic.name]
         if conflated.is_large:
@@ -215,10 +215,10 @@ class ConflatingOutlet:
     def take_now(self, message: LiveMessage) -> None:
         """Add a change of a shared stream."""
         if message.change is None:
-            message.change = RelayedChange(self._topics[message.received.topic], message.received)
+            message.change = WholeChange(self._topics[message.received.topic], message.received)
         self._add(message.change)
 
-    def _add(self, change: "RelayedChange") -> None:
+    def _add(self, change: "WholeChange") -> None:
         each = [(change.sow_key, change.delivery, change.deltas)]
         # The snapshot may be of another node, which was further than this one before the change.
         received = self._received.positions.get(change.log, {}).get(change.number, change.after)

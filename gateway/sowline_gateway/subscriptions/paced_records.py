@@ -2,43 +2,42 @@
 
 import time
 
-from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.serving.cooperative import first_of
-from sowline.serving.outbox.group import Mark
 from sowline.serving.query_slots import QuerySlot, QueryTurn
-from sowline.serving.sessions.status import State
+from sowline.subscriptions.service_lifecycle import ServiceSignal
 from sowline.wire.request import Heartbeat, Subscribe
 from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.query.part import Part
-from sowline_gateway.subscriptions.node_flow import End, Ending, NodeFlow
+from sowline_gateway.subscriptions.life import ClientGate
+from sowline_gateway.subscriptions.node_flow import Ending, FlowEnd, NodeFlow
 from sowline_gateway.subscriptions.pacing import PacingOutlet
-from sowline_gateway.subscriptions.record_subscription import RecordSubscription
-from sowline_gateway.subscriptions.subscriber import ClientGate, RecordSubscriber
+from sowline_gateway.subscriptions.record_subscription import RecordsOverNodes
+from sowline_gateway.subscriptions.subscriber import RecordSubscriber
 
 
-class PacedRecords(RecordSubscription):
+class PacedRecords(RecordsOverNodes):
     """A subscription whose changes are sent one by one. The nodes pause with it."""
 
     def __init__(
-        self, subscriber: RecordSubscriber, snapshot_slot: QuerySlot, replaced: RecordSubscription | None
+        self, subscriber: RecordSubscriber, snapshot_slot: QuerySlot, replaced: RecordsOverNodes | None
     ) -> None:
         """Prepare a subscription; stop the one that it replaces."""
         outbox, request = subscriber.outbox, subscriber.request
-        gate = ClientGate(outbox, is_paused=request.options.pause)
+        gate = ClientGate(outbox)
         self._pacing = PacingOutlet(outbox, request, subscriber.definitions, gate.wait)
         self._up_to = ""
         super().__init__(subscriber, self._pacing, gate, snapshot_slot, replaced)
 
     async def _serve(self) -> bytes:
         request: Subscribe = self.request
-        mark: Mark = self._first_mark
         while True:
             began = time.monotonic()
-            ending = await self._serve_at_nodes(request, mark)
-            if ending is End.OVER:
-                return self._acknowledgements.completed(self._outlet.sent)
-            request, mark = await self._again(ending, began)
+            ending = await self._serve_at_nodes(request)
+            if ending is FlowEnd.OVER:
+                self._life.handle(ServiceSignal.REACHED)
+                return self._life.completed(self._outlet.sent)
+            request = await self._again(ending, began)
 
     async def _turn_to_catch_up(self) -> None:
         """Do not wait: it has subscriptions at nodes all the time."""
@@ -46,13 +45,13 @@ class PacedRecords(RecordSubscription):
     async def _follow(self, flow: NodeFlow) -> Ending:
         # The client may have paused or resumed while there was no flow to tell
         # (test_pause_and_resume_while_the_snapshot_is_sent).
-        if flow.began_paused == self._gate.is_open:
+        if flow.began_paused != self._life.machine.is_paused:
             flow.tell_soon("resume" if flow.began_paused else "pause")
         return await first_of([self._run_to_end(), *flow.followed()])
 
     async def _run_to_end(self) -> Ending:
         await self._pacing.run()
-        return End.OVER
+        return FlowEnd.OVER
 
     async def take(self, part: Part, received: NodeMessage) -> bool:
         """Send a change, or the bookmark of an idle node, in its turn."""
@@ -86,17 +85,6 @@ class PacedRecords(RecordSubscription):
     def quiet_position(self) -> None:
         """Return None: the nodes send the bookmarks of idle subscriptions, and these are passed on."""
 
-    @property
-    def _state_of_changes(self) -> State:
-        return "paced"
-
     async def prove(self, request: Heartbeat) -> None:
         """Raise `not supported`."""
-        raise not_supported()
-
-
-def not_supported() -> SowlineError:
-    """Return the error of a checksum that a subscription can't have."""
-    return SowlineError(
-        "not supported", "expected a subscription without an end or a rate that is not paused"
-    )
+        self._life.handle(ServiceSignal.PROVE)

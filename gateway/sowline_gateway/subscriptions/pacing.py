@@ -15,7 +15,7 @@ from sowline.wire.request import Subscribe
 from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.query.part import Part
 from sowline_gateway.query.seen import SentPositions
-from sowline_gateway.subscriptions.outlets import ConflatingOutlet, RelayedChange, Turn, form_of
+from sowline_gateway.subscriptions.outlets import ConflatingOutlet, Turn, WholeChange, form_of
 
 
 class PacingOutlet:
@@ -38,8 +38,8 @@ class PacingOutlet:
         is_conflated = request.options.conflation is not None
         self._conflating = ConflatingOutlet(outbox, request, topics, turn) if is_conflated else None
         self._sent = SentPositions()
-        self._queues: dict[int, asyncio.Queue[RelayedChange | _Mark]] = {}
-        self._heads: dict[int, RelayedChange] = {}
+        self._queues: dict[int, asyncio.Queue[WholeChange | _Mark]] = {}
+        self._heads: dict[int, WholeChange] = {}
         """By node, its next change."""
         self._idle: set[int] = set()
         """The nodes that have sent all changes from before the subscription began: others do not wait for them."""
@@ -66,7 +66,7 @@ class PacingOutlet:
         if received.command == "progress":
             await self._put(part, _Mark(received.bookmark, is_progress=True))
         else:
-            await self._put(part, RelayedChange(self._topics[received.topic], received))
+            await self._put(part, WholeChange(self._topics[received.topic], received))
 
     async def catch_up(self, part: Part) -> None:
         """Note that a node has sent everything from before the subscription began."""
@@ -78,7 +78,7 @@ class PacingOutlet:
         await self._put(part, mark)
         await mark.is_reached.wait()
 
-    async def _put(self, part: Part, item: "RelayedChange | _Mark") -> None:
+    async def _put(self, part: Part, item: "WholeChange | _Mark") -> None:
         await self._queues[id(part)].put(item)
         self._news.set()
 
@@ -113,7 +113,7 @@ class PacingOutlet:
         for node, queue in self._queues.items():
             while node not in self._heads and not queue.empty():
                 item = queue.get_nowait()
-                if isinstance(item, RelayedChange):
+                if isinstance(item, WholeChange):
                     self._heads[node] = item
                     continue
                 self._reach(node, item)

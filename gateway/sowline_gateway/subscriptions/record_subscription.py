@@ -15,22 +15,23 @@ from dataclasses import replace
 import msgspec
 
 from sowline.model.bookmark import PositionsByLog
-from sowline.serving.outbox.group import Mark, send_group
+from sowline.serving.outbox.group import send_group
 from sowline.serving.query_slots import QuerySlot, QueryTurn
-from sowline.serving.sessions.status import State, SubscriptionStatus
+from sowline.serving.sessions.status import SubscriptionStatus
+from sowline.subscriptions.service_lifecycle import CaughtUp, Held, LifeTerms, Renewed, ServiceSignal
 from sowline.wire.request import Heartbeat, Subscribe, from_now, returned, with_snapshot
 from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.nodes.failover import AGAIN_SECONDS
 from sowline_gateway.query.part import Part
 from sowline_gateway.query.seen import newest
-from sowline_gateway.subscriptions.acknowledgements import Acknowledgements
-from sowline_gateway.subscriptions.node_flow import Ending, NodeFlow, Renewed
+from sowline_gateway.subscriptions.life import ClientGate, GatewayLife
+from sowline_gateway.subscriptions.node_flow import Ending, NodeFlow
 from sowline_gateway.subscriptions.outlets import Outlet
-from sowline_gateway.subscriptions.replacement import HeldRecords
-from sowline_gateway.subscriptions.subscriber import ClientGate, RecordSubscriber
+from sowline_gateway.subscriptions.replacement import ClientRecords
+from sowline_gateway.subscriptions.subscriber import RecordSubscriber
 
 
-class RecordSubscription(ABC):
+class RecordsOverNodes(ABC):
     """A subscription of a client, over all nodes of its topics."""
 
     def __init__(
@@ -39,21 +40,26 @@ class RecordSubscription(ABC):
         outlet: Outlet,
         gate: ClientGate,
         snapshot_slot: QuerySlot,
-        replaced: "RecordSubscription | None",
+        replaced: "RecordsOverNodes | None",
     ) -> None:
         """Prepare a subscription; stop the one that it replaces."""
-        self.request = subscriber.request
-        self.is_querying = False
+        self.request = request = subscriber.request
         self._subscriber = subscriber
         self._outlet = outlet
         self._gate = gate
         self._snapshot_slot = snapshot_slot
-        self._acknowledgements = Acknowledgements(subscriber.outbox, subscriber.request)
         self._flow: NodeFlow | None = None
         """Its own subscriptions at the nodes, once they have begun, and until they end."""
-        self._first_mark: Mark = None if replaced is None else "reset"
+        known = None if replaced is None else replaced.known
         self._held = None if replaced is None else replaced.held()
         """What the client of the replaced subscription holds, if that is known."""
+        terms = LifeTerms.of(
+            request,
+            begins_now=request.bookmark_range.begins_now,
+            replaced=known,
+            is_certain=request.top_n is None,
+        )
+        self._life = GatewayLife(gate, subscriber.outbox, request, terms)
 
     # serving
 
@@ -73,30 +79,35 @@ class RecordSubscription(ABC):
     async def _serve(self) -> bytes:
         """Serve until the requested end."""
 
-    async def _serve_at_nodes(self, request: Subscribe, mark: Mark) -> Ending:
+    async def _serve_at_nodes(self, request: Subscribe) -> Ending:
         """Begin at all nodes; send the group, if there is one, and the changes, until something ends them."""
-        subscriber = self._subscriber
-        async with NodeFlow(subscriber, request, self._outlet, self) as flow:
+        async with NodeFlow(self._subscriber, request, self._outlet, self) as flow:
             if flow.has_group:
-                self.is_querying = True
                 async with self._snapshot_slot:
                     await self._snapshot_slot.take()
                     await self._begin(flow, self._snapshot_slot)
-                    await send_group(subscriber.outbox, request, flow.query, mark)
-                self.is_querying = False
+                    await self._send_group(flow)
             else:
                 await self._begin(flow, await self._turn_to_catch_up())
             self._flow = flow
             try:
-                self._acknowledge(flow, of_group=flow.has_group)
+                self.note_acknowledged()
                 return await self._follow(flow)
             finally:
                 self._flow = None
 
     async def _begin(self, flow: NodeFlow, turn: QueryTurn | None) -> None:
-        await flow.begin(turn, is_paused=not self._gate.is_open)
-        if not self.has_begun:
-            self._acknowledgements.begin(flow.query.bookmark, flow.up_to)
+        await flow.begin(turn, is_paused=self._life.machine.is_paused)
+        if self._life.is_beginning:
+            self._life.begin(flow.query.positions, flow.up_to)
+
+    async def _send_group(self, flow: NodeFlow) -> None:
+        query = flow.query
+        await send_group(self._subscriber.outbox, flow.request, query, self._life.opening.mark)
+        if flow.has_completed:
+            self._life.handle(CaughtUp())
+        self._life.handle(ServiceSignal.SENT, query.positions)
+        self._life.handle(ServiceSignal.COUNTED, result=query.result)
 
     @abstractmethod
     async def _turn_to_catch_up(self) -> QueryTurn | None:
@@ -107,34 +118,27 @@ class RecordSubscription(ABC):
         """Send the changes of all nodes until something ends them."""
 
     def note_acknowledged(self) -> None:
-        """Note that a node has acknowledged something."""
-        if self._flow is not None:
-            self._acknowledge(self._flow)
-
-    def _acknowledge(self, flow: NodeFlow, *, of_group: bool = False) -> None:
-        """Send the acknowledgements that are due: of a group that was sent, and of nodes that have caught up."""
-        is_endless = self.request.bookmark_range.end is None
-        if is_endless and flow.has_completed:
-            if of_group:
-                self._acknowledgements.complete_group(flow.query.bookmark)
-            else:
-                self._acknowledgements.complete(self._outlet.sent)
-        if (counts := flow.counts) is not None:
-            self._acknowledgements.count(counts)
+        """Send the acknowledgements that are due when all nodes have caught up, or have sent their counts."""
+        flow = self._flow
+        if flow is None:
+            return
         if flow.has_completed:
+            self._life.handle(CaughtUp(), self._outlet.sent)
             self._note_caught_up(flow)
+        if (counts := flow.counts) is not None:
+            self._life.handle(ServiceSignal.COUNTED, result=counts)
 
     def _note_caught_up(self, flow: NodeFlow) -> None:
         """Note that the nodes have sent everything from before their subscriptions began."""
         flow.caught_up.set()
 
-    async def _again(self, ending: Ending, began: float) -> tuple[Subscribe, Mark]:
-        """Wait until it may begin at nodes again; return the request for that, and how its client gets a group."""
+    async def _again(self, ending: Ending, began: float) -> Subscribe:
+        """Wait until it may begin at nodes again; return the request for that."""
+        is_renewed = isinstance(ending, Renewed)
+        self._life.handle(ending if isinstance(ending, Renewed) else ServiceSignal.LOST)
         await asyncio.sleep(max(0.0, began + AGAIN_SECONDS - time.monotonic()))
-        if isinstance(ending, Renewed):
-            return self._afresh(), ending.mark
-        # Continue where the client is, at the nodes that hold the partitions now.
-        return self._continued(), None
+        # Otherwise continue where the client is, at the nodes that hold the partitions now.
+        return self._afresh() if is_renewed else self._continued()
 
     def _continued(self) -> Subscribe:
         """Return the request of a client that comes back with its bookmark."""
@@ -167,24 +171,32 @@ class RecordSubscription(ABC):
     @property
     def has_begun(self) -> bool:
         """Whether its command was acknowledged, if requested."""
-        return self._acknowledgements.has_begun
+        return self._life.machine.has_begun
+
+    @property
+    def is_querying(self) -> bool:
+        """Whether its snapshot is still to be sent, or is being sent."""
+        return self._life.machine.is_querying
 
     def stop(self) -> None:
         """Send nothing more, from now on."""
-        self._gate.shut()
+        self._life.handle(ServiceSignal.LEAVE)
 
-    def held(self) -> HeldRecords | None:
+    @property
+    def known(self) -> Held:
+        """What is known of what the client holds."""
+        return self._life.machine.held
+
+    def held(self) -> ClientRecords | None:
         """Stop, and return what the client holds; None if that is unknown."""
+        is_known, has_begun = self.known is not Held.UNKNOWN, self.has_begun
         self.stop()
         # It replaces another one, and was replaced before it has sent anything: the client still holds the records of
         # the first.
-        if not self.has_begun:
+        if not has_begun:
             return self._held
-        # Within a snapshot it is unknown which of its records the client has; and so it is after one with a limit.
-        if self.is_querying or self.request.top_n is not None:
-            return None
         sent = {log: dict(of) for log, of in self._sent.items()}
-        return HeldRecords(self.request, self._subscriber.topics, sent)
+        return ClientRecords(self.request, self._subscriber.topics, sent) if is_known else None
 
     @property
     def _sent(self) -> PositionsByLog:
@@ -193,11 +205,11 @@ class RecordSubscription(ABC):
 
     def pause(self) -> None:
         """Send nothing more until `resume`."""
-        self._gate.shut()
+        self._life.handle(ServiceSignal.PAUSE)
 
     def resume(self) -> None:
         """Continue from the position at which it was paused."""
-        self._gate.open()
+        self._life.handle(ServiceSignal.RESUME)
 
     @abstractmethod
     def quiet_position(self) -> PositionsByLog | None:
@@ -205,25 +217,12 @@ class RecordSubscription(ABC):
 
     def subscription_status(self) -> SubscriptionStatus:
         """Return whether it is live. The gateway does not know how far it is behind, and returns 0."""
-        return SubscriptionStatus(self.request, self._state, 0, 0.0)
-
-    @property
-    def _state(self) -> State:
-        if not self.has_begun:
-            return "beginning"
-        if self.is_querying:
-            return "group"
-        return self._state_of_changes if self._gate.is_open else "paused"
-
-    @property
-    @abstractmethod
-    def _state_of_changes(self) -> State:
-        """How it sends changes."""
+        return SubscriptionStatus(self.request, self._life.machine.status, 0, 0.0)
 
     @property
     def live_topics(self) -> Sequence[str]:
         """The topics in which it is live now."""
-        return self._subscriber.topics if self._state == "live" else ()
+        return self._subscriber.topics if self._life.machine.status == "live" else ()
 
     @abstractmethod
     async def prove(self, request: Heartbeat) -> None:

@@ -12,17 +12,12 @@ from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.query.sharded_query import ShardedQuery
 
 
-class HeldRecords(NamedTuple):
+class ClientRecords(NamedTuple):
     """The records that the client of a subscription holds: those that match its request at some positions."""
 
     request: Subscribe
     topics: Sequence[str]
     positions: PositionsByLog
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the client holds all of them; without a snapshot it has only those that have changed since."""
-        return self.request.has_snapshot or self.request.bookmark_range.is_return
 
     @property
     def bookmark(self) -> str:

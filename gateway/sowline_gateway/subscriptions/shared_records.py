@@ -12,29 +12,27 @@ import time
 from sowline.model.bookmark import PositionsByLog
 from sowline.serving.cooperative import first_of, running
 from sowline.serving.flag import Flag
-from sowline.serving.outbox.group import Mark
 from sowline.serving.query_slots import QuerySlot
-from sowline.serving.sessions.status import State
 from sowline.subscriptions.live.progress import put_view_checksum
+from sowline.subscriptions.service_lifecycle import CaughtUp, FellBehind, ServiceSignal, Start
 from sowline.wire.request import Heartbeat, Subscribe
 from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.nodes.failover import FAILOVER_SECONDS
 from sowline_gateway.query.part import Part
 from sowline_gateway.streams.catch_up_slot import CatchUpSlot
-from sowline_gateway.subscriptions.node_flow import End, Ending, NodeFlow, not_ready
+from sowline_gateway.subscriptions.life import ClientGate
+from sowline_gateway.subscriptions.node_flow import Ending, FlowEnd, NodeFlow, not_ready
 from sowline_gateway.subscriptions.outlets import ConflatingOutlet, PassingOutlet
-from sowline_gateway.subscriptions.paced_records import not_supported
-from sowline_gateway.subscriptions.record_subscription import RecordSubscription
-from sowline_gateway.subscriptions.replacement import HeldRecords
+from sowline_gateway.subscriptions.record_subscription import RecordsOverNodes
 from sowline_gateway.subscriptions.stream_membership import StreamMembership
 from sowline_gateway.subscriptions.stream_start import StreamStart
-from sowline_gateway.subscriptions.subscriber import ClientGate, RecordSubscriber
+from sowline_gateway.subscriptions.subscriber import RecordSubscriber
 
 PATIENCE_SECONDS = 5.0
 """How long a subscription keeps connections of its own to the nodes while its client reads nothing."""
 
 
-class SharedRecords(RecordSubscription):
+class SharedRecords(RecordsOverNodes):
     """A subscription that is a member of a stream, or has subscriptions of its own at the nodes until it is one."""
 
     def __init__(
@@ -42,11 +40,11 @@ class SharedRecords(RecordSubscription):
         subscriber: RecordSubscriber,
         snapshot_slot: QuerySlot,
         slot: CatchUpSlot,
-        replaced: RecordSubscription | None,
+        replaced: RecordsOverNodes | None,
     ) -> None:
         """Prepare a subscription; stop the one that it replaces."""
         outbox, request = subscriber.outbox, subscriber.request
-        gate = ClientGate(outbox, is_paused=request.options.pause)
+        gate = ClientGate(outbox)
         self._shared: PassingOutlet | ConflatingOutlet = (
             PassingOutlet(outbox, subscriber.sub_id, gate.wait)
             if request.options.conflation is None
@@ -71,21 +69,22 @@ class SharedRecords(RecordSubscription):
 
     async def _serve(self) -> bytes:
         request: Subscribe = self.request
-        mark: Mark = self._first_mark
         try:
             if self._joins_at_once:
-                await self._begin_in_stream(mark)
-                request, mark = await self._returned(), None
+                await self._begin_in_stream()
+                request = await self._returned()
+            elif self._life.machine.begin.start is Start.HELD:
+                self._life.handle(ServiceSignal.GONE)
             while True:
                 began = time.monotonic()
                 try:
-                    ending = await self._serve_at_nodes(request, mark)
+                    ending = await self._serve_at_nodes(request)
                 finally:
                     self._slot.free()
-                if ending in (End.JOINED, End.INTERRUPTED):
-                    request, mark = await self._returned(), None
+                if ending in (FlowEnd.JOINED, FlowEnd.INTERRUPTED):
+                    request = await self._returned()
                 else:
-                    request, mark = await self._again(ending, began)
+                    request = await self._again(ending, began)
         finally:
             self._membership.end()
 
@@ -99,43 +98,30 @@ class SharedRecords(RecordSubscription):
             return False
         if request.has_snapshot:
             return all(topic.has_sow for topic in self._subscriber.definitions.values())
-        return not request.demands_fresh or self._compared is not None
-
-    @property
-    def _compared(self) -> HeldRecords | None:
-        """What the client holds, if it must be sent the difference from that; None if it begins like a new one."""
-        held = self._held
-        if held is None:
-            return None
-        if self.request.has_snapshot:
-            # Without a snapshot, the client was sent only the records that changed: what it lacks is not known.
-            return held if held.is_complete else None
-        return held if self.request.options.oof else None
+        return not request.demands_fresh or self._life.machine.begin.start is Start.HELD
 
     async def _returned(self) -> Subscribe:
         """Wait until a member has to leave the stream, and until the client has room; return the request to go on."""
         if self._membership.is_member:
             await self._membership.left()
+        self._life.handle(FellBehind())
         await self._gate.wait()
         return self._continued()
 
-    async def _begin_in_stream(self, mark: Mark) -> None:
+    async def _begin_in_stream(self) -> None:
         """Join the stream. Send the snapshot or the difference, if any, at the stream's positions or later ones."""
-        held, has_snapshot = self._compared, self.request.has_snapshot
-        self.is_querying = has_snapshot or held is not None
         # First the stream, which may have to wait for nodes: others run meanwhile.
         await self._membership.hold_stream()
         async with self._snapshot_slot:
             if self.is_querying:
                 await self._snapshot_slot.take()
             stream = await self._membership.join()
-            start = StreamStart(
-                self._subscriber, self._shared, self._acknowledgements, self._snapshot_slot, stream
-            )
-            await start.send(held, mark)
-        self.is_querying = False
-        if not self._gate.is_open:
+            start = StreamStart(self._subscriber, self._shared, self._life, self._snapshot_slot, stream)
+            await start.send(self._held)
+        if self._life.machine.is_paused or self._life.machine.is_over:
             self._membership.leave()
+        else:
+            self._life.handle(CaughtUp())
         self._membership.release()
 
     def _join_if_level(self) -> None:
@@ -159,7 +145,7 @@ class SharedRecords(RecordSubscription):
             await membership.settled.wait()
             if not membership.is_member:
                 membership.end()
-        return End.JOINED
+        return FlowEnd.JOINED
 
     # with subscriptions of its own
 
@@ -170,7 +156,7 @@ class SharedRecords(RecordSubscription):
     async def _follow(self, flow: NodeFlow) -> Ending:
         if flow.began_paused or not self._gate.is_open:
             # The client has paused or resumed it while it began (test_a_pause_ends_while_a_subscription_begins).
-            return End.INTERRUPTED
+            return FlowEnd.INTERRUPTED
         self._has_flow.set()
         try:
             async with running(self._shared.background()):
@@ -179,7 +165,7 @@ class SharedRecords(RecordSubscription):
             self._has_flow.clear()
             self._membership.give_up_joining()
         # It may have joined as a node was lost.
-        return End.JOINED if self._membership.is_member else ending
+        return FlowEnd.JOINED if self._membership.is_member else ending
 
     async def take(self, part: Part, received: NodeMessage) -> bool:
         """Send a change, or the bookmark of an idle node; return False if the client does not read it."""
@@ -226,18 +212,11 @@ class SharedRecords(RecordSubscription):
         """
         return self._membership.quiet_position()
 
-    @property
-    def _state_of_changes(self) -> State:
-        flow = self._flow
-        is_level = self._membership.is_member or (flow is not None and flow.caught_up.is_set())
-        return "live" if is_level else "catching up"
-
     async def prove(self, request: Heartbeat) -> None:
         """Send a checksum of the records that the client should hold; raise if there can't be one."""
         try:
             async with self._checking:
-                if not self._gate.is_open:
-                    raise not_supported()
+                self._life.handle(ServiceSignal.PROVE)
                 await self._prove_at(await self._own_flow(), request)
         finally:
             self._join_if_level()

@@ -5,19 +5,20 @@ from functools import partial
 import msgspec
 
 from sowline.errors import SowlineError
-from sowline.model.bookmark import PositionsByLog, format_bookmark
-from sowline.serving.outbox.group import Mark, send_group
+from sowline.model.bookmark import PositionsByLog
+from sowline.serving.outbox.group import send_group
 from sowline.serving.query_slots import QueryTurn
 from sowline.serving.result import Result
 from sowline.subscriptions.live.request_checks import GONE
+from sowline.subscriptions.service_lifecycle import Opening, ServiceSignal, Start
 from sowline.wire.node_queries import difference_of, held_by
 from sowline.wire.request import Subscribe, from_now
 from sowline_gateway.query.seen import newest
 from sowline_gateway.query.sharded_query import ShardedQuery
 from sowline_gateway.streams.stream import SharedStream
-from sowline_gateway.subscriptions.acknowledgements import Acknowledgements
+from sowline_gateway.subscriptions.life import GatewayLife
 from sowline_gateway.subscriptions.outlets import Outlet
-from sowline_gateway.subscriptions.replacement import HeldRecords, send_leaving
+from sowline_gateway.subscriptions.replacement import ClientRecords, send_leaving
 from sowline_gateway.subscriptions.subscriber import RecordSubscriber
 
 
@@ -28,40 +29,43 @@ class StreamStart:
         self,
         subscriber: RecordSubscriber,
         outlet: Outlet,
-        acknowledgements: Acknowledgements,
+        life: GatewayLife,
         turn: QueryTurn,
         stream: SharedStream,
     ) -> None:
         self._subscriber = subscriber
         self._outlet = outlet
-        self._acknowledgements = acknowledgements
+        self._life = life
         self._turn = turn
         self._stream = stream
         seen, request = subscriber.seen, subscriber.request
         # What the stream has sent until now never comes again.
         self._floor = newest(subscriber.floor(seen, request.at_least), stream.positions)
 
-    async def send(self, held: HeldRecords | None, mark: Mark) -> None:
+    async def send(self, held: ClientRecords | None) -> None:
         """Send the difference from what the client holds, or the snapshot, if any, with the acknowledgements."""
-        if held is not None and await self._send_difference(held):
-            return
-        if self._subscriber.request.has_snapshot:
-            await self._send_snapshot(mark)
-        else:
+        machine = self._life.machine
+        if machine.begin.start is Start.HELD:
+            if held is not None and await self._send_difference(held):
+                return
+            self._life.handle(ServiceSignal.GONE)
+        if self._life.opening is Opening.NOTHING:
             self._begin(self._floor)
-            self._acknowledge(self._stream.lag_seconds())
+            self._life.handle(ServiceSignal.COUNTED, result=Result(lag_seconds=self._stream.lag_seconds()))
+        else:
+            await self._send_snapshot()
 
-    async def _send_snapshot(self, mark: Mark) -> None:
+    async def _send_snapshot(self) -> None:
         request = from_now(self._subscriber.request)
         query = self._subscriber.query(request, self._floor)
         try:
             await query.begin(self._turn)
             self._begin(query.positions)
-            await self._send_group(request, query, mark)
+            await self._send_group(request, query)
         finally:
             await query.close()
 
-    async def _send_difference(self, held: HeldRecords) -> bool:
+    async def _send_difference(self, held: ClientRecords) -> bool:
         """Send which records leave the client's view, and a group of those that it lacks.
 
         Return False if the nodes can't determine what the client holds; then nothing was sent.
@@ -88,27 +92,25 @@ class StreamStart:
             now = "" if request.has_snapshot else query.bookmark
             await send_leaving(subscriber.outbox, subscriber.sub_id, query, held.bookmark, now)
             if request.has_snapshot:
-                await self._send_group(request, query, "replace")
+                await self._send_group(request, query)
             else:
                 async for _ in query.records():
                     pass  # the counts follow
-                self._acknowledge(query.result.lag_seconds)
+                self._note_sent(query.positions, Result(lag_seconds=query.result.lag_seconds))
         finally:
             await query.close()
         return True
 
-    async def _send_group(self, request: Subscribe, query: ShardedQuery, mark: Mark) -> None:
-        await send_group(self._subscriber.outbox, request, query, mark)
-        self._acknowledgements.complete_group(query.bookmark)
-        self._acknowledgements.count(query.result)
+    async def _send_group(self, request: Subscribe, query: ShardedQuery) -> None:
+        await send_group(self._subscriber.outbox, request, query, self._life.opening.mark)
+        self._note_sent(query.positions, query.result)
+
+    def _note_sent(self, positions: PositionsByLog, result: Result) -> None:
+        self._life.handle(ServiceSignal.SENT, positions)
+        self._life.handle(ServiceSignal.COUNTED, result=result)
 
     def _begin(self, positions: PositionsByLog) -> None:
         """Note at which positions it begins in the stream, and acknowledge that."""
         self._outlet.begin((), positions)
         self._subscriber.seen.note(positions)
-        self._acknowledgements.begin(format_bookmark(positions))
-
-    def _acknowledge(self, lag_seconds: float | None) -> None:
-        """Acknowledge that the begin is complete, without a group."""
-        self._acknowledgements.complete(self._outlet.sent)
-        self._acknowledgements.count(Result(lag_seconds=lag_seconds))
+        self._life.begin(positions)

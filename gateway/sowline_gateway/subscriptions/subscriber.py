@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.bookmark import PositionsByLog
 from sowline.serving.authorization.entitlements import Rights
-from sowline.serving.flag import Flag
 from sowline.serving.outbox.outbox import Outbox
 from sowline.wire.node_queries import NodeQuery
 from sowline.wire.request import Subscribe
@@ -68,34 +67,3 @@ class RecordSubscriber:
 def is_paced(request: Subscribe) -> bool:
     """Whether a subscription to records has an end or a rate: its changes are sent one by one."""
     return request.options.rate is not None or request.bookmark_range.end is not None
-
-
-class ClientGate:
-    """Whether a client may be sent messages: it has not paused the subscription, and its outbox has room."""
-
-    __slots__ = ("_going", "_outbox")
-
-    def __init__(self, outbox: Outbox, *, is_paused: bool) -> None:
-        self._outbox = outbox
-        self._going = Flag(is_set=not is_paused)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the client wants messages."""
-        return self._going.is_set()
-
-    def open(self) -> None:
-        """Let messages pass: the client wants them."""
-        self._going.set()
-
-    def shut(self) -> None:
-        """Let no more messages pass, from now on: the client has paused the subscription, or has left."""
-        self._going.clear()
-
-    async def wait(self) -> None:
-        """Wait until a message may be sent."""
-        while True:
-            await self._going.wait()
-            await self._outbox.wait_turn()
-            if self._going.is_set():
-                return

@@ -9,11 +9,12 @@ import pytest
 
 from sowline.errors import SowlineError
 from sowline.serving.cooperative import first_of
+from sowline.subscriptions.service_lifecycle import Renewed
 from sowline.wire.node_queries import COMMAND_ID
 from sowline.wire.request import SowAndSubscribe
 from sowline_gateway.nodes.connections import NodeLost, NodeMessage
 from sowline_gateway.query.seen import SeenPositions
-from sowline_gateway.subscriptions.node_flow import End, Ending, NodeFlow, Renewed
+from sowline_gateway.subscriptions.node_flow import Ending, FlowEnd, NodeFlow
 
 
 class PlayedPart:
@@ -25,12 +26,12 @@ class PlayedPart:
 
     def __init__(self) -> None:
         self.messages: asyncio.Queue[NodeMessage | None] = asyncio.Queue()
-        self.told: list[tuple[str, str]] = []
+        self.sent: list[tuple[str, str]] = []
         self.connection = self
 
     async def send(self, request: Any) -> None:
         """Note a command about the subscription."""
-        self.told.append((request.command, request.command_id))
+        self.sent.append((request.command, request.command_id))
 
     def note_ack(self, received: NodeMessage) -> None:
         """Take an acknowledgement."""
@@ -111,9 +112,9 @@ def a_checksum(records: int, command_id: str) -> NodeMessage:
 async def asked(played: Played) -> str:
     """Return the id of the checksum that the nodes are asked for."""
     async with asyncio.timeout(5):
-        while not all(part.told for part in played.parts):
+        while not all(part.sent for part in played.parts):
             await asyncio.sleep(0)
-    ((command, command_id),) = {told for part in played.parts for told in part.told}
+    ((command, command_id),) = {sent for part in played.parts for sent in part.sent}
     assert command == "heartbeat"
     return command_id
 
@@ -131,18 +132,18 @@ async def test_a_checksum_is_of_all_nodes() -> None:
     part.messages.put_nowait(a_checksum(3, command_id))  # late: nobody wants it
     part.messages.put_nowait(None)
     await following
-    assert played.ended is End.LOST
+    assert played.ended is FlowEnd.LOST
     assert played.client.taken == ["orders:0@2"] * 2
 
 
 @pytest.mark.parametrize(
     ("what", "ending", "reason"),
     [
-        (a_message("group_begin"), Renewed(None), "not ready"),
-        (a_message("group_begin", reset=True), Renewed("reset"), "not ready"),
-        (None, End.LOST, "shard unavailable"),
-        ("interrupt", End.INTERRUPTED, "not ready"),
-        (a_message("publish", bookmark="orders:0@2"), End.INTERRUPTED, "not ready"),
+        (a_message("group_begin"), Renewed(), "not ready"),
+        (a_message("group_begin", reset=True), Renewed(is_reset=True), "not ready"),
+        (None, FlowEnd.LOST, "shard unavailable"),
+        ("interrupt", FlowEnd.INTERRUPTED, "not ready"),
+        (a_message("publish", bookmark="orders:0@2"), FlowEnd.INTERRUPTED, "not ready"),
     ],
 )
 async def test_a_checksum_ends_with_the_flow(what: Any, ending: Ending, reason: str) -> None:

@@ -17,7 +17,7 @@ from sowline.serving.authorization.entitlements import Entitlement, Rights, to_r
 from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline_gateway.nodes import failover
 from sowline_gateway.query.keyed_records import records_of
-from sowline_gateway.subscriptions import view_subscription
+from sowline_gateway.subscriptions import view_parts
 from tests.unit.gateway.rig import Json, Rig, rig
 from tests.unit.gateway.subscriber import Subscriber, change, subscriber
 
@@ -199,7 +199,7 @@ async def test_what_begins_again_takes_its_turn_again(monkeypatch: pytest.Monkey
             made.put({"id": number, "v": 1})
         bookmark = made.whole.topic.bookmark(made.whole.topic.positions)
         made.put(None, 0)
-        monkeypatch.setattr(view_subscription, "records_of", looked_up)
+        monkeypatch.setattr(view_parts, "records_of", looked_up)
         async with subscriber(made, **fields, bookmark=bookmark) as mine:
             await mine.until(lambda: steps(mine.messages))
         assert running == [1, 1]

@@ -1,0 +1,129 @@
+"""What the client of a page or of groups holds, and the difference from that to what the nodes show. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from sowline.model.bookmark import PositionsByLog
+from sowline.subscriptions.engine.shown import (
+    GUESSED,
+    Due,
+    ShownRecord,
+    as_held,
+    difference,
+    no_longer_shown,
+)
+from sowline.subscriptions.engine.subscription import MATCH, OOF, Delivery
+from sowline_gateway.subscriptions.merged_view import MergedView
+from sowline_gateway.subscriptions.view_request import ViewRequest
+
+TOUCHED_MAX = 10_000
+"""Records and groups that a slow client lacks; if there are more, all that it holds is compared."""
+
+
+class Difference(NamedTuple):
+    """The messages that turn what a client holds into what is shown, as one step between two positions."""
+
+    due: Due
+    times: Mapping[bytes, int | None]
+    """By record or group, the time of its first change that the client lacks."""
+    before: PositionsByLog
+    now: PositionsByLog
+
+
+class HeldView:
+    """What a client holds that has asked for a page or groups; it lacks what was `touched` since."""
+
+    def __init__(self, asked: ViewRequest) -> None:
+        self.asked = asked
+        """The request with which the client was sent what it holds."""
+        self.shown: dict[bytes, ShownRecord] = {}
+        self.positions: PositionsByLog = {}
+        """The positions at which the client holds it."""
+        self._touched: dict[bytes, int | None] | None = {}
+        """The records and groups of the steps that the client lacks, with the time of the first; None means any."""
+
+    def taken_over(self, asked: ViewRequest) -> "HeldView":
+        """Return what the client holds for a subscription that replaces this one."""
+        held = HeldView(self.asked)
+        held.hold(self.shown, self.positions, is_guess=not self.asked.options.shows_like(asked.options))
+        return held
+
+    def hold(
+        self, shown: dict[bytes, ShownRecord], positions: PositionsByLog, *, is_guess: bool = False
+    ) -> None:
+        """Note what the client holds at these positions. If it `is_guess`, the bodies may be others."""
+        if is_guess:
+            shown = {key: of._replace(position=GUESSED) for key, of in shown.items()}
+        self.shown, self._touched = shown, {}
+        self.positions = {log: dict(of) for log, of in positions.items()}
+
+    def touch(self, sow_keys: Iterable[bytes], when: int | None) -> None:
+        """Note that the nodes have changed these records or groups."""
+        if self._touched is None:
+            return
+        for key in sow_keys:
+            self._touched.setdefault(key, when)
+        if len(self._touched) > TOUCHED_MAX:
+            self._touched = None
+
+    def touch_all(self) -> None:
+        """Note that any record or group may have changed."""
+        self._touched = None
+
+    def advance(self, view: MergedView, positions: PositionsByLog, *, is_step: bool) -> Difference:
+        """Return the difference to what is shown at these positions, and hold that.
+
+        If it `is_step`, groups that were changed are sent, even if they are as they were.
+        """
+        touched, before, options = self._touched, self.positions, self.asked.options
+        some = None if touched is None else view.shown_of(touched)
+        if touched is None or some is None:
+            held, now = self.shown, view.shown()
+        else:
+            held, now = {key: self.shown[key] for key in touched if key in self.shown}, some
+        due = difference(
+            held,
+            now,
+            lambda key, body: self._left(view, key, body),
+            oof=options.oof,
+            no_redundant=options.no_redundant,
+            touched=touched if touched is not None and options.projection and is_step else (),
+        )
+        if options.conflation is not None:
+            due = [(key, as_held(delivery)) for key, delivery in due]
+        if some is not None:
+            for key in held.keys() - now.keys():
+                del self.shown[key]
+            self.shown.update(now)
+            now = self.shown
+        self.hold(now, positions)
+        view.forget_gone()
+        return Difference(due, touched or {}, before, self.positions)
+
+    def replaced(self, view: MergedView, asked: ViewRequest) -> Due:
+        """Return the difference to what is shown to a client that now asks for something else."""
+        options = asked.options
+        # Another view knows only its own groups: one that it lacks was not deleted.
+        is_other = asked.is_grouped and not asked.is_grouped_like(self.asked)
+        return difference(
+            self.shown,
+            view.shown(),
+            lambda key, body: Delivery(OOF, body, MATCH, body) if is_other else self._left(view, key, body),
+            oof=options.oof,
+            no_redundant=options.no_redundant,
+        )
+
+    def _left(self, view: MergedView, key: bytes, body: bytes) -> Delivery:
+        """Return the `oof` for what the client holds with this body, and is not shown."""
+        found = view.left(key, body)
+        if found is None:
+            return no_longer_shown(body, None)
+        found = msgspec.structs.replace(found, previous=body)
+        return as_held(found) if self.asked.topic.is_conflated else found
+
+    def unexplained(self, view: MergedView) -> list[bytes]:
+        """Return what the client holds and is not shown, if no node has said why."""
+        shown = view.shown()
+        return [key for key in self.shown if key not in shown and view.left(key, b"") is None]

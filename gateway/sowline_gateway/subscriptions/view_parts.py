@@ -1,0 +1,251 @@
+"""The views of nodes that a page or groups at a gateway are merged from: how they are opened and followed."""
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import msgspec
+
+from sowline.errors import SowlineError
+from sowline.language.filter import ALL
+from sowline.model.bookmark import PositionsByLog, parse_bookmark
+from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.query_slots import QuerySlot
+from sowline.serving.view_memory import HELD_BYTES, ViewBytes, ViewHolder
+from sowline.subscriptions.engine.shown import ShownRecord
+from sowline.subscriptions.engine.subscription import MATCH, OOF, Delivery, entitled
+from sowline.wire.node_queries import past_view_of, view_of
+from sowline.wire.server_message import ms_of
+from sowline_gateway.context import GatewayContext
+from sowline_gateway.nodes.connections import NodeLost, NodeMessage
+from sowline_gateway.nodes.failover import AGAIN_SECONDS
+from sowline_gateway.nodes.routing import UNAVAILABLE
+from sowline_gateway.query.keyed_records import read_record, records_of
+from sowline_gateway.query.part import Part
+from sowline_gateway.query.seen import NONE, SeenPositions, newest
+from sowline_gateway.query.sharded_query import ShardedQuery
+from sowline_gateway.subscriptions.held_view import HeldView
+from sowline_gateway.subscriptions.merged_view import MergedView
+from sowline_gateway.subscriptions.past_view import past_record
+from sowline_gateway.subscriptions.view_request import ViewRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSubscriber:
+    """A client that asks for a page or groups: what it asks for, what it may see, and what it was shown."""
+
+    context: GatewayContext
+    asked: ViewRequest
+    rights: Rights
+    seen: SeenPositions
+    """What its connection was shown."""
+    slot: QuerySlot
+    holder: ViewHolder
+
+
+class Shows(Protocol):
+    """The subscription of a client to what the nodes show."""
+
+    def note_step(self, when: int | None) -> None:
+        """Note that a node has changed something, at a time if that is wanted."""
+
+    def note_idle(self) -> None:
+        """Note that an idle node has sent its bookmark."""
+
+
+@dataclass(slots=True)
+class OpenedView:
+    """What all nodes show, merged, at the positions that they have sent."""
+
+    query: ShardedQuery
+    merged: MergedView
+    positions: PositionsByLog
+
+
+class ViewParts:
+    """The views of all nodes. `open` them first, and again when `followed` says that they have ended."""
+
+    def __init__(self, subscriber: ViewSubscriber) -> None:
+        self._subscriber = subscriber
+        self._context = subscriber.context
+        self._asked = subscriber.asked
+        self._slot = subscriber.slot
+        self._bytes = ViewBytes(subscriber.context.views)
+        self._opened: OpenedView | None = None
+
+    @property
+    def opened(self) -> OpenedView:
+        """What the nodes show."""
+        assert self._opened is not None, "it was opened"
+        return self._opened
+
+    def enter(self) -> None:
+        """Count the memory for the client from now on."""
+        self._bytes.enter(self._subscriber.holder)
+
+    async def close(self) -> None:
+        """Count the memory no more, and end the views of the nodes."""
+        self._bytes.leave(self._subscriber.holder)
+        if self._opened is not None:
+            await self._opened.query.close()
+
+    # the start
+
+    async def past(self) -> ShardedQuery:
+        """Return the query for the view at the client's bookmark or time; raise why there is none."""
+        request = self._asked.in_the_past()
+        query = self._query(request, self._subscriber.rights, NONE, past_view_of)
+        try:
+            await query.begin(self._slot)
+        except BaseException:
+            await query.close()
+            raise
+        return query
+
+    async def hold_past(self, past: ShardedQuery, held: HeldView) -> None:
+        """Note that the client holds what is found at its bookmark or time; raise `views too large`."""
+        shown: dict[bytes, ShownRecord] = {}
+        nbytes = 0
+        async for portion in past.records():
+            for record in portion.records:
+                key, of = past_record(record)
+                shown[key] = of
+                nbytes += len(of.body) + HELD_BYTES
+            self._bytes.note(nbytes)
+        held.hold(shown, past.positions, is_guess=self._asked.tells_latest)
+
+    async def open(self, held: HeldView, at_least: PositionsByLog = NONE) -> None:
+        """Begin at all nodes, read what they show, and find out why records that the client holds are not shown.
+
+        Raise `shard unavailable`, or why the request is refused.
+        """
+        has_turn = self._slot.is_taken
+        while (opened := await self._try_to_open(held, at_least)) is None:
+            self._slot.free()
+            await asyncio.sleep(AGAIN_SECONDS)
+            if has_turn:
+                # What gave up waiting for nodes has freed it (test_what_begins_again_takes_its_turn_again).
+                await self._slot.take()
+        before, self._opened = self._opened, opened
+        if before is not None:
+            await before.query.close()
+        held.touch_all()
+
+    async def _try_to_open(self, held: HeldView, at_least: PositionsByLog) -> OpenedView | None:
+        """Return what the nodes show; None if one is lost meanwhile."""
+        query = self._begun(self._floor(held, at_least))
+        try:
+            opened = await self._read(query, held)
+            await self._look_up_left(opened, held)
+        except NodeLost:
+            await query.close()
+            return None
+        except BaseException:
+            await query.close()
+            raise
+        return opened
+
+    def _floor(self, held: HeldView, at_least: PositionsByLog) -> PositionsByLog:
+        """Return the positions that the nodes must have reached."""
+        # A client that comes back holds its view at a bookmark that this connection has not shown yet.
+        shown = held.positions if self._opened is None else newest(self._opened.positions, held.positions)
+        return newest(self._subscriber.seen.floor([self._asked.topic.log], at_least), shown)
+
+    def _begun(self, floor: PositionsByLog) -> ShardedQuery:
+        asked, rights = self._asked, self._subscriber.rights
+        parts = partial(view_of, user=self._subscriber.holder.user, records=asked.records_at_nodes)
+        return self._query(asked.at_nodes(), rights, floor, parts)
+
+    def _query(self, request: Any, rights: Rights, floor: PositionsByLog, instead: Any) -> ShardedQuery:
+        context, topics = self._context, [self._asked.topic.name]
+        return ShardedQuery(context.nodes, request, topics, rights, context.limits, floor, instead)
+
+    async def _read(self, query: ShardedQuery, held: HeldView) -> OpenedView:
+        """Begin at all nodes, and read what they show; raise `NodeLost`, `shard unavailable` or other errors."""
+        await query.begin(self._slot)
+        merged = self._asked.merged(self._context.limits.groups_max)
+        async for part, batch in query.batches():
+            for record in batch.records:
+                found = read_record(record)
+                merged.put(part.share, found.sow_key.encode(), bytes(found.data), bytes(found.relayed))
+            self._count_bytes(merged, held)
+        query.count()
+        return OpenedView(query, merged, query.positions)
+
+    def _count_bytes(self, merged: MergedView, held: HeldView) -> None:
+        """Count the memory of the view; raise `views too large` if there is no room for it."""
+        self._bytes.note(merged.measure() + len(held.shown) * HELD_BYTES)
+
+    async def _look_up_left(self, opened: OpenedView, held: HeldView) -> None:
+        """Find out why records that the client holds are not shown, where no node has sent that."""
+        unknown = held.unexplained(opened.merged) if self._asked.options.oof else []
+        if not unknown:
+            return
+        context, name = self._context, self._asked.topic.name
+        keys, entitlement = [key.decode() for key in unknown], self._subscriber.rights.read.of(name)
+        try:
+            # With all rights: a record that the client may not see any more was not deleted.
+            found = await records_of(context.nodes, name, keys, context.limits, opened.positions, self._slot)
+        except SowlineError as error:
+            # A node that is lost is reported like this, too.
+            if error.reason == UNAVAILABLE:
+                raise NodeLost(error.message) from error
+            raise
+        for key, body in found.items():
+            gone = Delivery(OOF, body, MATCH, held.shown[key].body)
+            if entitlement.filter != ALL:
+                gone = entitled(gone, entitlement.filter)
+            if entitlement.select is not None:
+                gone = msgspec.structs.replace(gone, body=entitlement.select.apply(gone.body))
+            opened.merged.remove("", key, gone)
+
+    # the changes
+
+    def followed(self, client: Shows, held: HeldView) -> Iterable[Coroutine[Any, Any, None]]:
+        """Return what follows each node: it ends when its node is lost, or begins again."""
+        opened = self.opened
+        return [self._follow(opened, part, client, held) for part in opened.query.parts]
+
+    async def _follow(self, opened: OpenedView, part: Part, client: Shows, held: HeldView) -> None:
+        step: list[NodeMessage] = []
+        try:
+            async for received in part.live():
+                match received.command:
+                    case "publish" | "oof":
+                        step.append(received)
+                        if not received.more:
+                            client.note_step(self._take(opened, part, step, held))
+                            step = []
+                    case "progress":
+                        self._note_positions(opened, part, received.bookmark)
+                        client.note_idle()
+                    case "group_begin":
+                        return
+        except NodeLost:
+            return
+
+    def _take(self, opened: OpenedView, part: Part, step: list[NodeMessage], held: HeldView) -> int | None:
+        """Apply a step of a node; return its time, if the client wants that."""
+        view = opened.merged
+        for received in step:
+            key = received.sow_key.encode()
+            if received.command == OOF:
+                known = ShownRecord.read(b"", bytes(received.relayed)).known
+                body = bytes(received.data)
+                gone = Delivery(OOF, body, received.reason, body, known)
+                view.remove(part.share, key, gone if key in held.shown else None)
+            else:
+                view.put(part.share, key, bytes(received.data), bytes(received.relayed))
+        self._note_positions(opened, part, step[-1].bookmark)
+        self._count_bytes(view, held)
+        timestamp = step[-1].timestamp if self._asked.form.timestamp else ""
+        when = ms_of(timestamp) if timestamp else None
+        held.touch((received.sow_key.encode() for received in step), when)
+        return when
+
+    def _note_positions(self, opened: OpenedView, part: Part, bookmark: str) -> None:
+        positions = parse_bookmark(bookmark)
+        opened.positions = newest(opened.positions, positions)
+        self._context.nodes.note_shown(part.url, positions)

@@ -1,0 +1,151 @@
+"""What a client asks for that subscribes to a page or to groups, and what follows from that. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import msgspec
+
+from sowline.config.topic_definition import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.language.expressions.order import Order
+from sowline.language.expressions.projection import parse_projection
+from sowline.language.groups import MergedGroups
+from sowline.model.difference import Keys
+from sowline.subscriptions.engine.conflation import pending_of
+from sowline.subscriptions.engine.delivery import Form
+from sowline.subscriptions.engine.page import Window
+from sowline.subscriptions.engine.shown import ShownRecord, identifying_fields, in_order, keys_shown
+from sowline.subscriptions.live.request_checks import PAGE_RECORDS_MAX, check_endless, check_pace
+from sowline.wire.node_queries import options_of_view
+from sowline.wire.options import Options
+from sowline.wire.request import Subscribe, from_now
+from sowline_gateway.subscriptions.merged_view import (
+    MergedGroupPage,
+    MergedGroupsView,
+    MergedPage,
+    MergedView,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRequest:
+    """A request for a page, which has a window, or for all groups."""
+
+    request: Subscribe
+    topic: TopicDefinition
+    window: Window | None
+    form: Form
+    keys: Keys
+    """The fields that every delta has."""
+
+    @classmethod
+    def of(cls, request: Subscribe, topic: TopicDefinition) -> Self:
+        """Return what a client asks for; raise `not supported`, `invalid options` or `invalid top_n`."""
+        check_endless(request)
+        check_pace(request, is_view=True)
+        options = request.options
+        form = Form.live(options, topic, delta=request.is_delta)
+        keys = keys_shown(topic, options)
+        if options.conflation is not None:
+            pending_of(options, form, identifying_fields(topic, options), of_each=True)
+        return cls(request, topic, _window_of(request), form, keys)
+
+    @property
+    def options(self) -> Options:
+        """The options of the client."""
+        return self.request.options
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether it is for groups, or a page of groups."""
+        return bool(self.options.projection)
+
+    @property
+    def begins_now(self) -> bool:
+        """Whether it begins with the current records; with `current`, also for a time where there is no history."""
+        bookmark_range = self.request.bookmark_range
+        is_instead = (
+            self.options.current and bookmark_range.moment is not None and self.topic.declared.history is None
+        )
+        return bookmark_range.begins_now or is_instead
+
+    @property
+    def is_held_whole(self) -> bool:
+        """Whether its client holds all that was sent: of groups with a limit, only the first ones begin."""
+        return self.window is not None or self.request.top_n is None
+
+    @property
+    def tells_latest(self) -> bool:
+        """Whether a group may depend on the latest record: which one that was is not known after undoing changes."""
+        return self.is_grouped and self._groups(1).tells_latest
+
+    def is_grouped_like(self, other: "ViewRequest") -> bool:
+        """Whether two views show the same groups."""
+        one, two = self.options, other.options
+        return (one.grouping, one.projection, self.request.filter) == (
+            two.grouping,
+            two.projection,
+            other.request.filter,
+        )
+
+    def first_shown(self, shown: Mapping[bytes, ShownRecord]) -> Mapping[bytes, ShownRecord]:
+        """Return what the first group has: of groups with a limit, only the first ones."""
+        if self.window is not None:
+            return shown
+        skip, top = self.request.skip_n or 0, self.request.top_n
+        return in_order(shown, self.request.order, skip, None if top is None else skip + top)
+
+    def merged(self, groups_max: int) -> MergedView:
+        """Return what the views of nodes are merged to."""
+        if not self.is_grouped:
+            assert self.window is not None, "a view without groups is a page"
+            return MergedPage(self.request.order, self.window)
+        if self.window is None:
+            return MergedGroupsView(self._groups(groups_max))
+        return MergedGroupPage(self._groups(groups_max), self.request.order, self.window)
+
+    def _groups(self, groups_max: int) -> MergedGroups:
+        projection = parse_projection(self.options.projection)
+        return MergedGroups(self.topic.name, self.options.grouping, projection, groups_max=groups_max)
+
+    # what nodes are asked
+
+    @property
+    def records_at_nodes(self) -> int | None:
+        """How many records each node shows; None for groups."""
+        window = self.window
+        return None if window is None or self.is_grouped else window.skip + window.top
+
+    def at_nodes(self) -> Subscribe:
+        """Return the subscription to the parts of nodes, from now on."""
+        return msgspec.structs.replace(
+            from_now(self.request),
+            options=options_of_view(self.options),
+            top_n=None,
+            skip_n=None,
+            at_least={},
+            order=Order() if self.is_grouped else self.request.order,
+        )
+
+    def in_the_past(self) -> Subscribe:
+        """Return the query for the view at the client's bookmark or time."""
+        request = msgspec.structs.replace(self.request, options=options_of_view(self.options, is_live=False))
+        if self.window is None:
+            # The client may hold more groups than the first ones: it was sent each that has changed.
+            request = msgspec.structs.replace(request, top_n=None, skip_n=None, order=Order())
+        return request
+
+
+def _window_of(request: Subscribe) -> Window | None:
+    """Return the window of a page, None for all groups; raise `invalid top_n`."""
+    if request.skip_n is None or request.top_n is None:
+        return None
+    end = request.skip_n + request.top_n
+    if not request.options.projection and end > PAGE_RECORDS_MAX:
+        raise SowlineError(
+            "invalid top_n",
+            f"expected a page that ends within the first {PAGE_RECORDS_MAX} records at a gateway, got skip_n +"
+            f" top_n = {end}; use a filter",
+        )
+    return Window(request.skip_n, request.top_n)
