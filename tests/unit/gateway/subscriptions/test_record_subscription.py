@@ -383,7 +383,7 @@ async def test_conflated_messages_are_of_all_partitions(command: str) -> None:
     async with rig(["0/2", "0/2", "1/2", "1/2"]) as made:
         for _ in range(30):
             change(made, chance)
-        async with subscriber(made, command=command, options="oof,conflation=40ms") as mine:
+        async with subscriber(made, command=command, options="oof,conflation=200ms") as mine:
             await mine.until(lambda: mine.held == matching(made))
             for turn in range(120):
                 change(made, chance)
