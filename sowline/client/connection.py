@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import errno
 import itertools
 import socket
 import ssl
@@ -270,9 +269,10 @@ def _is_absent(url: str, error: Exception) -> bool:
     """
     if isinstance(error, socket.gaierror):
         return error.errno != socket.EAI_AGAIN
-    # A name such as `localhost` with several addresses has one error for all of them, without a number.
-    is_refused = isinstance(error, OSError) and error.errno in (errno.ECONNREFUSED, None)
-    return is_refused and not isinstance(error, TimeoutError) and is_loopback(urlsplit(url).hostname or "")
+    # A name such as `localhost` with several addresses has one error for all of them, without a number. An error of
+    # another type without one is of a connection that was accepted: a service may be starting behind it.
+    is_refused = (type(error) is OSError and error.errno is None) or isinstance(error, ConnectionRefusedError)
+    return is_refused and is_loopback(urlsplit(url).hostname or "")
 
 
 def _refusal(error: Exception) -> SowlineError | None:

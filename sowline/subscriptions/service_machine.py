@@ -220,10 +220,7 @@ class ServiceMachine:
 
     def _find_elsewhere(self, _: ServiceSignal) -> list[Action]:
         begin = self._instead()
-        if begin is None:
-            self.state = ServiceState.ENDED
-            return [Refuse()]
-        return self._begin_again(begin)
+        return [*self._fail(), Refuse()] if begin is None else self._begin_again(begin)
 
     def _instead(self) -> BeginAt | None:
         """Return how it begins if what it needs next is gone."""
@@ -244,9 +241,12 @@ class ServiceMachine:
         return self._begin_again(AFRESH if self.state is ServiceState.SNAPSHOT else self.begin)
 
     def _begin_again(self, begin: BeginAt) -> list[Action]:
-        halted: list[Action] = [Halt()] if self.state in _GOING else []
+        halted = self._halted()
         self.state, self.begin, self._behind = ServiceState.BEGINNING, begin, self.terms.parts
         return [*halted, begin]
+
+    def _halted(self) -> list[Action]:
+        return [Halt()] if self.state in _GOING else []
 
     # the end
 
@@ -255,9 +255,12 @@ class ServiceMachine:
         self._owed -= {Duty.COMPLETED}
         return [Finish()]
 
-    def _fail(self, _: ServiceSignal) -> list[Action]:
+    def _fail(self, _: ServiceSignal | None = None) -> list[Action]:
+        # Its other topics may be live: they must send nothing behind the failure
+        # (test_a_topic_that_fails_halts_the_others).
+        halted = self._halted()
         self.state = ServiceState.ENDED
-        return []
+        return halted
 
     def _leave(self, _: ServiceSignal) -> list[Action]:
         self.state = ServiceState.STOPPED
@@ -283,6 +286,8 @@ class ServiceMachine:
 
     def _prove(self, _: ServiceSignal) -> list[Action]:
         """Allow a checksum; it is due when the subscription is live."""
+        if self.is_over:
+            raise SowlineError("not supported", "expected a subscription that has not ended")
         if self.terms.is_paced:
             raise SowlineError("not supported", "expected a subscription without an end or a rate")
         if self.is_paused:

@@ -92,7 +92,7 @@ class RecordSubscription:
             begins_now=self._start.begins_now,
             replaced=None if replaced is None else replaced.machine.held,
             is_certain=is_certain(selection),
-            owed=frozenset({Duty.CAUGHT_UP} if selection.relays else ()),
+            owed=frozenset({Duty.CAUGHT_UP} if selection.relays and not self._start.begins_now else ()),
             parts=self._live.logs,
         )
         self.machine: ServiceMachine = ServiceMachine(terms)

@@ -275,6 +275,7 @@ async def test_a_service_that_is_not_there_is_reported_at_once(
         ("http://192.0.2.1", REFUSED),
         ("http://127.0.0.1:1", TimeoutError()),
         ("http://127.0.0.1:1", ConnectionResetError(errno.ECONNRESET, "reset")),
+        ("http://127.0.0.1:1", ConnectionResetError()),
         ("http://db.example", socket.gaierror(NO_ANSWER, "no answer")),
     ],
 )

@@ -50,6 +50,11 @@ _EVENTS = {
     "behind": {"type": "behind"},
     "renewed": {"type": "renewed", "is_reset": True},
 }
+_NOT_PROVEN = {
+    ServiceState.PACED: "without an end or a rate",
+    ServiceState.ENDED: "that has not ended",
+    ServiceState.STOPPED: "that has not ended",
+}
 _CELLS = [(row, state) for row in LEGAL for state in ServiceState]
 
 
@@ -115,8 +120,8 @@ def test_an_event_in_a_state(row: str, state: ServiceState) -> None:
     machine, event = in_state(state), read_event(_EVENTS[row])
     before = all_of(machine)
     match LEGAL[row][state]:
-        case Legal.ACTS if (row, state) == ("prove", ServiceState.PACED):
-            with pytest.raises(SowlineError, match="without an end or a rate"):
+        case Legal.ACTS if row == "prove" and state in _NOT_PROVEN:
+            with pytest.raises(SowlineError, match=_NOT_PROVEN[state]):
                 machine.handle(event)
         case Legal.ACTS:
             machine.handle(event)
@@ -246,7 +251,18 @@ def test_what_follows_may_be_gone() -> None:
     assert (machine.status, machine.held) == ("group", Held.UNKNOWN)
     assert handled(machine, BEGUN, SENT) == [SendOpening(Opening.RESET), GoOn()]
     assert handled(machine, CaughtUp()) == acknowledged(Duty.COMPLETED)
-    assert handled(in_state(ServiceState.LIVE), GONE) == [Refuse()]
+    assert handled(in_state(ServiceState.LIVE), GONE) == [Halt(), Refuse()]
+
+
+@pytest.mark.parametrize("event", [GONE, ServiceSignal.FAILED])
+def test_a_topic_that_fails_halts_the_others(event: ServiceSignal) -> None:
+    """Of several topics, some may be live when one can't continue: nothing is sent behind the failure."""
+    machine = in_state(ServiceState.LIVE)
+    assert handled(machine, event)[0] == Halt()
+    assert handled(machine, ServiceSignal.LEAVE) == []
+    with pytest.raises(SowlineError, match="that has not ended") as refused:
+        machine.handle(ServiceSignal.PROVE)
+    assert refused.value.reason == "not supported"
 
 
 def test_a_lost_node() -> None:
