@@ -43,6 +43,8 @@ class Held(Enum):
     """What is known of the records that the client holds: what a replacement can start from."""
 
     UNKNOWN = "unknown"
+    PART = "part"
+    """Part of a group that is to be all: it is owed a whole one."""
     ALL = "all"
     """All that match, at the positions that were sent."""
     CHANGED = "changed"
@@ -184,6 +186,10 @@ def _held_by(*, has_all: bool, is_certain: bool) -> Held:
 
 def _replacing(held: Held, *, has_snapshot: bool, oof: bool) -> BeginAt:
     """Return how a subscription begins that replaces another one."""
+    if held is Held.PART:
+        # It may have dropped everything at the beginning of a reset, and waits for the end of that
+        # (test_client_and_service_agree).
+        return AFRESH
     if has_snapshot:
         # Without a snapshot, a client was sent only the records that changed. A group of those that it lacks can't be
         # computed, so it gets the whole group (test_plain_subscriptions).

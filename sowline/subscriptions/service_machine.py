@@ -106,6 +106,8 @@ class ServiceMachine:
         if not self.has_begun:
             return self.terms.inherits
         # Within a group it is unknown which of its records the client has (test_while_the_snapshot_is_being_sent).
+        if self.is_querying and self.begin.opening is not Opening.LEAVE:
+            return Held.PART
         return Held.UNKNOWN if self.is_querying or self.is_over else self.terms.holds
 
     @property

@@ -175,7 +175,7 @@ class RecordSubscription:
     def hand_over(self) -> HeldRecords | None:
         """Stop, and return the records that the client holds; None if they are unknown."""
         machine, held = self.machine, self._start.held
-        if machine.held is Held.UNKNOWN:
+        if machine.held in (Held.UNKNOWN, Held.PART):
             held = None
         elif machine.has_begun:
             held = HeldRecords(self._topics, self._selection, self._live.sent)

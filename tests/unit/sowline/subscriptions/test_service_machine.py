@@ -144,7 +144,7 @@ def test_a_snapshot_and_live_changes() -> None:
     assert machine.begin == BeginAt(Start.REQUESTED, Opening.GROUP)
     assert (machine.is_querying, machine.status) == (True, "beginning")
     assert handled(machine, BEGUN) == [*acknowledged(Duty.PROCESSED), SendOpening(Opening.GROUP)]
-    assert (machine.is_querying, machine.status, machine.held) == (True, "group", Held.UNKNOWN)
+    assert (machine.is_querying, machine.status, machine.held) == (True, "group", Held.PART)
     assert handled(machine, SENT) == [*acknowledged(Duty.COMPLETED, of_group=True), GoOn()]
     assert handled(machine, COUNTED) == acknowledged(Duty.STATS)
     assert (machine.is_querying, machine.status, machine.held) == (False, "catching up", Held.ALL)
@@ -193,6 +193,7 @@ def test_an_end_completes_it() -> None:
         ("subscribe", "replace,oof", Held.CHANGED, BeginAt(Start.HELD, Opening.LEAVE)),
         ("subscribe", "replace", Held.ALL, BeginAt(Start.NOW)),
         ("subscribe", "replace,oof", Held.UNKNOWN, BeginAt(Start.NOW)),
+        ("subscribe", "replace", Held.PART, AFRESH),
     ],
 )
 def test_a_replacement(command: str, options: str, replaced: Held, begin: BeginAt) -> None:
@@ -248,7 +249,7 @@ def test_what_follows_may_be_gone() -> None:
     machine = ServiceMachine(terms_of("subscribe", bookmark="epoch", options="reset"))
     handled(machine, BEGUN)
     assert handled(machine, GONE) == [Halt(), AFRESH]
-    assert (machine.status, machine.held) == ("group", Held.UNKNOWN)
+    assert (machine.status, machine.held) == ("group", Held.PART)
     assert handled(machine, BEGUN, SENT) == [SendOpening(Opening.RESET), GoOn()]
     assert handled(machine, CaughtUp()) == acknowledged(Duty.COMPLETED)
     assert handled(in_state(ServiceState.LIVE), GONE) == [Halt(), Refuse()]
