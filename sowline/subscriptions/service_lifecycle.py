@@ -168,8 +168,7 @@ class LifeTerms(msgspec.Struct, frozen=True, kw_only=True):
             has_end=bookmark_range.end is not None,
             is_paced=bookmark_range.end is not None or options.rate is not None,
             is_paused=options.pause,
-            owed=(owed - {Duty.CAUGHT_UP} if begins_now else owed)
-            | {Duty.PROCESSED, *(one for one in _REQUESTED if one.value in request.acks)},
+            owed=owed | {Duty.PROCESSED, *(one for one in _REQUESTED if one.value in request.acks)},
             instead=_instead(options.bookmark_not_found, first.opening, is_window=is_window),
             resets=options.reset,
             holds=_held_by(has_all=has_snapshot or bookmark_range.is_return, is_certain=is_certain),

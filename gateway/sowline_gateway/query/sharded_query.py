@@ -28,6 +28,7 @@ from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.query_slots import QueryTurn, lent
 from sowline.serving.result import QueryLimits, Result
 from sowline.wire.node_queries import BATCH, NodeQuery, records_of
+from sowline.wire.options import Options
 from sowline.wire.request import Read, Sow
 from sowline.wire.request_fields import SowKeys
 from sowline.wire.server_message import sow_record
@@ -115,7 +116,10 @@ class ShardedQuery:
 
         While it waits for nodes, others may have the turn that it has taken, if any.
         """
-        self._floor = await floor_of(self._nodes, self._all_topics, self._floor, turn)
+        accepts_parts = self._request.options.partial
+        self._floor = await floor_of(
+            self._nodes, self._all_topics, self._floor, turn, accepts_parts=accepts_parts
+        )
         request = structs.replace(records_of(self._request, dict(self._floor)), **self._page())
         if self._instead is not None:
             request = self._instead(request)
@@ -338,12 +342,17 @@ async def floor_of(
     topics: Sequence[str],
     floor: Mapping[str, Positions],
     turn: QueryTurn | None = None,
+    *,
+    accepts_parts: bool = False,
 ) -> PositionsByLog:
-    """Return what an answer must have reached, with the positions of the views between; raise as `begin` does."""
+    """Return what an answer must have reached, with the positions of the views between; raise as `begin` does.
+
+    `accepts_parts`: partitions may be missing, as with the option `partial`.
+    """
 
     async def positions_of(view: str, reached: Mapping[str, Positions]) -> PositionsByLog:
         # A look for one key costs the least. As another read, it is made in all partitions.
-        asked = Sow(topic=view, sow_keys=SowKeys(["none"]))
+        asked = Sow(topic=view, sow_keys=SowKeys(["none"]), options=Options(partial=accepts_parts))
         query = ShardedQuery(nodes, asked, [view], EVERYTHING, QueryLimits(), reached, lambda query: query)
         try:
             await query.begin(turn)
