@@ -310,7 +310,7 @@ def _repair(self: Repair, partition_id: Any, partition: Partition, log_end: int)
     for events in partition.repair(log_end):
         end = self.emit(partition_id, end, events).end
     if end > start:
-        partition.is_right(end)
+        partition.note_right(end)
 
 
 def _reset_goes_on_from_before() -> list[Any]:

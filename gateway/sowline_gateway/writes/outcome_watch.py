@@ -130,7 +130,7 @@ class TopicWatch:
     def _end_at(self, channel: NodeChannel) -> None:
         channel.send_soon(end_of(query_id=self._query_id))
 
-    async def reports(self, origin: Origin, wanted: Collection[int]) -> OutcomeReports:
+    async def wait_reports(self, origin: Origin, wanted: Collection[int]) -> OutcomeReports:
         """Wait until these partitions have reported about a command; raise `shard unavailable`."""
         found = OutcomeReports(origin)
         avoid: set[str] = set()
@@ -184,11 +184,11 @@ class NodesWatch:
     def __init__(self, watches: Mapping[str, TopicWatch]) -> None:
         self._watches = watches
 
-    async def reports(
+    async def wait_reports(
         self, topic: TopicDefinition, origin: Origin, wanted: Collection[int]
     ) -> OutcomeReports:
         """Wait until these partitions have reported about a command."""
-        return await self._watches[topic.name].reports(origin, wanted)
+        return await self._watches[topic.name].wait_reports(origin, wanted)
 
     def end(self) -> None:
         """Stop waiting."""

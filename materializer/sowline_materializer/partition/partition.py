@@ -344,7 +344,7 @@ class Partition:
         era, last = self.checkpoint.position.era, self.checkpoint.last_change
         return last if last.era == era else before_the_log(era)
 
-    def is_right(self, changes_end: int, but: Iterable[bytes] = ()) -> None:
+    def note_right(self, changes_end: int, but: Iterable[bytes] = ()) -> None:
         """Note that the changes partition ends here with the newest event of each key, except for these."""
         self.checkpoint = replace(self.checkpoint, changes_end=changes_end, stale_keys=frozenset(but))
         self._store.commit({}, self._store.checksum(), self.checkpoint.encode())

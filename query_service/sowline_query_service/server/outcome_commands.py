@@ -56,7 +56,7 @@ class OutcomeCommands:
         # The gateway waits as long, and reports that the outcome is not known.
         try:
             async with asyncio.timeout(SECONDS_MAX):
-                found = await self._destination.reports(topic, asked.origin, asked.partitions)
+                found = await self._destination.wait_reports(topic, asked.origin, asked.partitions)
         except TimeoutError:
             raise SowlineError("behind", f"the command was not applied within {SECONDS_MAX:g} s") from None
         reports = orjson.Fragment(msgspec.json.encode(found))

@@ -115,7 +115,7 @@ class SnapshotWriter:
     def _look_at(self, topic: TopicState) -> None:
         for number, replica in topic.partitions.items():
             partition = (topic.definition.changes, number)
-            if replica.loading or not self._is_due(topic, partition):
+            if replica.loading or not self._claim_if_due(topic, partition):
                 continue
             try:
                 self._take(topic, number)
@@ -129,8 +129,8 @@ class SnapshotWriter:
                     "snapshot not written", topic=topic.definition.name, partition=number, why=str(error)
                 )
 
-    def _is_due(self, topic: TopicState, partition: ChangesPartition) -> bool:
-        """Return whether a snapshot of a partition is due; if so, the next one is due some time later."""
+    def _claim_if_due(self, topic: TopicState, partition: ChangesPartition) -> bool:
+        """Return whether a snapshot of a partition is due; the caller takes it, and the next one is due later."""
         seconds = min(self._seconds, compaction_lag_ms(topic.definition) / 1000 / LAG_SHARE)
         now = time.monotonic()
         due_at = self._due_at.setdefault(partition, now + seconds if partition in self._restored else now)

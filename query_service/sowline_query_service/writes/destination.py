@@ -61,7 +61,7 @@ class ReplicaDestination:
         """Begin to watch for the outcomes of commands to these topics."""
         return ReplicaWatch(self, self.outcomes, [self.topics[name].log for name in topics])
 
-    async def reports(
+    async def wait_reports(
         self, topic: TopicDefinition, origin: Origin, wanted: Collection[int]
     ) -> OutcomeReports:
         """Wait until these partitions have reported about a command; a watch must keep the reports."""
@@ -81,11 +81,11 @@ class ReplicaWatch:
         # Before the commands are written: their outcomes may be applied here before Kafka's acknowledgements arrive.
         self._tokens = [(log, outcomes.begin(log)) for log in logs]
 
-    async def reports(
+    async def wait_reports(
         self, topic: TopicDefinition, origin: Origin, wanted: Collection[int]
     ) -> OutcomeReports:
         """Wait until these partitions have reported about a command."""
-        return await self._destination.reports(topic, origin, wanted)
+        return await self._destination.wait_reports(topic, origin, wanted)
 
     def end(self) -> None:
         """Stop waiting."""

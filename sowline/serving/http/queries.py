@@ -39,7 +39,7 @@ class ServedAnswer(Response):
         await self._serve(receive, send)
 
 
-async def disconnected(receive: Receive) -> None:
+async def wait_disconnected(receive: Receive) -> None:
     """Wait until the client has left; the body of its request must have been read."""
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -67,7 +67,7 @@ class Turn:
             return False
         loop = asyncio.get_running_loop()
         taking = loop.create_task(self._slot.take())
-        leaving = loop.create_task(disconnected(self._receive))
+        leaving = loop.create_task(wait_disconnected(self._receive))
         try:
             await asyncio.wait((taking, leaving), return_when=asyncio.FIRST_COMPLETED)
             if not taking.done():
@@ -156,4 +156,4 @@ async def _cut(request: HttpRequest, receive: Receive, why: SowlineError) -> Non
     if (connection := getattr(request.state, "connection", None)) is not None:
         connection.close()
         # If this returned before the server has noticed it, that would log an answer without its end as an error.
-        await disconnected(receive)
+        await wait_disconnected(receive)

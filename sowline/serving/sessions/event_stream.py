@@ -19,7 +19,7 @@ from starlette.types import Receive, Send
 from sowline.errors import SowlineError
 from sowline.model.bookmark_range import range_text, split_range
 from sowline.serving.flag import Flag
-from sowline.serving.http.queries import ServedAnswer, disconnected
+from sowline.serving.http.queries import ServedAnswer, wait_disconnected
 from sowline.serving.http.requests import number_in
 from sowline.serving.http.typed_format import wants_typed
 from sowline.serving.refusal import refused
@@ -137,7 +137,7 @@ class EventStream:
         # A snapshot may wait long for its turn. If its client has left, nobody needs it any more.
         first, leaving = (
             loop.create_task(self._session.outbox.take()),
-            loop.create_task(disconnected(receive)),
+            loop.create_task(wait_disconnected(receive)),
         )
         try:
             await asyncio.wait((first, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -155,7 +155,7 @@ class EventStream:
         await send(_start(headers))
         loop = asyncio.get_running_loop()
         sending = loop.create_task(self._send_all(send))
-        leaving = [loop.create_task(disconnected(receive)), loop.create_task(self._closing.wait())]
+        leaving = [loop.create_task(wait_disconnected(receive)), loop.create_task(self._closing.wait())]
         try:
             await asyncio.wait((sending, *leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -104,7 +104,7 @@ class ClientSocket(WebSocketConnection):
 
     def _start(self, message: bytes) -> None:
         self._reading = asyncio.get_running_loop().create_task(self._read(message))
-        self._reading.add_done_callback(self._has_read)
+        self._reading.add_done_callback(self._end_reading)
 
     async def _read(self, message: bytes) -> None:
         """Handle commands, no faster than the rate limit allows and the client reads its messages."""
@@ -127,7 +127,7 @@ class ClientSocket(WebSocketConnection):
             await asyncio.sleep(owed)
         await session.outbox.wait_room()
 
-    def _has_read(self, task: asyncio.Task[None]) -> None:
+    def _end_reading(self, task: asyncio.Task[None]) -> None:
         self._reading = None
         error = None if task.cancelled() else task.exception()
         if error is not None:

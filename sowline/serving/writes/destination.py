@@ -14,7 +14,7 @@ from sowline.serving.writes.write_entitlements import RecordCheck
 class OutcomeWatch(Protocol):
     """Keeps what is reported about the commands that are written after it began."""
 
-    async def reports(
+    async def wait_reports(
         self, topic: TopicDefinition, origin: Origin, wanted: Collection[int]
     ) -> OutcomeReports:
         """Wait until these partitions have reported about a command."""

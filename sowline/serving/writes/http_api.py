@@ -91,7 +91,7 @@ class WritesApi:
             return refused(error)
         try:
             await pending.write_with_turns()
-            answer: dict[str, Any] = {"commands": len(writings), "bookmark": await pending.persisted()}
+            answer: dict[str, Any] = {"commands": len(writings), "bookmark": await pending.wait_persisted()}
             if ack == "processed":
                 summary = await pending.summary()
                 answer |= {

@@ -120,7 +120,7 @@ class PendingCommands:
         if watch is not None:
             watch.end()
 
-    async def persisted(self) -> str:
+    async def wait_persisted(self) -> str:
         """Wait until Kafka has all commands; return the bookmark after them, or raise `not written`."""
         positions_by_log: dict[str, dict[int, Position]] = {}
         for number, (command, persisted) in enumerate(zip(self._commands, self._persisted, strict=True), 1):
@@ -137,7 +137,7 @@ class PendingCommands:
         outcomes: list[CommandOutcome] = []
         for number, (command, persisted) in enumerate(zip(self._commands, self._persisted, strict=True), 1):
             try:
-                outcomes.append(await self._outcome(command.write, await persisted))
+                outcomes.append(await self._wait_outcome(command.write, await persisted))
             except SowlineError as error:
                 if len(self._commands) == 1:
                     raise
@@ -148,11 +148,11 @@ class PendingCommands:
         effect = _effect_of(self._commands, outcomes)
         return WriteSummary(each, sum(deleted), self._compared(deleted), effect)
 
-    async def _outcome(self, write: CheckedCommand, origin: Origin) -> CommandOutcome:
+    async def _wait_outcome(self, write: CheckedCommand, origin: Origin) -> CommandOutcome:
         """Wait for the outcome of a command; raise `behind`, or why the materializer refused it."""
         try:
             async with asyncio.timeout(SECONDS_MAX):
-                outcome = await self._concluded(write, origin)
+                outcome = await self._wait_concluded(write, origin)
         except TimeoutError:
             raise SowlineError(
                 "behind",
@@ -166,13 +166,13 @@ class PendingCommands:
             )
         return outcome
 
-    async def _concluded(self, write: CheckedCommand, origin: Origin) -> CommandOutcome:
+    async def _wait_concluded(self, write: CheckedCommand, origin: Origin) -> CommandOutcome:
         """Wait until all partitions that a command concerns have reported about it."""
         assert self._watch is not None, "an outcome is awaited before `end`"
         everywhere = range(write.topic.partitions if write.is_for_all else 0)
         found = OutcomeReports(origin)
         while missing := found.missing(everywhere):
-            found.add(await self._watch.reports(write.topic, origin, missing))
+            found.add(await self._watch.wait_reports(write.topic, origin, missing))
         return found.concluded(everywhere)
 
     def _compared(self, deleted: Sequence[int]) -> int:

@@ -91,7 +91,7 @@ class WriteCommands:
 
     async def _follow_up(self, request: Write, pending: PendingCommands, settled: asyncio.Event) -> None:
         """Report the outcome of written commands; report a refusal even if no acknowledgement was requested."""
-        bookmark = await pending.persisted()
+        bookmark = await pending.wait_persisted()
         settled.set()
         if "persisted" in request.acks:
             self._outbox.put(ack("persisted", request.command_id, bookmark=bookmark))

@@ -317,7 +317,7 @@ def test_stale_keys_are_written_again(partition: Partition) -> None:
         Position(0, 1),
     )
     assert progress.position == Position(0, 2)
-    partition.is_right(9)
+    partition.note_right(9)
     assert repair(partition) == []
 
 
@@ -393,7 +393,7 @@ def test_everything_can_be_written_again(partition: Partition, store: MemoryStor
     for batch in batches:
         loader.load(batch)
         loader.finish()
-    partition.is_right(0)
+    partition.note_right(0)
     assert dump(loaded, 0, 0) == dump(store, 0, 0)
     assert loader.checkpoint(0) == replace(partition.checkpoint, stale_keys=frozenset({PROGRESS_KEY}))
     assert loader.stale_keys == set()
@@ -402,7 +402,7 @@ def test_everything_can_be_written_again(partition: Partition, store: MemoryStor
 def test_a_position_seen_is_committed(partition: Partition, store: MemoryStore) -> None:
     """Up to where the changes partition is right is part of the state."""
     partition.mark_stale({b"1"}, 0)
-    partition.is_right(42)
+    partition.note_right(42)
     data = store.checkpoint()
     assert data is not None
     assert Checkpoint.decode(data) == partition.checkpoint
@@ -412,7 +412,7 @@ def test_a_position_seen_is_committed(partition: Partition, store: MemoryStore) 
 def test_stale_writes_during_a_repair_stay_noted(partition: Partition, store: MemoryStore) -> None:
     """Their events may be the last of their keys: the next repair writes those again."""
     partition.mark_stale({b"1"}, 0)
-    partition.is_right(42, {b"2"})
+    partition.note_right(42, {b"2"})
     data = store.checkpoint()
     assert data is not None
     assert Checkpoint.decode(data) == partition.checkpoint

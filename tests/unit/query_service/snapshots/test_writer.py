@@ -59,18 +59,18 @@ def test_the_age_is_that_of_what_the_replica_has() -> None:
     assert writer_of()._begin(topic, 0).taken_at == pytest.approx(time.time() - 50, abs=5)
 
 
-def test_a_snapshot_is_due_when_there_is_none() -> None:
+def test_a_snapshot_claim_if_due_when_there_is_none() -> None:
     """Then after each interval, which is a tenth of the compaction lag at most."""
     topic, writer = topic_of(), writer_of()
     partition = ("orders.changes", 0)
-    assert writer._is_due(topic, partition)
-    assert not writer._is_due(topic, partition)
+    assert writer._claim_if_due(topic, partition)
+    assert not writer._claim_if_due(topic, partition)
     assert writer._due_at[partition] == pytest.approx(time.monotonic() + 60, abs=5)
 
 
-def test_after_a_restored_one_the_next_is_due_later() -> None:
+def test_after_a_restored_one_the_next_claim_if_due_later() -> None:
     """It is as good as one that was just taken."""
     partition = ("orders.changes", 0)
     writer = writer_of(restored={partition: None}, seconds=30.0)
-    assert not writer._is_due(topic_of(), partition)
+    assert not writer._claim_if_due(topic_of(), partition)
     assert writer._due_at[partition] == pytest.approx(time.monotonic() + 30, abs=5)

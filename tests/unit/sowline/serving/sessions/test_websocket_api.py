@@ -100,15 +100,15 @@ def heartbeat(number: int) -> str:
 
 async def test_a_message_that_comes_when_a_task_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is handled, though the task that read the message before it has ended and does not see it."""
-    has_read = websocket_api.ClientSocket._has_read
+    end_reading = websocket_api.ClientSocket._end_reading
     late = [heartbeat(2).encode()]
 
     def with_late(self: websocket_api.ClientSocket, task: Any) -> None:
         if late:
             self.received(late.pop())
-        has_read(self, task)
+        end_reading(self, task)
 
-    monkeypatch.setattr(websocket_api.ClientSocket, "_has_read", with_late)
+    monkeypatch.setattr(websocket_api.ClientSocket, "_end_reading", with_late)
     async with serving() as served, connect(served.url) as client:
         for number in (1, 3):
             await client.send(heartbeat(number))
