@@ -50,15 +50,7 @@ class SharedRecords(RecordsOverNodes):
             if request.options.conflation is None
             else ConflatingOutlet(outbox, request, subscriber.definitions, gate.wait)
         )
-        self._membership = StreamMembership(
-            subscriber.context.streams,
-            outbox,
-            request,
-            subscriber.topics,
-            subscriber.rights,
-            self._shared,
-            subscriber.seen,
-        )
+        self._membership = StreamMembership(subscriber, self._shared)
         self._slot = slot
         self._has_flow = Flag()
         """Whether it has subscriptions of its own at the nodes."""

@@ -1,21 +1,17 @@
 """How a subscription to records joins a shared stream and leaves it, without a change missed or sent twice."""
 
 import asyncio
-from collections.abc import Sequence
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog
-from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.cooperative import running
 from sowline.serving.flag import Flag
-from sowline.serving.outbox.outbox import Outbox
 from sowline.subscriptions.live.progress import ProgressTimer
-from sowline.wire.request import Subscribe
-from sowline_gateway.query.seen import SeenPositions
 from sowline_gateway.streams.member import Member
 from sowline_gateway.streams.shared_streams import SharedStreams
 from sowline_gateway.streams.stream import SharedStream
 from sowline_gateway.subscriptions.outlets import ConflatingOutlet, PassingOutlet
+from sowline_gateway.subscriptions.subscriber import RecordSubscriber
 
 JOIN_AGAIN_SECONDS = 1.0
 """The time between two attempts to follow a stream, for a subscription that is served without it meanwhile."""
@@ -24,23 +20,11 @@ JOIN_AGAIN_SECONDS = 1.0
 class StreamMembership:
     """A subscription's relation to the stream of all that ask for the same: a member, about to be one, or neither."""
 
-    def __init__(
-        self,
-        streams: SharedStreams,
-        outbox: Outbox,
-        request: Subscribe,
-        topics: Sequence[str],
-        rights: Rights,
-        outlet: PassingOutlet | ConflatingOutlet,
-        seen: SeenPositions,
-    ) -> None:
-        self._streams = streams
-        self._outbox = outbox
-        self._request = request
-        self._topics = topics
-        self._rights = rights
+    def __init__(self, subscriber: RecordSubscriber, outlet: PassingOutlet | ConflatingOutlet) -> None:
+        self._subscriber = subscriber
+        self._streams: SharedStreams = subscriber.context.streams
+        self._seen = subscriber.seen
         self._outlet = outlet
-        self._seen = seen
         self._stream: SharedStream | None = None
         self._member: Member | None = None
         self._next: Member | None = None
@@ -81,14 +65,15 @@ class StreamMembership:
         return self._stream
 
     async def _use(self) -> SharedStream:
-        return await self._streams.use(self._request, self._topics, self._rights, relays=self._outlet.relays)
+        asked = self._subscriber
+        return await self._streams.use(asked.request, asked.topics, asked.rights, relays=self._outlet.relays)
 
     def _attach(self, stream: SharedStream) -> None:
         self._member = self._joined(stream)
 
     def _joined(self, stream: SharedStream) -> Member:
         sink = self._outlet if isinstance(self._outlet, ConflatingOutlet) else None
-        return stream.join(self._outbox, self._request.id_of_subscription, sink)
+        return stream.join(self._subscriber.outbox, self._subscriber.sub_id, sink)
 
     def release(self) -> None:
         """Let the stream send to the client from now on, from the position that the outlet is at."""

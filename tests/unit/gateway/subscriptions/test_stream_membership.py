@@ -14,6 +14,7 @@ from sowline_gateway.query.seen import SeenPositions
 from sowline_gateway.streams.member import HeldBytes, LiveMessage, Member, put_to_client
 from sowline_gateway.subscriptions.outlets import PassingOutlet
 from sowline_gateway.subscriptions.stream_membership import StreamMembership
+from sowline_gateway.subscriptions.subscriber import RecordSubscriber
 
 
 class MovingStream:
@@ -48,8 +49,9 @@ def waiting_for(stream: MovingStream, outbox: Outbox) -> tuple[PassingOutlet, St
     """Return a subscription that wants to join a stream: what sends to its client, and its relation to the stream."""
     request = Subscribe(sub_id="mine", topic="orders")
     outlet = PassingOutlet(outbox, "mine", cast(Any, None))
-    streams: Any = SimpleNamespace(end_use=lambda stream: None)
-    membership = StreamMembership(streams, outbox, request, ["orders"], EVERYTHING, outlet, SeenPositions())
+    context: Any = SimpleNamespace(streams=SimpleNamespace(end_use=lambda stream: None))
+    subscriber = RecordSubscriber(context, outbox, request, ["orders"], EVERYTHING, SeenPositions())
+    membership = StreamMembership(subscriber, outlet)
     membership._stream = cast(Any, stream)
     return outlet, membership
 

@@ -291,6 +291,24 @@ async def test_a_view_replaces_another(before: str, now: str, mark: str) -> None
             await settled(mine, made, wanted)
 
 
+@pytest.mark.parametrize("between", ["page", "groups"])
+async def test_a_view_is_replaced_before_it_has_begun(between: str) -> None:
+    """The client still holds the view before it: it is sent the difference from that, or everything if unknown."""
+    async with rig(["0/2", "1/2"]) as made:
+        changes(made, random.Random(3), 40)
+        async with subscriber(made, command="sow_and_subscribe", **KINDS["page"]) as mine:
+            await settled(mine, made, KINDS["page"])
+            for number, kind in enumerate((KINDS[between], KINDS["page by key"])):
+                fields = {"order_by": "/id", **kind, "options": f"{kind['options']},replace"}
+                fields |= {"skip_n": 1, "top_n": 6, "command_id": f"r{number}"}
+                mine.send("sow_and_subscribe", **fields)
+            await mine.until(lambda: [one["command"] for one in mine.messages].count("group_end") == 2)
+            begins = [message for message in mine.messages if message["command"] == "group_begin"]
+            assert begins[1].get("reset" if between == "groups" else "replace")
+            await settled(mine, made, {"order_by": "/id", "skip_n": 1, "top_n": 6, "options": "oof"})
+            assert mine.acks() == [("processed", "replaced")]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_view_is_proved(kind: str) -> None:
     """The checksum is about what the client holds at its bookmark."""
