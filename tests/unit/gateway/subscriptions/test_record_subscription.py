@@ -168,20 +168,24 @@ async def test_a_checksum_over_all_nodes() -> None:
 
 async def test_pause_and_resume_across_a_failover() -> None:
     """A paused subscription stays paused at another node, and continues from where it was."""
-    async with rig(["0/1", "0/1"]) as made, subscriber(made, command="sow_and_subscribe") as mine:
-        await mine.until(lambda: any(one["command"] == "group_end" for one in mine.messages))
+    async with (
+        rig(["0/1", "0/1"]) as made,
+        subscriber(made, command="sow_and_subscribe") as mine,
+        subscriber(made, command="sow_and_subscribe") as other,
+    ):
+        for one in (mine, other):
+            await one.until(partial(has_groups, one, 1))
         node = serving(made, mine)
         mine.send("pause", command_id="p", ack_type="processed")
-        await asyncio.sleep(0.1)
         made.put({"id": 1, "v": 1})
         await node.stop()
-        await asyncio.sleep(0.5)
+        await other.until(partial(holds, other, 1))
         assert not mine.held
         mine.send("resume", command_id="r", ack_type="processed")
         await mine.until(lambda: len(mine.held) == 1)
         mine.send("unsubscribe", command_id="u", ack_type="processed")
         made.put({"id": 2, "v": 1})
-        await asyncio.sleep(0.1)
+        await other.until(partial(holds, other, 2))
         assert len(mine.held) == 1
 
 
@@ -318,7 +322,8 @@ async def test_a_replay_is_in_the_order_of_time(fields: Json, command: str) -> N
                 assert mine.bookmark == parse_bookmark(end)
                 made.put({"id": 1, "v": 100})
                 if "up_to" in fields:
-                    await asyncio.sleep(0.1)
+                    async with subscriber(made, command="sow_and_subscribe") as other:
+                        await other.until(lambda: other.held == matching(made))
                     assert mine.held != matching(made)
                     assert mine.messages[-1]["ack_type"] == "completed"
                 else:
@@ -510,9 +515,10 @@ async def test_pause_resume_and_checksums_while_it_begins() -> None:
             for node in made.nodes:
                 await node.start()
             await mine.until(lambda: any("bookmark" in one for one in mine.messages))
-            await asyncio.sleep(0.2)
-            made.put({"id": 2, "v": 2})
-            await asyncio.sleep(0.2)
+            async with subscriber(made, command="sow_and_subscribe") as other:
+                await other.until(partial(holds, other, 1))
+                made.put({"id": 2, "v": 2})
+                await other.until(partial(holds, other, 2))
             assert not mine.held
             mine.send("resume", command_id="r", ack_type="processed")
             await mine.until(lambda: len(mine.held) == 1)
@@ -584,9 +590,11 @@ async def test_pause_and_resume_while_the_snapshot_is_sent(options: str) -> None
         mine.send("resume" if options else "pause", command_id="p")
         reading = asyncio.create_task(mine.read())
         await mine.until(lambda: len(mine.held) == 3000)
-        made.put({"id": 1, "v": 2})
+        async with subscriber(made, command="subscribe", ack_type="processed") as other:
+            await other.until(lambda: bool(other.acks()))
+            made.put({"id": 1, "v": 2})
+            await other.until(partial(holds, other, 1))
         if not options:
-            await asyncio.sleep(0.3)
             assert not any(one["command"] == "publish" for one in mine.messages)
             mine.send("resume", command_id="r")
         await mine.until(lambda: any(one["command"] == "publish" for one in mine.messages))

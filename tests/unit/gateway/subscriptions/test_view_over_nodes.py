@@ -128,7 +128,8 @@ async def test_a_pause_ends_with_the_difference(kind: str) -> None:
             mine.send("pause", command_id="2", sub_id="mine")
             before = dict(mine.held)
             changes(made, chance, 60)
-            await asyncio.sleep(0.1)
+            async with subscriber(made, command="sow_and_subscribe", **KINDS[kind]) as other:
+                await settled(other, made, KINDS[kind])
             assert mine.held == before
             mine.send("resume", command_id="3", sub_id="mine")
             await settled(mine, made, KINDS[kind])
