@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from contract import http_types, message_types
+from contract import http_types, kafka_types, message_types
 from contract.field_docs import docs_of, without_links
 from contract.frames import request_field
 from contract.schemas import Schema, schemas_of
@@ -104,6 +104,7 @@ def openapi() -> Schema:
         paths.setdefault(operation.path, {})[operation.method] = _described(operation)
     refs = f"{COMPONENTS}schemas/"
     of_messages = schemas_of(message_types, refs)
+    answers = schemas_of(http_types, refs) | schemas_of(kafka_types, refs)
     lines = {name: of_messages[name] for name in ("SowRecord", "Intrinsics")}
     return {
         "openapi": "3.1.1",
@@ -118,7 +119,16 @@ def openapi() -> Schema:
         "paths": paths,
         "components": {
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-            "schemas": dict(sorted({**schemas_of(http_types, refs), **lines, "Query": _query()}.items())),
+            "schemas": dict(
+                sorted(
+                    {
+                        **schemas_of(http_types, refs),
+                        **schemas_of(kafka_types, refs),
+                        **lines,
+                        "Query": _query(),
+                    }.items()
+                )
+            ),
             "responses": {f"Error{status}": _error(status) for status in _statuses()},
         },
     }

@@ -9,7 +9,7 @@ Look up the `reason` of an error here. Every error of the [API](api.md), of the 
 commands has one, and so has every [dead letter](kafka.md#dead-letters). `reason` is for programs and does not
 change. `message` is for people: it says what was expected, what came and what to do. Each section has an example.
 
-<!-- Made from contract/reasons.py by `python -m contract`. -->
+<!-- Made from contract/reasons/ by `python -m contract`. -->
 """
 
 

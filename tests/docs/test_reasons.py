@@ -1,4 +1,4 @@
-"""The page of reason codes: made from `contract/reasons.py`, complete, with examples that the code gives."""
+"""The page of reason codes: made from `contract/reasons/`, complete, with examples that the code gives."""
 
 from collections.abc import Callable
 

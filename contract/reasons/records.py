@@ -1,0 +1,189 @@
+"""Reason codes of records, their messages and their schemas."""
+
+from contract.reasons.reason import Reason
+
+RECORDS = (
+    Reason(
+        "bad definition",
+        "expected a define without a Kafka key, got one",
+        "A `define` command on the log is malformed. Only materializers write these commands.",
+        "Find the program that writes to the log with `sow.command: define`, and stop it.",
+    ),
+    Reason(
+        "bad delta",
+        "expected a delta at column 11, got '}'",
+        "The text is not a delta in the [language of documents](emodb.md).",
+        "Correct the text at the column that the message names.",
+    ),
+    Reason(
+        "bad header",
+        "expected one selector, got a body together with sow.filter or sow.keys",
+        "A log record has an unknown or malformed `sow.*` header, two selectors, or a header name that is not UTF-8.",
+        "Correct the producer: [writing commands](kafka.md#writing-commands).",
+    ),
+    Reason(
+        "bad key",
+        "expected a string, an integer or a boolean in the key field /id, got an object",
+        "A key field, a key from a publisher or a key from a generator has the wrong type, is too long, or has"
+        " characters that a key can't have.",
+        "Correct the value: [key text](kafka.md#writing-commands).",
+    ),
+    Reason(
+        "bad message",
+        "expected a message that docs/api.md describes, got b'{}': Object missing required field `command`",
+        "A message on Kafka is not what its schema describes, has no frame, or is not of the topic's message type. Or"
+        " a client got a message that it does not know: the service is newer, or something between them has changed"
+        " the message.",
+        "Correct the producer's serializer, its schema or the topic that it writes to: message types [with"
+        " schemas](message-types.md) and [without](message-formats.md). Update the client, or remove what changes its"
+        " messages.",
+    ),
+    Reason(
+        "bad row",
+        "expected JSON of id STRING, qty INT, got [1]",
+        "A [pipeline](pipeline-file.md) can't read a row of its source, or JSON can't hold a value of the row [as it"
+        " is](pipeline.md#exact-values). The row is a dead letter.",
+        "Correct the row at its source, and run the pipeline on it again.",
+    ),
+    Reason(
+        "bad schema",
+        'expected a schema of a record, got "string"',
+        "A schema can't be read, or does not describe records.",
+        "Correct the schema, or what it refers to.",
+    ),
+    Reason(
+        "bad time",
+        "expected a time from 1970 to the year 9999, in ms since 1970, got 1732658000000000: probably the producer"
+        " sends microseconds or nanoseconds as milliseconds",
+        "A log record has a time that no date can express, or none. Its producer gave the time.",
+        "Correct the producer: Kafka takes times in ms since 1970. See"
+        " [the time of a record](kafka.md#the-time-of-a-record).",
+    ),
+    Reason(
+        "incompatible schema",
+        "schema 7 of orders-value: expected an int at /qty, got a string",
+        "The reader schema of the topic can't read what was written with this schema, or the options of its message"
+        " type can't read the stored records.",
+        "Register only schemas that the reader schema can read, or change the reader schema first: "
+        "[schemas that change](message-types.md#schemas-that-change). Restore the"
+        " [options](message-formats.md#options), or rebuild the topic.",
+    ),
+    Reason(
+        "incomplete record",
+        "expected /customer, which has no default, got a delta for a new record without it",
+        "A delta has made a record that lacks a field which its schema requires.",
+        "Publish the whole record first, or give the field a default in the schema.",
+    ),
+    Reason(
+        "key changed",
+        "expected 'a-17' or nothing in the key field /id, got 'a-18'",
+        "A write would give a [document](emodb.md) another key in its key field.",
+        "Leave the key field as it is, or write to the other key.",
+    ),
+    Reason(
+        "key collision",
+        "expected the key text 'a' under SOW key 15266929873826298676, got 'b'",
+        "Two key texts have the same SOW key. For keys of 64 bits this is very rare.",
+        "Change one of the keys. The first record is not harmed.",
+    ),
+    Reason(
+        "key empty",
+        "expected at least one character in the key field /id, got an empty string",
+        "The only key field is an empty string.",
+        "Give the key field a value.",
+    ),
+    Reason(
+        "key generator failed",
+        "expected a key from the generator acme, got ValueError: no account",
+        "The topic's [key generator](key-generators.md) raised an exception.",
+        "Fix the generator, or the record that it can't handle.",
+    ),
+    Reason(
+        "key missing",
+        "expected the key field /id, which the body does not have",
+        "The record lacks a key field, or the publisher did not send the SOW key that this topic needs.",
+        "Add the field or the key that the message names.",
+    ),
+    Reason(
+        "key null",
+        "expected a value in the key field /id, got null",
+        "A key field is null.",
+        "Give the key field a value.",
+    ),
+    Reason(
+        "no record",
+        "expected the key of a record of orders, got 'a-17'",
+        "There is no record with this key.",
+        "Check the key.",
+    ),
+    Reason(
+        "no sow",
+        "expected a topic with a SOW, got ticks, which keeps no records",
+        "The topic keeps no records, so there is nothing to query or delete.",
+        "Subscribe to it, or define it without `sow: false`.",
+    ),
+    Reason(
+        "not an object",
+        "expected a JSON object, got an array",
+        "The body is JSON, but not a JSON object.",
+        "Send an object.",
+    ),
+    Reason(
+        "not json",
+        "expected a JSON object: unexpected character, expected a string key: line 1 column 10 (char 9)",
+        "The body is not valid JSON.",
+        "Correct the producer.",
+    ),
+    Reason(
+        "not written",
+        "Kafka has not acknowledged 12 commands within 30 s",
+        "Kafka did not accept a message.",
+        "Check the broker. Commands that were acknowledged before are safe.",
+    ),
+    Reason(
+        "schema missing",
+        "expected schema 7 in orders.schemas [0]: the owner of the partition has not applied the messages that name"
+        " it. Try again once it has",
+        "`<log>.schemas` lacks a schema that is needed to read the log or the state.",
+        "Let the materializer apply the log, or name the schema that the state was made with as the `reader_schema`.",
+    ),
+    Reason(
+        "too deep",
+        "expected at most 500 levels of objects and arrays, got more",
+        "The body has more than 500 levels of objects and arrays, or a delta merges more than 200.",
+        "Send a flatter body.",
+    ),
+    Reason(
+        "too large",
+        "expected a record of at most 1048576 bytes, got 2000000",
+        "The body exceeds `record_bytes_max`, or a request has more deltas than allowed.",
+        "Send less at once, or raise `record_bytes_max`.",
+    ),
+    Reason(
+        "unknown command",
+        "expected one of sow, subscribe, publish, got 'select'",
+        "There is no such command.",
+        "Use one that the message lists.",
+    ),
+    Reason(
+        "unknown format",
+        "expected state of format 1 or 2, got one of format 3, written by 0.3.0. It is left unchanged: run that"
+        " version or a newer one; this is Sowline 0.1.0",
+        "The state, change or backup has a [format](operate.md#the-stored-format) that this version does not"
+        " know.",
+        "Run the version that wrote it, or a newer one. Nothing was changed.",
+    ),
+    Reason(
+        "unknown schema",
+        "expected a schema that the registry has: register it before messages name it, and publish them again under"
+        " its new id",
+        "A message names a schema that the registry did not have when the message was applied.",
+        "Register schemas before messages name them. Publish the messages again under the schema's new id.",
+    ),
+    Reason(
+        "view",
+        "expected partial states in the log of view exposure, got a publish: publish to the topics that it reads",
+        "The log of a view has a command. The records of a view are computed, and can't be published.",
+        "Find the program that writes to the log of the view. It should write to the topics that the view reads.",
+    ),
+)
