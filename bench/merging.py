@@ -20,7 +20,7 @@ import orjson
 from confluent_kafka import Producer
 
 from bench.usage import Usage, usage
-from sowline.changes.change import PROGRESS_KEY
+from sowline.changes.progress import PROGRESS_KEY
 from sowline.commands.command import command_headers
 from sowline.config.kafka_options import KafkaConfig, kafka_config
 from sowline.config.topic_definition import TopicDefinition, define_topic

@@ -35,7 +35,7 @@ from bench.service import Running, running, until
 from bench.table import table
 from bench.traffic import system
 from bench.usage import Usage
-from sowline.changes.change import CATCH_UP_KEY, PROGRESS_KEY
+from sowline.changes.progress import CATCH_UP_KEY, PROGRESS_KEY
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.config.topics import Topics, parse_topics

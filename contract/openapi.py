@@ -119,16 +119,7 @@ def openapi() -> Schema:
         "paths": paths,
         "components": {
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-            "schemas": dict(
-                sorted(
-                    {
-                        **schemas_of(http_types, refs),
-                        **schemas_of(kafka_types, refs),
-                        **lines,
-                        "Query": _query(),
-                    }.items()
-                )
-            ),
+            "schemas": dict(sorted({**answers, **lines, "Query": _query()}.items())),
             "responses": {f"Error{status}": _error(status) for status in _statuses()},
         },
     }

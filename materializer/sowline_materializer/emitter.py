@@ -9,7 +9,8 @@ from types import ModuleType
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from sowline.changes.change import Event, Progress
+from sowline.changes.event import Event
+from sowline.changes.progress import Progress
 from sowline.commands.command import Headers
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sowline.changes.change import ChangesId
+from sowline.changes.progress import ChangesId
 from sowline.kafka.admin import Cluster
 from sowline.kafka.cluster_answer import ClusterAnswer, RepeatedQuestion
 from sowline_materializer.partition.partition import PartitionId

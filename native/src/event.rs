@@ -1,4 +1,4 @@
-//! Plain changes as a changes topic holds them: `sowline.changes.change.read_event` for publishes.
+//! Plain changes as a changes topic holds them: `sowline.changes.event.read_event` for publishes.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};

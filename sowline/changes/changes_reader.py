@@ -16,7 +16,8 @@ from enum import Enum
 from itertools import repeat
 from typing import Final, Self
 
-from sowline.changes.change import ChangesId, Event
+from sowline.changes.event import Event
+from sowline.changes.progress import ChangesId
 from sowline.changes.wholeness import UNKNOWN_OFFSET, PlainChanges, Wholeness, is_of
 from sowline.errors import SowlineError, StartAgain
 from sowline.model.position import Position, before_the_log

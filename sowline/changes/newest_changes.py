@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sowline.changes.change import Change, Event
+from sowline.changes.change import Change
+from sowline.changes.event import Event
 from sowline.changes.ranking import NewestEvents, RelativeAge
 
 

@@ -2,7 +2,8 @@
 
 from enum import Enum
 
-from sowline.changes.change import Change, Event, Rank
+from sowline.changes.change import Change, Rank
+from sowline.changes.event import Event
 from sowline.model.position import Position
 
 

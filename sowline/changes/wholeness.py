@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from itertools import repeat
 from typing import Protocol
 
-from sowline.changes.change import AGAIN, UNFILLED, Change, ChangesId, Event
+from sowline.changes.change import AGAIN, Change
+from sowline.changes.event import Event
+from sowline.changes.progress import UNFILLED, ChangesId
 from sowline.model.position import Position, before_the_log, position_of
 
 UNKNOWN_OFFSET = -1

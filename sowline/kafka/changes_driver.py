@@ -9,8 +9,8 @@ from functools import partial
 import structlog
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from sowline.changes.change import ChangesId
 from sowline.changes.changes_reader import ChangesReader, ChangesReplaced, Phase, incomplete
+from sowline.changes.progress import ChangesId
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition, by_changes
 from sowline.kafka.admin import Cluster, await_answer, compaction_lag_ms

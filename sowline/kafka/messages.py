@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from sowline.changes.change import Event, read_event
+from sowline.changes.event import Event, read_event
 from sowline.commands.command import UNREADABLE_HEADERS, Headers
 
 

@@ -1,4 +1,4 @@
-"""The events of a changes topic as a frame, in Spark SQL: what `sowline.changes.change` reads, for whole topics."""
+"""The events of a changes topic as a frame, in Spark SQL: what `sowline.changes.event` reads, for whole topics."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,7 +6,8 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sowline.changes.change import AGAIN, CATCH_UP_KEY, PROGRESS_KEY
+from sowline.changes.change import AGAIN
+from sowline.changes.progress import CATCH_UP_KEY, PROGRESS_KEY
 from sowline.model.bookmark import Positions
 from sowline.model.log_time import TIME_MAX
 from sowline.model.position import Position

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from sowline.changes.change import UNFILLED
+from sowline.changes.progress import UNFILLED
 from sowline.spark.broker import Offsets
 from sowline.spark.events import PROGRESS, is_again, is_change
 

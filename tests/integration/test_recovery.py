@@ -11,7 +11,9 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from sowline.changes.change import PROGRESS_KEY, Change, Event
+from sowline.changes.change import Change
+from sowline.changes.event import Event
+from sowline.changes.progress import PROGRESS_KEY
 from sowline.commands.command import Command, LogRecord
 from sowline.config.settings import read_settings
 from sowline.config.topic_definition import TopicDefinition

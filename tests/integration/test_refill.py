@@ -13,7 +13,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from msgspec.structs import replace
 
-from sowline.changes.change import AGAIN, Change, read_event
+from sowline.changes.change import AGAIN, Change
+from sowline.changes.event import read_event
 from sowline.config.kafka_options import kafka_config
 from tests.integration.services import Service, http_refusal, http_text, system, wait_for
 from tests.integration.test_fanout_runner import PARTITIONS, Fanout, copy_of

@@ -9,7 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from sowline.changes.change import PROGRESS_KEY, RESET, Change
+from sowline.changes.change import RESET, Change
+from sowline.changes.progress import PROGRESS_KEY
 from sowline.client.publisher import Publisher
 from sowline.kafka.admin import ensure_topics
 from sowline.model.bookmark import format_time

@@ -3,7 +3,9 @@
 import random
 from zlib import crc32
 
-from sowline.changes.change import AGAIN, UNFILLED, Change, Event, Progress
+from sowline.changes.change import AGAIN, Change
+from sowline.changes.event import Event
+from sowline.changes.progress import UNFILLED, Progress
 from sowline.model.position import Position
 
 TOPIC_ID = "this"

@@ -10,9 +10,11 @@ from typing import Any
 
 import orjson
 
-from sowline.changes.change import Change, Event, Progress
+from sowline.changes.change import Change
 from sowline.changes.changes_reader import ChangesReader, Phase
+from sowline.changes.event import Event
 from sowline.changes.partials import Partials, read_partials
+from sowline.changes.progress import Progress
 from sowline.commands.command import PARTIALS, Headers, LogRecord
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics

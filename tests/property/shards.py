@@ -15,7 +15,8 @@ from unittest.mock import patch
 
 import httpx2
 
-from sowline.changes.change import Change, Event
+from sowline.changes.change import Change
+from sowline.changes.event import Event
 from sowline.config.settings import Settings
 from sowline.config.shard import Shard
 from sowline.kafka.read_back import NewestMessages

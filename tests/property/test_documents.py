@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sowline.changes.change import Change, Event, read_event
+from sowline.changes.change import Change
+from sowline.changes.event import Event, read_event
 from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import define_topic
 from sowline.model.position import Position

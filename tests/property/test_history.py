@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sowline.changes.change import AGAIN, Change, Event, Progress
+from sowline.changes.change import AGAIN, Change
+from sowline.changes.event import Event
+from sowline.changes.progress import Progress
 from sowline.config.topics import Topics, parse_topics
 from sowline.errors import SowlineError
 from sowline.language.expressions.order import parse_order

@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sowline.changes.change import AGAIN, Change, Event, Progress
+from sowline.changes.change import AGAIN, Change
 from sowline.changes.changes_reader import ChangesReader, Verdict
+from sowline.changes.event import Event
+from sowline.changes.progress import Progress
 from sowline.changes.wholeness import is_of
 from sowline.config.topic_definition import define_topic
 from sowline.language.filter import Metadata, compile_filter

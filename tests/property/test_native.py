@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sowline.changes.change import Progress
+from sowline.changes.progress import Progress
 from sowline.commands.command import Headers, LogRecord
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.model.log_time import CREATE_TIME, LOG_APPEND_TIME, NO_TIME_TYPE, TIME_MAX

@@ -10,7 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sowline.changes.change import Change, Event, Progress, read_event
+from sowline.changes.change import Change
+from sowline.changes.event import Event, read_event
+from sowline.changes.progress import Progress
 from sowline.commands.command import Headers
 from sowline.config.topic_definition import define_topic
 from sowline.model.position import Position

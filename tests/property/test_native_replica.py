@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from sowline.changes.change import AGAIN, DELETE, UNFILLED, Change, Progress
+from sowline.changes.change import AGAIN, DELETE, Change
 from sowline.changes.changes_reader import ChangesReader
+from sowline.changes.progress import UNFILLED, Progress
 from sowline.changes.wholeness import Wholeness
 from sowline.commands.command import Headers, Origin
 from sowline.config.topic_definition import define_topic

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sowline.changes.change import PROGRESS_KEY, Change, Event, Progress
+from sowline.changes.change import Change
 from sowline.changes.changes_reader import ChangesMissing, ChangesReader, Phase, Verdict
+from sowline.changes.event import Event
 from sowline.changes.newest_changes import NewestChanges
+from sowline.changes.progress import PROGRESS_KEY, Progress
 from sowline.model.position import Position
 
 LAG = 10.0

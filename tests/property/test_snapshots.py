@@ -15,8 +15,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sowline.changes.change import Change, Event, Progress
+from sowline.changes.change import Change
 from sowline.changes.changes_reader import ChangesMissing
+from sowline.changes.event import Event
+from sowline.changes.progress import Progress
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics
 from sowline.model.position import Position

@@ -15,7 +15,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from sowline.changes.change import Change, Progress
+from sowline.changes.change import Change
+from sowline.changes.progress import Progress
 from sowline.model.bookmark import Positions, format_bookmark, parse_bookmark
 from sowline.model.position import Position, before_the_log
 from sowline.serving.result import QueryLimits

@@ -6,7 +6,8 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sowline.changes.change import Change, Event
+from sowline.changes.change import Change
+from sowline.changes.event import Event
 from sowline.language.emodb import UNDEFINED, Delta, parse_delta
 from sowline.language.emodb.fold import Document, DocumentDelta, fold
 from sowline.language.emodb.template import own_content

@@ -18,9 +18,11 @@ from unittest.mock import patch
 
 import orjson
 
-from sowline.changes.change import AGAIN, DELETED, RESET, Change, Event, Progress
+from sowline.changes.change import AGAIN, DELETED, RESET, Change
 from sowline.changes.changes_reader import ChangesMissing, ChangesReader, Phase, Verdict, verdict
+from sowline.changes.event import Event
 from sowline.changes.partials import read_partials
+from sowline.changes.progress import Progress
 from sowline.commands.command import PARTIALS, Headers
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics

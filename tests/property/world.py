@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import Mock, patch
 
-from sowline.changes.change import PROGRESS_KEY, Change, Event, Progress, read_event
+from sowline.changes.change import Change
+from sowline.changes.event import Event, read_event
+from sowline.changes.progress import PROGRESS_KEY, Progress
 from sowline.commands.command import Headers, LogRecord
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError

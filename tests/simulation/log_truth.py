@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sowline.changes.change import AGAIN, Change, read_event
+from sowline.changes.change import AGAIN, Change
+from sowline.changes.event import read_event
 from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.position import Position

@@ -10,8 +10,8 @@ from unittest.mock import patch
 from confluent_kafka import TopicPartition
 from msgspec import structs
 
-from sowline.changes.change import Progress
 from sowline.changes.changes_reader import ChangesReader, Phase, Verdict, takes
+from sowline.changes.progress import Progress
 from sowline.changes.wholeness import Wholeness
 from sowline.client.stream import Stream
 from sowline.kafka.admin import Cluster

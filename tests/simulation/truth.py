@@ -10,7 +10,9 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from sowline.changes.change import AGAIN, DELETE, Change, Event, Progress, read_event
+from sowline.changes.change import AGAIN, DELETE, Change
+from sowline.changes.event import Event, read_event
+from sowline.changes.progress import Progress
 from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import TopicDefinition
 from sowline.language.emodb.writes import Writes

@@ -10,7 +10,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from msgspec.structs import replace
 
-from sowline.changes.change import AGAIN, DELETE, DELETED, PROGRESS_KEY, Change, Event, Progress
+from sowline.changes.change import AGAIN, DELETE, DELETED, Change
+from sowline.changes.event import Event
+from sowline.changes.progress import PROGRESS_KEY, Progress
 from sowline.config.kafka_options import kafka_config
 from sowline.kafka.admin import Cluster
 from sowline.model.bookmark import format_position

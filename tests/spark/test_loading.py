@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
-from sowline.changes.change import AGAIN, Change, ChangesId, Progress
+from sowline.changes.change import AGAIN, Change
+from sowline.changes.progress import ChangesId, Progress
 from sowline.changes.ranking import NewestEvents, RelativeAge
 from sowline.changes.wholeness import Wholeness, is_of
 from sowline.errors import SowlineError

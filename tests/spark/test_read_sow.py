@@ -11,7 +11,8 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from sowline.changes.change import Change, Event
+from sowline.changes.change import Change
+from sowline.changes.event import Event
 from sowline.client.client import Client
 from sowline.config.kafka_names import KafkaNames
 from sowline.errors import SowlineError

@@ -17,8 +17,8 @@ from typing import Any
 
 import orjson
 
-from sowline.changes.change import Begin
 from sowline.changes.partials import read_reflected
+from sowline.changes.progress import Begin
 from sowline.commands.stored_format import BY, FORMAT, require_format
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 
-from sowline.changes.change import Change, Event
+from sowline.changes.change import Change
 from sowline.changes.changes_reader import Verdict, verdict
+from sowline.changes.event import Event
 from sowline.changes.wholeness import UNKNOWN_OFFSET, is_of
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError

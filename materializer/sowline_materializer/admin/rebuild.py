@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from sowline.changes.change import Begin, Event
+from sowline.changes.event import Event
+from sowline.changes.progress import Begin
 from sowline.commands.command import LogRecord
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition, define_topic

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
-from sowline.changes.change import Event
+from sowline.changes.event import Event
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.settings import WORKERS
 from sowline.config.topic_definition import TopicDefinition

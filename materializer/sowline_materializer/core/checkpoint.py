@@ -6,8 +6,8 @@ from typing import Any, Final, Self
 
 import orjson
 
-from sowline.changes.change import LOG_BEGIN, Begin
 from sowline.changes.partials import read_reflected, reflected_fields
+from sowline.changes.progress import LOG_BEGIN, Begin
 from sowline.commands.stored_format import BY, FIRST_FORMAT, FORMAT, require_format
 from sowline.model.limits import Limits
 from sowline.model.log_time import known_log_time

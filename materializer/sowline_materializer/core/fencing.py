@@ -12,7 +12,8 @@ When it opens the partition again, it finds that its state does not lead to that
 
 from collections.abc import Iterable
 
-from sowline.changes.change import Change, Event
+from sowline.changes.change import Change
+from sowline.changes.event import Event
 from sowline.errors import StartAgain
 from sowline.model.position import Position
 

@@ -6,8 +6,10 @@ holds, it raises `ChangesMissing`. The changes must then be loaded again, the ne
 
 from collections.abc import Iterable, Sequence
 
-from sowline.changes.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
+from sowline.changes.change import AGAIN, RESET, Change
 from sowline.changes.changes_reader import ChangesMissing, takes
+from sowline.changes.event import Event
+from sowline.changes.progress import PROGRESS_KEY, Progress
 from sowline.changes.wholeness import is_of
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.log_time import known_log_time

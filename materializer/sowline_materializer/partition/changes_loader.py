@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
-from sowline.changes.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
+from sowline.changes.change import AGAIN, RESET, Change
 from sowline.changes.changes_reader import ChangesReader, Phase
+from sowline.changes.event import Event
+from sowline.changes.progress import PROGRESS_KEY, Progress
 from sowline.changes.ranking import NewestEvents, RelativeAge
 from sowline.changes.wholeness import UNKNOWN_OFFSET, is_of
 from sowline.commands.command import PUBLISH

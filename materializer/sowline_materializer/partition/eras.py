@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sowline.changes.change import PROGRESS_KEY
+from sowline.changes.progress import PROGRESS_KEY
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.log_time import LOG_APPEND_TIME

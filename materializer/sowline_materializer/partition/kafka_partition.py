@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from confluent_kafka import Message
 
-from sowline.changes.change import ChangesId
+from sowline.changes.progress import ChangesId
 from sowline.codecs.resolutions import Resolutions
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.commands.command import DEFINE

@@ -8,7 +8,9 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Protocol
 
-from sowline.changes.change import AGAIN, PROGRESS_KEY, UNFILLED, Change, Event, Progress
+from sowline.changes.change import AGAIN, Change
+from sowline.changes.event import Event
+from sowline.changes.progress import PROGRESS_KEY, UNFILLED, Progress
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import TopicDefinition

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sowline.changes.change import PROGRESS_KEY, Begin, ChangesId
 from sowline.changes.changes_reader import Phase
+from sowline.changes.progress import PROGRESS_KEY, Begin, ChangesId
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError

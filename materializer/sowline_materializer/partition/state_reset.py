@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from sowline.changes.change import DELETED, PROGRESS_KEY, RESET, Change
+from sowline.changes.change import DELETED, RESET, Change
+from sowline.changes.progress import PROGRESS_KEY
 from sowline.model.position import Position
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.record import decode_record

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
-from sowline.changes.change import PROGRESS_KEY, Change
+from sowline.changes.change import Change
 from sowline.changes.changes_reader import Verdict, verdict
+from sowline.changes.progress import PROGRESS_KEY
 from sowline.changes.wholeness import BROKEN_OFF, is_of
 from sowline.kafka.messages import event_of
 from sowline.model.position import Position

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from sowline.changes.change import Event
 from sowline.changes.changes_reader import ChangesMissing, Phase
+from sowline.changes.event import Event
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.limits import MIB
 from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint

@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
-from sowline.changes.change import PROGRESS_KEY, ChangesId
+from sowline.changes.progress import PROGRESS_KEY, ChangesId
 from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster

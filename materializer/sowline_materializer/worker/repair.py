@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import structlog
 
-from sowline.changes.change import PROGRESS_KEY, Event
+from sowline.changes.event import Event
+from sowline.changes.progress import PROGRESS_KEY
 from sowline.config.kafka_options import KafkaConfig
 from sowline.kafka.clients import read_range
 from sowline.kafka.messages import event_of

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
-from sowline.changes.change import Change, Event, Progress
+from sowline.changes.change import Change
 from sowline.changes.changes_reader import Verdict, is_newer, takes, verdict
+from sowline.changes.event import Event
 from sowline.changes.partials import read_reflected, reflected_fields
+from sowline.changes.progress import Progress
 from sowline.changes.ranking import NewestEvents, RelativeAge
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, before_the_log, position_of

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
-from sowline.changes.change import Event, read_event
+from sowline.changes.event import Event, read_event
 from sowline.model.position import Position
 
 

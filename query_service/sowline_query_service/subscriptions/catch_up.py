@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from confluent_kafka import KafkaException, Message
 
-from sowline.changes.change import Change, Event
+from sowline.changes.change import Change
 from sowline.changes.changes_reader import ChangesMissing, takes
+from sowline.changes.event import Event
 from sowline.config.kafka_options import KafkaConfig
 from sowline.errors import SowlineError
 from sowline.kafka.clients import REMOVED, read_range

@@ -21,7 +21,7 @@ from sowline_query_service.subscriptions.catch_up import CatchUp
 from sowline_query_service.subscriptions.end import Ends, ends_of
 from sowline_query_service.subscriptions.replacement import HeldRecords, ReplacementQuery
 from sowline_query_service.subscriptions.subscribed_topics import SubscribedTopics
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 
 class RecordStart:

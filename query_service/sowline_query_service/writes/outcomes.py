@@ -9,7 +9,8 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from sowline.changes.change import Change, Progress
+from sowline.changes.change import Change
+from sowline.changes.progress import Progress
 from sowline.commands.command import Origin
 from sowline.errors import SowlineError
 from sowline.model.position import Position

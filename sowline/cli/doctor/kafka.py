@@ -21,7 +21,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ClusterMetadata, ConfigResource, OffsetSpec, ResourceType
 
-from sowline.changes.change import Change, Progress
+from sowline.changes.change import Change
+from sowline.changes.progress import Progress
 from sowline.cli.doctor.facts import (
     DeadFacts,
     GroupFacts,

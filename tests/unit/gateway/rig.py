@@ -16,7 +16,7 @@ from unittest.mock import patch
 import pytest
 import uvicorn
 
-from sowline.changes.change import Event
+from sowline.changes.event import Event
 from sowline.config.credentials import Credentials
 from sowline.config.settings import Settings
 from sowline.config.shard import Shard

@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from msgspec.structs import replace
 
-from sowline.changes.change import CATCH_UP_KEY, PROGRESS_KEY, Change, Progress
+from sowline.changes.change import Change
+from sowline.changes.progress import CATCH_UP_KEY, PROGRESS_KEY, Progress
 from sowline.commands.command import CopyOf, LogRecord, Origin
 from sowline.config.topics import parse_topics
 from sowline.model.position import Position

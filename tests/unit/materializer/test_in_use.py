@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from sowline.changes.change import Progress
+from sowline.changes.progress import Progress
 from sowline.config.settings import Settings
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import parse_topics

@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any
 from unittest.mock import patch
 
-from sowline.changes.change import Change, Event
+from sowline.changes.change import Change
+from sowline.changes.event import Event
 from sowline.config.shard import WHOLE, Shard
 from sowline.config.topics import parse_topics
 from sowline.model.key import sow_key

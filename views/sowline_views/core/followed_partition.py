@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
-from sowline.changes.change import Change, Event
+from sowline.changes.change import Change
 from sowline.changes.changes_reader import ChangesMissing, ChangesReader, Verdict
+from sowline.changes.event import Event
 from sowline.changes.newest_changes import NewestChanges
 from sowline.model.position import position_of
 from sowline_views.core.spilling import SpillCodec, SpillMap, SpillSpace

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from sowline.changes.change import Change, Event
+from sowline.changes.change import Change
 from sowline.changes.changes_reader import ChangesReader
+from sowline.changes.event import Event
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.bookmark import Positions
 from sowline.model.position import Position

@@ -7,7 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from sowline.changes.change import DELETE, DELETED, Change, Event, Progress
+from sowline.changes.change import DELETE, DELETED, Change
+from sowline.changes.event import Event
+from sowline.changes.progress import Progress
 from sowline.commands.command import PUBLISH, Origin
 from sowline.language.filter import compile_filter
 from sowline.model.bookmark import parse_bookmark

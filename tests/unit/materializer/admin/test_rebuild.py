@@ -4,7 +4,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from sowline.changes.change import RESET, Change, Event, Progress
+from sowline.changes.change import RESET, Change
+from sowline.changes.event import Event
+from sowline.changes.progress import Progress
 from sowline.codecs.codec import codec_of
 from sowline.codecs.resolutions import Resolutions
 from sowline.codecs.schema import Schema

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sowline.changes.change import Begin
+from sowline.changes.progress import Begin
 from sowline.model.limits import Limits
 from sowline.model.log_time import TIME_MAX
 from sowline.model.position import Position

@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from sowline.changes.change import Change, read_event
+from sowline.changes.change import Change
+from sowline.changes.event import read_event
 from sowline.commands.command import Headers, LogRecord
 from sowline.config.topic_definition import define_topic
 from sowline.language.emodb import parse_delta

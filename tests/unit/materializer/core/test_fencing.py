@@ -9,7 +9,9 @@ from unittest.mock import patch
 
 import pytest
 
-from sowline.changes.change import Change, Event, Progress
+from sowline.changes.change import Change
+from sowline.changes.event import Event
+from sowline.changes.progress import Progress
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.model.key import sow_key
 from sowline.model.position import Position

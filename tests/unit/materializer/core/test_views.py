@@ -7,8 +7,10 @@ import msgspec
 import orjson
 import pytest
 
-from sowline.changes.change import AGAIN, DELETED, PROGRESS_KEY, Change, Event, Progress
+from sowline.changes.change import AGAIN, DELETED, Change
+from sowline.changes.event import Event
 from sowline.changes.partials import NO_STATE, Partials, PartialState
+from sowline.changes.progress import PROGRESS_KEY, Progress
 from sowline.commands.command import Headers, LogRecord
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics

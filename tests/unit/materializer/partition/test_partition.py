@@ -7,7 +7,9 @@ import msgspec
 import orjson
 import pytest
 
-from sowline.changes.change import AGAIN, CATCH_UP_KEY, PROGRESS_KEY, Change, Event, Progress
+from sowline.changes.change import AGAIN, Change
+from sowline.changes.event import Event
+from sowline.changes.progress import CATCH_UP_KEY, PROGRESS_KEY, Progress
 from sowline.changes.wholeness import Wholeness
 from sowline.commands.command import Command, LogRecord
 from sowline.config.topic_definition import define_topic

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sowline.changes.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
+from sowline.changes.change import AGAIN, Change
+from sowline.changes.event import Event
+from sowline.changes.progress import PROGRESS_KEY, Progress
 from sowline.commands.command import Origin
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError

@@ -12,8 +12,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from structlog.testing import capture_logs
 
-from sowline.changes.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
+from sowline.changes.change import AGAIN, RESET, Change
 from sowline.changes.changes_reader import ChangesMissing
+from sowline.changes.event import Event
+from sowline.changes.progress import PROGRESS_KEY, Progress
 from sowline.commands.command import Origin
 from sowline.commands.stored_format import UnknownFormat
 from sowline.config.topic_definition import define_topic

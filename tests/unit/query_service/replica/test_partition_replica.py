@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sowline.changes.change import AGAIN, Change, Event, Progress
+from sowline.changes.change import AGAIN, Change
 from sowline.changes.changes_reader import ChangesMissing
+from sowline.changes.event import Event
+from sowline.changes.progress import Progress
 from sowline.config.topic_fields import HistoryDefinition
 from sowline.model.position import Position, before_the_log
 from sowline_query_service.index.rows import Rare, Rows

@@ -10,8 +10,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from structlog.testing import capture_logs
 
-from sowline.changes.change import AGAIN, Change, Event, Progress
+from sowline.changes.change import AGAIN, Change
 from sowline.changes.changes_reader import ChangesReplaced
+from sowline.changes.event import Event
+from sowline.changes.progress import Progress
 from sowline.config.topic_definition import define_topic
 from sowline.kafka.admin import compaction_lag_ms
 from sowline.kafka.changes_driver import ChangesPartition

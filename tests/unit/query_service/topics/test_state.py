@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from sowline.changes.change import Change, Progress
+from sowline.changes.change import Change
+from sowline.changes.progress import Progress
 from sowline.errors import SowlineError
 from sowline.model.position import Position
 from sowline_query_service.replica.partition_replica import Head

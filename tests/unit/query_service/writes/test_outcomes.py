@@ -5,7 +5,9 @@ from collections.abc import Collection
 import pytest
 from msgspec.structs import replace
 
-from sowline.changes.change import DELETE, DELETED, Change, Event, Progress
+from sowline.changes.change import DELETE, DELETED, Change
+from sowline.changes.event import Event
+from sowline.changes.progress import Progress
 from sowline.commands.command import PUBLISH, Origin
 from sowline.model.position import Position
 from sowline.serving.writes.outcome import CommandOutcome, OutcomeReports

@@ -6,17 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sowline.changes.change import (
-    CATCH_UP_KEY,
-    PROGRESS_KEY,
-    REMOVED_BYTES_MAX,
-    Begin,
-    Change,
-    Progress,
-    fit_header,
-    read_event,
-    sequence_text,
-)
+from sowline.changes.change import REMOVED_BYTES_MAX, Change, fit_header, sequence_text
+from sowline.changes.event import read_event
+from sowline.changes.progress import CATCH_UP_KEY, PROGRESS_KEY, Begin, Progress
 from sowline.commands.command import Headers, Origin
 from sowline.config.topic_definition import define_topic
 from sowline.model.difference import REMOVED_CHARS_MAX, ChangeDelta

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from sowline.changes.change import AGAIN, Change, Event, Progress
+from sowline.changes.change import AGAIN, Change
 from sowline.changes.changes_reader import (
     NEXT,
     ChangesMissing,
@@ -16,6 +16,8 @@ from sowline.changes.changes_reader import (
     takes,
     verdict,
 )
+from sowline.changes.event import Event
+from sowline.changes.progress import Progress
 from sowline.model.position import Position
 
 

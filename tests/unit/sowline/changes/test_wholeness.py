@@ -3,7 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from sowline.changes.change import AGAIN, Change, Event, Progress
+from sowline.changes.change import AGAIN, Change
+from sowline.changes.event import Event
+from sowline.changes.progress import Progress
 from sowline.changes.wholeness import Wholeness, is_of
 from sowline.model.position import Position
 

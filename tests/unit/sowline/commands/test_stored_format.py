@@ -11,7 +11,9 @@ from typing import Any
 import orjson
 import pytest
 
-from sowline.changes.change import PROGRESS_KEY, Change, Event, read_event
+from sowline.changes.change import Change
+from sowline.changes.event import Event, read_event
+from sowline.changes.progress import PROGRESS_KEY
 from sowline.commands.command import Headers, LogRecord
 from sowline.commands.stored_format import FORMAT, UnknownFormat
 from sowline.config.topic_definition import define_topic

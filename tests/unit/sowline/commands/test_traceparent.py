@@ -2,7 +2,9 @@
 
 import pytest
 
-from sowline.changes.change import PROGRESS_KEY, Change, Progress, read_event
+from sowline.changes.change import Change
+from sowline.changes.event import read_event
+from sowline.changes.progress import PROGRESS_KEY, Progress
 from sowline.commands.command import command_headers, read_command
 from sowline.commands.traceparent import is_sampled, read_traceparent, traceparent_of
 from sowline.model.position import Position

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from structlog.testing import capture_logs
 
-from sowline.changes.change import Progress
 from sowline.changes.changes_reader import ChangesReader, ChangesReplaced, Phase
+from sowline.changes.progress import Progress
 from sowline.config.topic_definition import define_topic
 from sowline.kafka.changes_driver import LOOK_SECONDS, AssignedChanges, ChangesDriver, MemberChanges
 from sowline.model.position import Position
