@@ -26,7 +26,8 @@ from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState
 
 DEFINITION = "name: orders, key: [/order, /side]"
 HISTORY = ", history: {window: 2h, granularity: 1s}"

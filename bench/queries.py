@@ -41,7 +41,8 @@ from sowline_query_service.live.view import Viewer
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.server.server import server_of
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState
 
 TOPICS = "topics: [{name: orders, key: [/order, /side], hash_indexes: [[/order]]}]"
 RETURNED = 50_000

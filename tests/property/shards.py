@@ -31,7 +31,7 @@ from sowline_gateway.server.commands import GatewayCommands
 from sowline_gateway.server.http_api import GatewayHttpApi
 from sowline_query_service.server.server import server_of, session_of
 from sowline_query_service.subscriptions.bookmark_resolver import LogOffsets
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 from tests.property.clock import ClockLoop, at_once
 from tests.property.world import World, Written
 from tests.simulation.gateways import PlayedGateway

@@ -31,7 +31,8 @@ from sowline_query_service.index.access_path import HASH_INDEX, KEY, KEYS, MEMO_
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.replica.plain_run import EventAtOffset
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState
 from tests.examples import examples
 from tests.property.test_index_access_paths import DOCUMENTS, FILTERS, LOOKUPS
 

@@ -34,7 +34,8 @@ from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.replica.plain_run import EventAtOffset
 from sowline_query_service.subscriptions.query_at_bookmark import query_at
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState
 from tests.examples import examples
 
 PARTITIONS = 2

@@ -29,7 +29,8 @@ from sowline_query_service.snapshots import block as blocks_module
 from sowline_query_service.snapshots import writer as writer_module
 from sowline_query_service.snapshots.block import decoded, decoded_index
 from sowline_query_service.snapshots.writer import SnapshotWriter
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState
 
 KEYS, PARTITIONS = 6, 2
 

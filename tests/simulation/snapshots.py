@@ -7,7 +7,8 @@ from typing import Any, cast
 from sowline_query_service.snapshots.manifest import BlockAt, Manifest
 from sowline_query_service.snapshots.reader import has_snapshots
 from sowline_query_service.snapshots.writer import SnapshotWriter
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState
 
 
 class SnapshotDisk:

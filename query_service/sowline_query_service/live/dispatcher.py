@@ -10,7 +10,7 @@ from sowline.subscriptions.engine.matching import LiveSubscriptions
 from sowline.subscriptions.engine.subscription import ChangeView, Delivery
 from sowline_query_service.live.subscription import LiveSubscription, deliver
 from sowline_query_service.live.view import LiveView
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 ViewName = tuple[str, ...]
 """Identifies a view: filter, grouping and projection, order, and whether it is a page, or for a gateway."""

@@ -21,7 +21,7 @@ from sowline_query_service.live.view import LiveView, Viewer
 from sowline_query_service.query.grouping import groups_of, load_groups
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 Order = tuple[int, int, Position]
 """When a record last changed: log time, partition, position."""

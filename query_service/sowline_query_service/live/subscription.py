@@ -15,7 +15,7 @@ from sowline.subscriptions.live.change_message import change_message
 from sowline.subscriptions.live.conflation import Conflated
 from sowline.subscriptions.live.relayed_change import relayed_message
 from sowline_query_service.query.selection import Selection
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 
 class Addressee(NamedTuple):

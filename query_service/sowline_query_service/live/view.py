@@ -36,7 +36,7 @@ from sowline.subscriptions.live.change_message import put_step
 from sowline.subscriptions.live.conflation import Conflated
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 log = structlog.get_logger()
 

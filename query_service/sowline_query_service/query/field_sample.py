@@ -13,7 +13,7 @@ from sowline.language.filter.functions import FUNCTIONS
 from sowline.model.body import write_body
 from sowline.model.path import Document, Path
 from sowline.serving.authorization.entitlements import Entitlement
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 SAMPLE_RECORDS = 1000
 """Records of a sample; reading them takes some milliseconds."""

@@ -14,7 +14,8 @@ from sowline.serving.query_slots import QueryTurn, lent
 from sowline.wire.request import QueryRequest
 from sowline_query_service.replica.log_end import Lag
 from sowline_query_service.topics.reflected import reflects
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState
 
 AT_LEAST_SECONDS_MAX = 10.0
 """How long a read waits for the bookmark that it demands."""

@@ -17,7 +17,7 @@ from sowline_query_service.index.rows import Captured
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.query.topic_slice import TopicSlice
 from sowline_query_service.replica.history import Former
-from sowline_query_service.topics.state import Past, TopicState
+from sowline_query_service.topics.topic_state import Past, TopicState
 
 STEP = 2000
 """Records to check before other tasks run."""

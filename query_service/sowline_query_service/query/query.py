@@ -22,7 +22,7 @@ from sowline_query_service.query.past import as_they_were, slice_at
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.query.topic_slice import TopicSlice
 from sowline_query_service.query.unknown_fields import warnings_of
-from sowline_query_service.topics.state import Past, TopicState
+from sowline_query_service.topics.topic_state import Past, TopicState
 
 RangeOf = Callable[[Sequence[Sequence[Any]]], Awaitable[tuple[int, int]]]
 """Takes, for each sample, its topic, its SOW key and its sort values; returns the range of the records to send."""

@@ -9,7 +9,7 @@ from sowline.language.filter.tree import Node
 from sowline.serving.authorization.entitlements import Rights, both, check_fields, together
 from sowline.wire.options import Options
 from sowline_query_service.query.selection import Selection
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 
 def entitled_to_read(selection: Selection, topics: Sequence[TopicState], rights: Rights) -> Selection:

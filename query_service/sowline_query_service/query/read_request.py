@@ -24,7 +24,8 @@ from sowline_query_service.query.grouping import GroupedQuery
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.read_entitlements import entitled_to_read
 from sowline_query_service.query.selection import Selection
-from sowline_query_service.topics.state import ServedTopics, TopicState, require_loaded
+from sowline_query_service.topics.state import ServedTopics, require_loaded
+from sowline_query_service.topics.topic_state import TopicState
 
 FILTER_PARTS_MAX = 1500
 """Paths, conditions, functions and constants of a request's filter; constants in a list do not count."""

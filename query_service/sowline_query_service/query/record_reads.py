@@ -15,7 +15,7 @@ from sowline.serving.authorization.entitlements import Entitlement
 from sowline.serving.refusal import no_sow
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.query.topic_slice import TopicSlice
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 
 def read_record(topic: TopicState, key: str, entitlement: Entitlement) -> bytes:

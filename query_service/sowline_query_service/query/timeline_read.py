@@ -35,7 +35,8 @@ from sowline.wire.server_message import iso_time
 from sowline_query_service.query.read_request import one_topic
 from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.timeline import Noted
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState
 
 READS_AT_ONCE = 2
 """Timelines to read from Kafka at the same time; others wait."""

@@ -16,7 +16,7 @@ from sowline_query_service.index.access_path import AccessPath
 from sowline_query_service.index.ranks import Sorting
 from sowline_query_service.index.rows import Captured, RowNumbers, Rows
 from sowline_query_service.query.selection import Selection
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 
 @dataclass(slots=True, eq=False)

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from sowline.model.path import Path
 from sowline_query_service.query.field_sample import sampled_paths
 from sowline_query_service.query.selection import Selection
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 SUGGESTED_RECORDS = 200
 """Records to read for the names of existing fields."""

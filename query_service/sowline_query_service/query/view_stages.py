@@ -6,7 +6,8 @@ from sowline.model.bookmark import format_bookmark, parse_bookmark
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.http.topics import described_view
 from sowline_query_service.topics.reflected import reflected
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState
 
 
 def with_view_stages(

@@ -49,7 +49,7 @@ from sowline_query_service.subscriptions.bookmark_resolver import (
     wait_for_replica,
 )
 from sowline_query_service.subscriptions.query_at_bookmark import query_at
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 TRUTHS = {"true": True, "false": False}
 

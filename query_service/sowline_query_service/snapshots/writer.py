@@ -22,7 +22,8 @@ from sowline_query_service.snapshots.block import BLOCK_RECORDS_MAX, Index, bloc
 from sowline_query_service.snapshots.directory import SnapshotDirectory
 from sowline_query_service.snapshots.manifest import BlockAt, Manifest
 from sowline_query_service.snapshots.reader import has_snapshots
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState
 
 log = structlog.get_logger()
 

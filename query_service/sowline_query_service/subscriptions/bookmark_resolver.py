@@ -20,7 +20,8 @@ from sowline.wire.request import Read
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.query.read_request import past_of, topics_of
 from sowline_query_service.subscriptions.catch_up import BookmarkExpired, ChangesAfter, events_between
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState
 
 BEHIND_SECONDS_MAX = 10.0
 """Seconds to wait for a replica that is behind a bookmark."""

@@ -24,7 +24,7 @@ from sowline.subscriptions.engine.subscription import ChangeView, Delivery
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.live.subscription import LiveSubscription, deliver
 from sowline_query_service.replica.partition_replica import PartitionReplica
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 BATCH_MAX = 1000
 

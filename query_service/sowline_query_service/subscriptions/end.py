@@ -14,7 +14,7 @@ from sowline.model.bookmark_range import BookmarkRange, Moment
 from sowline.model.position import Position
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.subscriptions.bookmark_resolver import last_records, log_offsets_at
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 log = structlog.get_logger()
 

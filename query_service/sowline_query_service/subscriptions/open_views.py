@@ -14,7 +14,7 @@ from sowline_query_service.live.view import LiveView, Viewer
 from sowline_query_service.query.freshness import take_when_fresh
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 
 class OpenViews:

@@ -28,7 +28,7 @@ from sowline_query_service.query.selection import Selection
 from sowline_query_service.replica.history import Former
 from sowline_query_service.subscriptions.bookmark_resolver import begin_of, check_eras, wait_for_replica
 from sowline_query_service.subscriptions.catch_up import changes_since
-from sowline_query_service.topics.state import Past, TopicState
+from sowline_query_service.topics.topic_state import Past, TopicState
 
 
 def query_at(context: ServiceContext, request: Read, asked: ReadRequest) -> Query | GroupedQuery:

@@ -52,7 +52,7 @@ from sowline_query_service.subscriptions.replacement import HeldRecords, Replace
 from sowline_query_service.subscriptions.replay import Replay
 from sowline_query_service.subscriptions.subscribed_topics import SubscribedTopics
 from sowline_query_service.subscriptions.view_checksum import send_records_checksum
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 
 class RecordSubscription:

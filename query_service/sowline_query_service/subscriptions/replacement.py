@@ -26,7 +26,8 @@ from sowline_query_service.query.selection import Selection
 from sowline_query_service.query.topic_slice import TopicSlice
 from sowline_query_service.subscriptions.bookmark_resolver import wait_for_replica
 from sowline_query_service.subscriptions.catch_up import changes_since
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.live.subscription import LiveSubscription
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.subscriptions.progress import positions_between
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 
 class SubscribedTopics:

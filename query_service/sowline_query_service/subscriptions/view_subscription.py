@@ -42,7 +42,7 @@ from sowline_query_service.subscriptions.bookmark_resolver import (
 from sowline_query_service.subscriptions.catch_up import BookmarkExpired, changes_since
 from sowline_query_service.subscriptions.open_views import OpenViews
 from sowline_query_service.subscriptions.progress import positions_between
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 
 class ViewSubscription:

@@ -11,7 +11,7 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.model.bookmark import Positions, parse_bookmark
 from sowline.model.position import Position
 from sowline_query_service.replica.partition_replica import PartitionReplica
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 
 BOOKMARKS_CACHED = 1 << 12
 """Bookmarks whose positions are remembered: a read that waits looks at them after each batch."""

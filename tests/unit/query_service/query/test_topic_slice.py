@@ -15,7 +15,8 @@ from sowline_query_service.index.rows import RowNumbers
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.query.topic_slice import TopicSlice
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState
 
 
 def topic_of(*values: object) -> TopicState:

@@ -11,7 +11,8 @@ from sowline.config.topics import Topics, parse_topics
 from sowline.model.position import Position
 from sowline_query_service.replica.plain_run import EventAtOffset
 from sowline_query_service.snapshots.writer import SnapshotWriter
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState
 
 TOPICS = parse_topics("topics: [{name: orders, key: /id, partitions: 1, resume_window: 100s}]")
 

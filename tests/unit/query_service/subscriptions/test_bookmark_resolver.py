@@ -20,7 +20,7 @@ from sowline_query_service.subscriptions.bookmark_resolver import (
     oldest,
 )
 from sowline_query_service.subscriptions.catch_up import BookmarkExpired
-from sowline_query_service.topics.state import TopicState
+from sowline_query_service.topics.topic_state import TopicState
 from tests.unit.query_service.sessions import Server, settled
 
 

@@ -23,8 +23,9 @@ from sowline_query_service.index.refusals import PATIENCE
 from sowline_query_service.index.rows import Rows
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
-from sowline_query_service.topics.state import ServedTopics, TopicState
+from sowline_query_service.topics.state import ServedTopics
 from sowline_query_service.topics.topic_indexes import AT_ONCE, CHUNK, Indexes
+from sowline_query_service.topics.topic_state import TopicState
 
 COLUMN = 12_000
 """Bytes of one memo index of few records, and not of two."""
