@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -98,7 +99,7 @@ def publish(
     topic: str, data: tuple[str, ...], wait: bool, connection: dict[str, Any], **writing: Any
 ) -> None:
     """Insert or replace records of TOPIC: each DATA is one as JSON, or each line of standard input."""
-    (_write_and_wait if wait else _write)(topic, data, connection, Client.publish, writing)
+    _write(topic, data, wait, connection, Client.publish, writing)
 
 
 @cli_command("delta-publish", examples=('sowline delta-publish orders \'{"id": 17, "qty": 80}\' --wait',))
@@ -108,7 +109,7 @@ def delta_publish(
     topic: str, data: tuple[str, ...], wait: bool, connection: dict[str, Any], **writing: Any
 ) -> None:
     """Merge fields into records of TOPIC: each DATA is one delta as JSON, or each line of standard input."""
-    (_write_and_wait if wait else _write)(topic, data, connection, Client.delta_publish, writing)
+    _write(topic, data, wait, connection, Client.delta_publish, writing)
 
 
 @cli_command(examples=("sowline delta reviews r1 '{..,\"rating\":5}' --wait",))
@@ -153,80 +154,79 @@ def delete(
         print_all([{"deleted": gone}])
 
 
+class _Record(NamedTuple):
+    """A record to write: the number of its line, its body, and its SOW key if the command or the line has it."""
+
+    number: int
+    body: str
+    key: str | None
+
+
 def _write(
     topic: str,
     data: tuple[str, ...],
+    wait: bool,
     connection: dict[str, Any],
     write: Callable[..., str | None],
     writing: dict[str, Any],
 ) -> None:
-    keyed, key = _key_options(writing)
+    """Write records to Kafka; with `wait` through the service, and print their outcomes once all are visible."""
+    keyed = writing.pop("keyed")
+    records = _records(data or _input(), keyed, writing["key"])
     with Client(**connection) as client:
+        if wait:
+            lines = map(_keyed_line, records) if keyed else (record.body for record in records)
+            written = client.publish_all(topic, lines, delta=write is Client.delta_publish, **writing)
+            print_all([written._asdict()])
+            return
         tell = ProgressLine()
-        for number, line in enumerate(data or _input(), 1):
+        for number, body, key in records:
             tell("published", number)
-            if number > 1 and key is not None and not keyed:
-                raise SowlineError("bad request", "expected one record with a --key; use --keyed for several")
-            try:
-                if keyed:
-                    read = _of_keyed(line)
-                    if read is None:
-                        continue
-                    line, key = read
-                write(client, topic, line, key=key, **writing)
-            except SowlineError as error:
-                raise SowlineError(error.reason, f"record {number}: {error.message}") from error
+            with _numbered(number):
+                write(client, topic, body, **{**writing, "key": key})
 
 
-def _write_and_wait(
-    topic: str,
-    data: tuple[str, ...],
-    connection: dict[str, Any],
-    write: Callable[..., str | None],
-    writing: dict[str, Any],
-) -> None:
-    """Have the service write records; print their outcomes once queries see all of them."""
-    keyed, key = _key_options(writing)
-    with Client(**connection) as client:
-        lines: Iterable[str] = data or _input()
-        if keyed:
-            lines = _keyed_lines(lines)
-        if key is not None:
-            lines = list(lines)
-            if len(lines) != 1:
-                raise SowlineError("bad request", "expected one record with a --key; use --keyed for several")
-        is_delta = write is Client.delta_publish
-        written = client.publish_all(topic, lines, delta=is_delta, key=key, **writing)
-        print_all([written._asdict()])
-
-
-def _key_options(writing: dict[str, Any]) -> tuple[bool, str | None]:
-    """Take --keyed and --key out of the options of a write; raise `bad request` for both."""
-    keyed, key = writing.pop("keyed"), writing.pop("key")
+def _records(lines: Iterable[str], keyed: bool, key: str | None) -> Iterable[_Record]:
+    """Return the records of lines; raise `bad request` if --keyed or --key do not go with them."""
     if keyed and key is not None:
         raise SowlineError("bad request", "expected --key or --keyed, got both")
-    return keyed, key
+    if keyed:
+        return _keyed_records(lines)
+    if key is not None and len(lines := list(lines)) != 1:
+        raise SowlineError("bad request", "expected one record with a --key; use --keyed for several")
+    return (_Record(number, line, key) for number, line in enumerate(lines, 1))
 
 
-def _keyed_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield what the service takes of the lines of `--keyed`: it refuses their other fields."""
-    for line in lines:
-        if (read := _of_keyed(line)) is not None:
-            body, key = read
-            yield f'{{"sow_key":{orjson.dumps(key).decode()},"data":{body}}}'
-
-
-def _of_keyed(line: str) -> tuple[str, str] | None:
-    """Return the body and the SOW key of a line that has both; None for the begin or end of a group."""
+@contextmanager
+def _numbered(number: int) -> Iterator[None]:
+    """Name the record in an error of the block."""
     try:
-        read = _read_keyed(line)
-    except msgspec.DecodeError as error:
-        raise SowlineError("bad request", f"expected an object with sow_key and data: {error}") from error
-    if read.command in ("group_begin", "group_end"):
-        return None
-    if read.sow_key is None or not read.data:
-        raise SowlineError("bad request", f"expected an object with sow_key and data, got {line[:60]}")
-    return bytes(read.data).decode(), read.sow_key
+        yield
+    except SowlineError as error:
+        raise SowlineError(error.reason, f"record {number}: {error.message}") from error
+
+
+def _keyed_records(lines: Iterable[str]) -> Iterator[_Record]:
+    """Yield the records of lines that have their SOW keys, without the begin and the end of a group."""
+    for number, line in enumerate(lines, 1):
+        with _numbered(number):
+            try:
+                read = _read_keyed(line)
+            except msgspec.DecodeError as error:
+                wrong = f"expected an object with sow_key and data: {error}"
+                raise SowlineError("bad request", wrong) from error
+            if read.command in ("group_begin", "group_end"):
+                continue
+            if read.sow_key is None or not read.data:
+                raise SowlineError(
+                    "bad request", f"expected an object with sow_key and data, got {line[:60]}"
+                )
+        yield _Record(number, bytes(read.data).decode(), read.sow_key)
+
+
+def _keyed_line(record: _Record) -> str:
+    """Return what the service takes of a line of `--keyed`: it refuses the other fields."""
+    return f'{{"sow_key":{orjson.dumps(record.key).decode()},"data":{record.body}}}'
 
 
 class _Keyed(msgspec.Struct):
