@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from sowline.changes.position_text import position_before, position_text
-from sowline.commands.command import PARTIALS, Headers, Origin, Sequence2
+from sowline.commands.command import PARTIALS, Headers, Origin
 from sowline.commands.stored_format import FORMAT
 from sowline.commands.traceparent import TRACEPARENT
 from sowline.language.emodb.writes import DocumentMetadata, Writes
@@ -243,8 +243,3 @@ def fit_header(removed: tuple[str, ...]) -> bool:
     # exceed the size that Kafka accepts for the topic, so it goes without a delta
     # (test_removed_fields_fit_into_a_header, test_the_largest_change_fits_its_topic).
     return not removed or len(orjson.dumps(removed)) <= REMOVED_BYTES_MAX
-
-
-def sequence_text(sequence: Sequence2) -> str:
-    """Return a sequence as `n` or `n.m`."""
-    return f"{sequence[0]}.{sequence[1]}" if sequence[1] else str(sequence[0])

@@ -4,7 +4,7 @@ import logging
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -24,7 +24,6 @@ from sowline.commands.command import (
     DELTA_PUBLISH,
     PUBLISH,
     SOW_DELETE,
-    Headers,
     command_headers,
     read_command,
 )
@@ -40,7 +39,7 @@ from sowline.config.outgoing_command import (
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import DescribedTopics, Topics
 from sowline.errors import SowlineError
-from sowline.kafka.clients import exact_producer
+from sowline.kafka.clients import exact_producer, produce
 from sowline.language.emodb.writable import check_delta, check_deltas
 from sowline.model.body import write_body
 from sowline.model.key import partition_of
@@ -209,32 +208,10 @@ class Publisher:
             if span is not None:
                 headers.append((TRACEPARENT, span.traceparent.encode()))
             report = partial(self._on_delivery, definition.name, on_delivery, span)
-            self._produce(definition.log, partition, body, key, headers, report)
+            encoded = None if key is None else key.encode()
+            produce(self._producer, definition.log, body, encoded, partition, report, headers=headers)
+            self._producer.poll(0)
         self._call_back()
-
-    def _produce(
-        self,
-        log_topic: str,
-        partition: int,
-        body: bytes | None,
-        key: str | None,
-        headers: Headers,
-        report: Callable[[KafkaError | None, Message], None],
-    ) -> None:
-        while True:
-            try:
-                self._producer.produce(
-                    log_topic,
-                    body,
-                    None if key is None else key.encode(),
-                    partition,
-                    on_delivery=report,
-                    headers=headers,  # type: ignore[arg-type]
-                )
-                self._producer.poll(0)
-                return
-            except BufferError:
-                self._producer.poll(0.1)
 
     def _definition(self, topic: str) -> TopicDefinition:
         if topic not in self._topics:

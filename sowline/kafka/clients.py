@@ -69,6 +69,16 @@ def exact_producer(
     return Producer(options)
 
 
+def produce(producer: Producer, *message: Any, **more: Any) -> None:
+    """Produce a message. If the producer's queue is full, wait for space first: leaving one out would be a gap."""
+    while True:
+        try:
+            producer.produce(*message, **more)
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
 def plain_consumer(
     kafka: KafkaConfig, options: Mapping[str, Any] | None = None, group: str = "sowline"
 ) -> Consumer:

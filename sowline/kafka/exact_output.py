@@ -4,7 +4,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from sowline.commands.command import Headers
 from sowline.config.kafka_options import KafkaConfig
-from sowline.kafka.clients import exact_producer
+from sowline.kafka.clients import exact_producer, produce
 
 
 class ExactOutput:
@@ -20,20 +20,7 @@ class ExactOutput:
         """The number of messages, or of what else there is in them."""
 
     def _produce(self, number: int, value: bytes, key: bytes | None, headers: Headers) -> None:
-        while True:
-            try:
-                self._producer.produce(
-                    self._topic,
-                    value,
-                    key,
-                    number,
-                    self._on_delivery,
-                    headers=headers,  # type: ignore[arg-type]
-                )
-                return
-            # The local queue is full. Wait for deliveries: a message that was left out would be a silent gap.
-            except BufferError:
-                self._producer.poll(0.1)
+        produce(self._producer, self._topic, value, key, number, self._on_delivery, headers=headers)
 
     def require_written(self) -> None:
         """Raise `KafkaException` if a message failed: a new runner writes everything since the last commit again."""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sowline.changes.change import REMOVED_BYTES_MAX, Change, fit_header, sequence_text
+from sowline.changes.change import REMOVED_BYTES_MAX, Change, fit_header
 from sowline.changes.event import read_event
 from sowline.changes.progress import CATCH_UP_KEY, PROGRESS_KEY, Begin, Progress
 from sowline.commands.command import Headers, Origin
@@ -179,9 +179,3 @@ def test_a_record_without_our_header_is_no_change(headers: list[tuple[str, bytes
     """What somebody else wrote to the topic is told apart."""
     with pytest.raises(ValueError, match="expected a change with a 'sow' header"):
         read_event(b"1", b"{}", headers)
-
-
-@pytest.mark.parametrize(("sequence", "text"), [((5, 0), "5"), ((5, 2), "5.2"), ((0, 0), "0")])
-def test_a_sequence_is_written_short(sequence: tuple[int, int], text: str) -> None:
-    """`n.0` is written `n`."""
-    assert sequence_text(sequence) == text
