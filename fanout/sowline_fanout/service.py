@@ -37,7 +37,7 @@ class FanoutService(RunnerService):
         try:
             super()._run_one(life)
         except RegistryAway as error:
-            if life.state is not RunnerState.WAITING:
+            if life.now.state is not RunnerState.WAITING:
                 log.warning("fanout waits for the schema registry", fanout=life.name, why=error.message)
             raise RunnerWaits(f"waiting for the schema registry: {error.message}") from error
 

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from enum import Enum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -46,6 +46,13 @@ NEXT: Final[Mapping[RunnerState, frozenset[RunnerState]]] = {
 """The states that may come after each state."""
 
 
+class Situation(NamedTuple):
+    """The state of a name, and what it waits for, or why it stopped. Other threads read both at once."""
+
+    state: RunnerState
+    why: str = ""
+
+
 class RunnerWaits(Exception):
     """Something that a runner needs is away; the text says what. A new runner tries again."""
 
@@ -57,26 +64,31 @@ class Life:
         self.name = name
         self.runner: Runner[Any] | None = None
         """The present one, or the one before."""
-        self.state = RunnerState.STARTING
-        self.why = ""
-        """What it waits for, or why it stopped."""
+        self.now = Situation(RunnerState.STARTING)
 
     def move(self, state: RunnerState, why: str = "") -> None:
         """Go on to a state; to stay in one is always allowed."""
-        assert state is self.state or state in NEXT[self.state], f"{self.state} is not followed by {state}"
-        self.why, self.state = why, state
+        before = self.now.state
+        assert state is before or state in NEXT[before], f"{before} is not followed by {state}"
+        self.now = Situation(state, why)
 
     @property
     def has_begun(self) -> bool:
         """Whether it has partitions, or says what it waits for."""
         is_assigned = self.runner is not None and self.runner.assigned
-        return is_assigned or self.state in (RunnerState.WAITING, RunnerState.STOPPED)
+        return is_assigned or self.now.state in (RunnerState.WAITING, RunnerState.STOPPED)
 
     def waiting(self) -> str | None:
         """Return what it waits for; None if for nothing."""
-        if self.state is RunnerState.WAITING:
-            return self.why
+        state, why = self.now
+        if state is RunnerState.WAITING:
+            return why
         return None if self.runner is None else self.runner.waiting()
+
+    def stopped(self) -> str | None:
+        """Return why no runner can continue; None if one can."""
+        state, why = self.now
+        return why if state is RunnerState.STOPPED else None
 
 
 class RunnerService(ABC):
@@ -168,7 +180,7 @@ class RunnerService(ABC):
 
     def not_ready(self) -> str | None:
         """Return which names have stopped, that Kafka is away, or what they wait for; None if ready."""
-        stopped = self._sentences(lambda life: life.why if life.state is RunnerState.STOPPED else None)
+        stopped = self._sentences(Life.stopped)
         return stopped or self._kafka_health.lost() or self._sentences(Life.waiting)
 
     def _sentences(self, say: Callable[[Life], str | None]) -> str | None:

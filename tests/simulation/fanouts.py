@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
-from sowline.kafka.runner_service import RunnerState
 from sowline.model.position import Position
 from sowline_fanout.message import OutputMessage as Message
 from sowline_fanout.service import FanoutService
@@ -58,7 +57,7 @@ class Fanout(Process):
     def stopped(self) -> str | None:
         """Return why the fanout stopped for good, if it did."""
         [life] = self.service.lives.values()
-        return life.why if life.state is RunnerState.STOPPED else None
+        return life.stopped()
 
 
 class FanoutReader:
