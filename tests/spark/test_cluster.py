@@ -108,22 +108,29 @@ def test_same_file_here_and_on_a_cluster(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each record has the key, body, headers and partition that a local run gives it; a second run adds none."""
+    """Each record has the key, body, headers and partition that a local run gives it.
+
+    A local run that goes on from the cluster's checkpoint adds none.
+    """
     here, there = log_of(kafka, f"{prefix}here"), log_of(kafka, f"{prefix}there")
-    monkeypatch.setenv("LOG", here)
-    monkeypatch.setenv("STATE", str(tmp_path / "here"))
-    run_once(file)
+    run_here(file, monkeypatch, log=here, state=tmp_path / "here")
     expected = written(kafka, here)
     assert [len(records) for records in expected] == [114, 4]
 
-    first = submitted(file, cluster, LOG=there, STATE=str(tmp_path / "there"))
-    assert first.returncode == 0, first.stderr
+    done = submitted(file, cluster, LOG=there, STATE=str(tmp_path / "there"))
+    assert done.returncode == 0, done.stderr
     assert written(kafka, there) == expected
-    assert noise(first) == []
+    assert noise(done) == []
 
-    again = submitted(file, cluster, LOG=there, STATE=str(tmp_path / "there"))
-    assert again.returncode == 0, again.stderr
+    run_here(file, monkeypatch, log=there, state=tmp_path / "there")
     assert written(kafka, there) == expected
+
+
+def run_here(file: Path, monkeypatch: pytest.MonkeyPatch, log: str, state: Path) -> None:
+    """Run the pipeline of a file in the session of the tests until it has written what there is."""
+    monkeypatch.setenv("LOG", log)
+    monkeypatch.setenv("STATE", str(state))
+    run_once(file)
 
 
 def noise(done: subprocess.CompletedProcess[str]) -> list[str]:
