@@ -144,6 +144,22 @@ def test_no_identifier_has_a_retired_word() -> None:
     assert not found, "\n".join(found)
 
 
+def test_native_is_the_rust_core() -> None:
+    """A topic's own message type is `typed` in code; its media type and `format=native` are known to clients."""
+    services = (
+        "gateway",
+        "query_service/sowline_query_service/query",
+        "query_service/sowline_query_service/server",
+    )
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in files(("sowline/serving", *services), {".py"})
+        for line, name in identifiers(path.read_text())
+        if "native" in words_of(name) and name != "NATIVE"
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_no_file_is_named_by_a_retired_word() -> None:
     """Modules, tests and pages alike."""
     words = retired("retired in identifiers")
