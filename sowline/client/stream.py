@@ -7,7 +7,7 @@ the machine's events, and wakes who waits.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Self, Unpack
 
 import msgspec
@@ -51,6 +51,8 @@ WAITING_MAX = 10_000
 Outgoing = SendAsk | ReplaceBy | Send | AskLater
 """What a stream leaves to its connection."""
 
+_LOST = Signal.LOST
+
 log = logging.getLogger("sowline")
 
 
@@ -93,7 +95,7 @@ class Stream:
     def handle(self, event: Event) -> list[Message]:
         """Let the machine take an event, and carry out its actions; return the messages that it gives."""
         given: list[Message] = []
-        if event is Signal.LOST:
+        if event is _LOST:
             self.outgoing.clear()
         for action in self.machine.handle(event):
             match action:
@@ -121,10 +123,11 @@ class Stream:
     def receive(self, received: Received) -> None:
         """Take a message from the connection."""
         event: Event | None = None
-        if received.command == "ack":
+        command = received.command
+        if command == "ack":
             event = _answer_of(received)
-        elif received.command in LEGAL:
-            event = Arrived(received.command, tuple(self._messages(received)), received.more)
+        elif command in LEGAL:
+            event = Arrived(command, self._messages(received), received.more)
         if event is not None:
             self.handle(event)
             self._news.set()
@@ -135,21 +138,23 @@ class Stream:
         Do not wait if a message after them `is_awaited`, because the same caller may be waiting for it.
         """
         machine = self.machine
-        is_full = len(machine.taken.inbox) >= WAITING_MAX
-        if is_full and not machine.is_over and not machine.is_being_replaced and not is_awaited():
-            self._reader_may_go_on.clear()
+        if len(machine.taken.inbox.waiting) >= WAITING_MAX:
+            if not machine.is_over and not machine.is_being_replaced and not is_awaited():
+                self._reader_may_go_on.clear()
+        elif self._reader_may_go_on.is_set():
+            return
         await self._reader_may_go_on.wait()
 
     def let_reader_go_on(self) -> None:
         """Let the client's reader continue: the message that it waits for may follow those of this stream."""
         self._reader_may_go_on.set()
 
-    def _messages(self, received: Received) -> Iterator[Message]:
+    def _messages(self, received: Received) -> tuple[Message, ...]:
         """Return the caller's part of a message, which may have more fields for other subscriptions."""
         select = self.machine.ask.select if len(received.sids) > 1 else None
         if select is None:
             return received.messages()
-        return (_selected(message, select) for message in received.messages())
+        return tuple(_selected(message, select) for message in received.messages())
 
     def request(self, action: SendAsk | ReplaceBy | Send) -> dict[str, Any]:
         """Return the command that an action sends."""

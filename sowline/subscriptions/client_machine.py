@@ -54,6 +54,7 @@ PAUSE, RESUME, PROVE, LEAVE = "pause", "resume", "prove", "leave"
 RECORDED_MAX = 1000
 """The last events that a machine with a record keeps."""
 
+_ACTS, _IS_REFUSED = Legal.ACTS, Legal.IS_REFUSED
 _ACCEPTED = (State.SNAPSHOT, State.CATCHING_UP, State.LIVE)
 _SERVED = (State.ASKED, *_ACCEPTED)
 _UNANSWERED = (State.UNSENT, State.ASKED, State.LEAVING, State.POSTPONED, State.SNAPSHOT)
@@ -146,14 +147,10 @@ class ClientMachine:
             # As it is written down, without bodies: a record of a thousand batches would hold all of their records.
             self._record.append(written(event))
         row = event.row
-        if row not in LEGAL:
-            return self._refuse(event)
-        match LEGAL[row][self.state]:
-            case Legal.ACTS:
-                return _EFFECTS[row](self, event)
-            case Legal.IS_PASSED_OVER:
-                return []
-        return self._refuse(event)
+        legal = LEGAL[row][self.state] if row in LEGAL else _IS_REFUSED
+        if legal is _ACTS:
+            return _EFFECTS[row](self, event)
+        return self._refuse(event) if legal is _IS_REFUSED else []
 
     def _refuse(self, event: Event) -> list[Action]:
         legal = ", ".join(row for row, states in LEGAL.items() if states[self.state] is Legal.ACTS)
@@ -328,17 +325,16 @@ class ClientMachine:
 
     def _take_in(self, event: Arrived) -> list[Action]:
         messages: Iterable[Message] = event.messages
-        if event.command == "group_begin":
-            self.state = State.SNAPSHOT
-            messages = self.taken.begin_group(messages)
-        elif event.command == "group_end":
-            self.state = State.LIVE
-        elif (
-            event.command == "progress"
-            and self.proof is Proving.ASKED
-            and any(m.hash for m in event.messages)
-        ):
-            self.proof = Proving.ARRIVED
+        match event.command:
+            case "publish" | "oof" | "sow":
+                pass
+            case "group_begin":
+                self.state = State.SNAPSHOT
+                messages = self.taken.begin_group(messages)
+            case "group_end":
+                self.state = State.LIVE
+            case _ if self.proof is Proving.ASKED and any(message.hash for message in messages):
+                self.proof = Proving.ARRIVED
         self.taken.inbox.add(messages, event.more)
         return []
 

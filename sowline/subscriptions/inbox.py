@@ -10,16 +10,17 @@ class Inbox:
     """Messages in order. Those of a step can be taken once the step is whole."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Message] = deque()
+        self.waiting: deque[Message] = deque()
+        """Those that can be taken."""
         self._unfinished: list[Message] = []
         self.is_in_step = False
         """Whether the subscriber has taken part of a step."""
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def __iter__(self) -> Iterator[Message]:
-        return iter(self._waiting)
+        return iter(self.waiting)
 
     def add(self, messages: Iterable[Message], more: bool) -> None:
         """Add messages; with `more`, the next ones belong to the same step."""
@@ -28,21 +29,11 @@ class Inbox:
             if more:
                 return
             messages, self._unfinished = self._unfinished, []
-        self._waiting.extend(messages)
+        self.waiting.extend(messages)
 
     def insert(self, message: Message) -> None:
         """Add a message that belongs to no step: it comes before a step that is not whole."""
-        self._waiting.append(message)
-
-    def next_silent(self) -> Message | None:
-        """Take the next message, if the subscriber does not get it."""
-        return self._waiting.popleft() if self._waiting and self._waiting[0].is_silent else None
-
-    def next(self) -> Message:
-        """Take the next message."""
-        message = self._waiting.popleft()
-        self.is_in_step = message.more
-        return message
+        self.waiting.append(message)
 
     def drop_unfinished(self) -> None:
         """Drop a step that is not whole: it will come again."""
@@ -51,15 +42,15 @@ class Inbox:
     def drop(self) -> None:
         """Drop everything, except for the rest of a step of which the subscriber has taken part."""
         kept: deque[Message] = deque()
-        while self.is_in_step and self._waiting:
-            kept.append(self._waiting.popleft())
+        while self.is_in_step and self.waiting:
+            kept.append(self.waiting.popleft())
             if not kept[-1].more:
                 break
         self._unfinished.clear()
-        self._waiting = kept
+        self.waiting = kept
 
     def clear(self) -> None:
         """Drop everything."""
-        self._waiting.clear()
+        self.waiting.clear()
         self._unfinished.clear()
         self.is_in_step = False

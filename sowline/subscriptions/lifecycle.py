@@ -39,6 +39,9 @@ class State(Enum):
     """It has reached its end, or its subscriber has left."""
     FAILED = "failed"
 
+    # The table is asked for each message, and the hash of an Enum is computed in Python.
+    __hash__ = object.__hash__
+
 
 class Proving(Enum):
     """What became of the checksum that the subscriber has asked for."""

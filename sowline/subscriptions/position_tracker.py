@@ -30,13 +30,18 @@ class PositionTracker:
 
     def note(self, message: Message) -> None:
         """Move to the position after a message. A group has a position at its end; a record in it has none."""
-        if message.command in ("group_end", "progress") and message.bookmark is not None:
-            self._whole = message.bookmark
-            self._moves = {}
-        elif message.bookmark is not None and message.command in ("publish", "oof"):
-            partitions = _POSITION.sub("", message.bookmark)
+        command, bookmark = message.command, message.bookmark
+        if bookmark is None:
+            return
+        if command in ("publish", "oof"):
+            partitions, _, position = bookmark.partition("@")
+            if "@" in position:  # of several partitions
+                partitions = _POSITION.sub("", bookmark)
             self._moves.pop(partitions, None)
-            self._moves[partitions] = message.bookmark
+            self._moves[partitions] = bookmark
+        elif command in ("group_end", "progress"):
+            self._whole = bookmark
+            self._moves = {}
 
     def copy(self) -> Self:
         """Return a copy that moves independently."""

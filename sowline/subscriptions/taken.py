@@ -111,25 +111,27 @@ class Taken:
     def take(self, limit: int) -> list[Message]:
         """Return the next messages, up to the next `group_end`; the position moves behind them."""
         messages: list[Message] = []
-        self._pass_silent()
-        while self.inbox and len(messages) < limit:
-            message = self.inbox.next()
-            messages.append(message)
-            self._position.note(message)
+        waiting, note = self.inbox.waiting, self._position.note
+        while waiting:
+            message = waiting[0]
+            if message.is_silent:
+                # It only moves the bookmark on: the subscriber does not get it.
+                note(waiting.popleft())
+                continue
+            if len(messages) >= limit:
+                break
+            messages.append(waiting.popleft())
+            note(message)
             if message.reset and self.holding is not Holding.RENEWED:
                 self.holding = Holding.VOID
             if message.command == "group_end":
                 self._note_group()
                 break
-            self._pass_silent()
-        if messages and self.holding is Holding.NOTHING:
-            self.holding = Holding.PART
+        if messages:
+            self.inbox.is_in_step = messages[-1].more
+            if self.holding is Holding.NOTHING:
+                self.holding = Holding.PART
         return messages
-
-    def _pass_silent(self) -> None:
-        """Move past messages that the subscriber does not get: they only move the bookmark on."""
-        while (message := self.inbox.next_silent()) is not None:
-            self._position.note(message)
 
     def _note_group(self) -> None:
         if self._groups_of_before:

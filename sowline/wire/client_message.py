@@ -128,23 +128,28 @@ class Received(msgspec.Struct):
         """The ids of the queries and subscriptions that the message is for."""
         return self.sids or (self.query_id or self.sub_id or self.command_id,)
 
-    def messages(self) -> Iterator[Message]:
-        """Yield the messages for the caller: one for each record of a `sow` batch."""
+    def messages(self) -> tuple[Message, ...]:
+        """Return the messages for the caller: one for each record of a `sow` batch."""
         if self.command == "sow" and isinstance(self.records, list):
-            for record in self.records:
-                yield Message(
-                    "sow",
-                    self.topic,
-                    record.sow_key,
-                    bytes(record.data),
-                    updated_at=record.updated_at,
-                    timestamp=record.timestamp,
-                    intrinsics=record.intrinsics,
-                    native=record.size is not None,
-                    problem=record.problem,
-                )
-            return
-        yield Message(
+            return tuple(self._messages_of(self.records))
+        return (self._message(),)
+
+    def _messages_of(self, records: list[_Record]) -> Iterator[Message]:
+        for record in records:
+            yield Message(
+                "sow",
+                self.topic,
+                record.sow_key,
+                bytes(record.data),
+                updated_at=record.updated_at,
+                timestamp=record.timestamp,
+                intrinsics=record.intrinsics,
+                native=record.size is not None,
+                problem=record.problem,
+            )
+
+    def _message(self) -> Message:
+        return Message(
             self.command,
             self.topic,
             self.sow_key,

@@ -275,9 +275,10 @@ def _replica_not_waited_for() -> list[Any]:
 
 def _moved_on_receipt() -> list[Any]:
     def messages(self: Stream, received: Any) -> Any:
-        for message in _messages(self, received):
+        messages = _messages(self, received)
+        for message in messages:
             self.machine.taken._position.note(message)
-            yield message
+        return messages
 
     return [patch.object(Stream, "_messages", messages)]
 
