@@ -50,9 +50,11 @@ class RecordsOverNodes(ABC):
         self._snapshot_slot = snapshot_slot
         self._flow: NodeFlow | None = None
         """Its own subscriptions at the nodes, once they have begun, and until they end."""
-        known = None if replaced is None else replaced.known
-        self._held = None if replaced is None else replaced.held()
+        known: Held | None = None
+        self._held: ClientRecords | None = None
         """What the client of the replaced subscription holds, if that is known."""
+        if replaced is not None:
+            known, self._held = replaced.hand_over()
         terms = LifeTerms.of(
             request,
             begins_now=request.bookmark_range.begins_now,
@@ -182,21 +184,18 @@ class RecordsOverNodes(ABC):
         """Send nothing more, from now on."""
         self._life.handle(ServiceSignal.LEAVE)
 
-    @property
-    def known(self) -> Held:
-        """What is known of what the client holds."""
-        return self._life.machine.held
-
-    def held(self) -> ClientRecords | None:
-        """Stop, and return what the client holds; None if that is unknown."""
-        is_known, has_begun = self.known is not Held.UNKNOWN, self.has_begun
+    def hand_over(self) -> tuple[Held, ClientRecords | None]:
+        """Stop, and return what is known of what the client holds, and that."""
+        known, has_begun = self._life.machine.held, self.has_begun
         self.stop()
+        if known is Held.UNKNOWN:
+            return known, None
         # It replaces another one, and was replaced before it has sent anything: the client still holds the records of
         # the first.
         if not has_begun:
-            return self._held
+            return known, self._held
         sent = {log: dict(of) for log, of in self._sent.items()}
-        return ClientRecords(self.request, self._subscriber.topics, sent) if is_known else None
+        return known, ClientRecords(self.request, self._subscriber.topics, sent)
 
     @property
     def _sent(self) -> PositionsByLog:

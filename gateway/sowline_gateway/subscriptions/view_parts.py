@@ -1,7 +1,7 @@
 """The views of nodes that a page or groups at a gateway are merged from: how they are opened and followed."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -16,7 +16,8 @@ from sowline.serving.query_slots import QuerySlot
 from sowline.serving.view_memory import HELD_BYTES, ViewBytes, ViewHolder
 from sowline.subscriptions.engine.shown import ShownRecord
 from sowline.subscriptions.engine.subscription import MATCH, OOF, Delivery, entitled
-from sowline.wire.node_queries import past_view_of, view_of
+from sowline.wire.node_queries import NodeQuery, past_view_of, view_of
+from sowline.wire.request import Read
 from sowline.wire.server_message import ms_of
 from sowline_gateway.context import GatewayContext
 from sowline_gateway.nodes.connections import NodeLost, NodeMessage
@@ -96,7 +97,7 @@ class ViewParts:
     async def past(self) -> ShardedQuery:
         """Return the query for the view at the client's bookmark or time; raise why there is none."""
         request = self._asked.in_the_past()
-        query = self._query(request, self._subscriber.rights, NONE, past_view_of)
+        query = self._query(request, NONE, past_view_of)
         try:
             await query.begin(self._slot)
         except BaseException:
@@ -154,12 +155,14 @@ class ViewParts:
         return newest(self._subscriber.seen.floor([self._asked.topic.log], at_least), shown)
 
     def _begun(self, floor: PositionsByLog) -> ShardedQuery:
-        asked, rights = self._asked, self._subscriber.rights
+        asked = self._asked
         parts = partial(view_of, user=self._subscriber.holder.user, records=asked.records_at_nodes)
-        return self._query(asked.at_nodes(), rights, floor, parts)
+        return self._query(asked.at_nodes(), floor, parts)
 
-    def _query(self, request: Any, rights: Rights, floor: PositionsByLog, instead: Any) -> ShardedQuery:
-        context, topics = self._context, [self._asked.topic.name]
+    def _query(
+        self, request: Read, floor: PositionsByLog, instead: Callable[[NodeQuery], NodeQuery]
+    ) -> ShardedQuery:
+        context, topics, rights = self._context, [self._asked.topic.name], self._subscriber.rights
         return ShardedQuery(context.nodes, request, topics, rights, context.limits, floor, instead)
 
     async def _read(self, query: ShardedQuery, held: HeldView) -> OpenedView:
