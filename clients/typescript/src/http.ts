@@ -15,6 +15,9 @@ export interface Tokens {
   token(isFresh: boolean): Promise<string | undefined>;
 }
 
+/** How Node says that a service took too long to answer. A time-out of the connection means that there is none. */
+const ANSWER_TIMEOUT = /^UND_ERR_(?:HEADERS|BODY)_TIMEOUT$/;
+
 export class HttpApi {
   readonly #base: string;
   readonly #tokens: Tokens;
@@ -40,11 +43,23 @@ export class HttpApi {
       return await fetch(`${this.#base}/v1/${path}`, { cache: "no-store", ...init, headers });
     } catch (cause) {
       if ((cause as Error).name === "AbortError") throw cause;
-      throw new SowlineError("not connected", `expected a query service at ${this.#base}: ${String(cause)}`, {
-        cause,
-      });
+      throw noAnswer(this.#base, cause);
     }
   }
+}
+
+/** Return the error for a request that was not answered: no service is there, or it takes too long. */
+function noAnswer(base: string, cause: unknown): SowlineError {
+  const { name, cause: inner } = cause as { name?: string; cause?: { code?: string } };
+  if (name === "TimeoutError" || ANSWER_TIMEOUT.test(inner?.code ?? "")) {
+    return new SowlineError(
+      "request timeout",
+      `expected a query service at ${base} to go on with its answer in time, got nothing; it may still do what was` +
+        " asked, so look before you ask again",
+      { cause },
+    );
+  }
+  return new SowlineError("not connected", `expected a query service at ${base}: ${String(cause)}`, { cause });
 }
 
 async function refusal(response: Response): Promise<SowlineError> {
