@@ -205,6 +205,11 @@ class LiveView(ABC):
             if (refusal := self.bytes.refusal(viewer.holder)) is not None:
                 self._end(viewer, refusal)
 
+    def check(self, viewer: Viewer) -> None:
+        """Raise the error with which the view, or this viewer, has failed."""
+        if (failed := self.failed or viewer.failed) is not None:
+            raise failed
+
     def add(self, viewer: Viewer) -> None:
         """Make a viewer live; its client must hold exactly the current view."""
         self._behind.pop(viewer, None)

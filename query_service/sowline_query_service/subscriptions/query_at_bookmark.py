@@ -11,6 +11,7 @@ import numpy as np
 from sowline.changes.change import Change
 from sowline.model.bookmark import Positions, PositionsByLog
 from sowline.model.bookmark_range import BookmarkRange
+from sowline.serving.cooperative import next_turn
 from sowline.serving.refusal import no_sow
 from sowline.wire.request import Read
 from sowline_query_service.context import ServiceContext
@@ -97,6 +98,7 @@ class BookmarkQuery(Query):
         if self.topic_slices:
             return
         begin = await self._reached()
+        await next_turn()
         context, topics = self._context, list(self._topics)
         since = [(topic, begin[topic.definition.log]) for topic in topics]
         # The instant must be the one up to which the changes are known, so nothing is awaited between `changes_since`

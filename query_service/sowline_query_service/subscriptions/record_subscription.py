@@ -17,19 +17,16 @@ from sowline.serving.refusal import no_sow
 from sowline.serving.result import Result
 from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.status import SubscriptionStatus
+from sowline.subscriptions.live.led_subscription import LedSubscription
 from sowline.subscriptions.live.progress import ProgressTimer
-from sowline.subscriptions.live.request_checks import GONE
 from sowline.subscriptions.service_lifecycle import (
     Acknowledge,
     Action,
     BeginAt,
     CaughtUp,
     Duty,
-    Event,
     FellBehind,
     Finish,
-    GoOn,
-    Halt,
     Held,
     LifeTerms,
     Opening,
@@ -37,7 +34,6 @@ from sowline.subscriptions.service_lifecycle import (
     ServiceSignal,
     Start,
 )
-from sowline.subscriptions.service_machine import ServiceMachine
 from sowline.wire.request import Heartbeat, Subscribe
 from sowline.wire.server_message import ack, message
 from sowline_query_service.context import ServiceContext
@@ -55,7 +51,7 @@ from sowline_query_service.subscriptions.view_checksum import send_records_check
 from sowline_query_service.topics.topic_state import TopicState
 
 
-class RecordSubscription:
+class RecordSubscription(LedSubscription):
     """A session's subscription to the records of one or several topics; `run` it in a separate task.
 
     It stops the subscription that it replaces. If the request is invalid, it raises before that.
@@ -84,8 +80,6 @@ class RecordSubscription:
         self._live = SubscribedTopics(outbox, self._sub_id, topics, engine, selection)
         self._progress_timer = ProgressTimer()
         self._flow: asyncio.Task[None] | None = None
-        self._going = asyncio.Event()
-        """Whether the machine lets changes be sent."""
         self._start = RecordStart(context, self._slot, request, topics, selection, bookmark_range, self._live)
         terms = LifeTerms.of(
             request,
@@ -95,7 +89,7 @@ class RecordSubscription:
             owed=frozenset({Duty.CAUGHT_UP} if selection.relays and not self._start.begins_now else ()),
             parts=self._live.logs,
         )
-        self.machine: ServiceMachine = ServiceMachine(terms)
+        super().__init__(terms)
         if replaced is not None:
             self._start.held = replaced.hand_over()
         if terms.begin == BeginAt(Start.REQUESTED, Opening.GROUP) and not terms.replays:
@@ -130,23 +124,7 @@ class RecordSubscription:
             due = await self._go_on()
         return self._completed()
 
-    def _tell(self, event: Event) -> Action | None:
-        """Report an event, and do what is due at once; return what takes time."""
-        due: Action | None = None
-        for action in self.machine.handle(event):
-            match action:
-                case Acknowledge():
-                    self._acknowledge(action)
-                case GoOn():
-                    self._going.set()
-                case Halt():
-                    self._halt()
-                case _:
-                    due = action
-        return due
-
     def _halt(self) -> None:
-        self._going.clear()
         for live in self._live:
             self._context.dispatcher.remove(live)
             # Go back to where the client was sent everything. Messages held back by conflation are dropped, and their
@@ -156,16 +134,6 @@ class RecordSubscription:
             self._flow.cancel()
 
     # the interface of a session
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether its command was acknowledged, if requested."""
-        return self.machine.has_begun
-
-    @property
-    def is_querying(self) -> bool:
-        """Whether its snapshot is still being sent."""
-        return self.machine.is_querying
 
     def stop(self) -> None:
         """Send nothing more, from now on."""
@@ -181,14 +149,6 @@ class RecordSubscription:
             held = HeldRecords(self._topics, self._selection, self._live.sent)
         self.stop()
         return held
-
-    def pause(self) -> None:
-        """Send nothing more until `resume`, except the rest of a group that is being sent."""
-        self._tell(ServiceSignal.PAUSE)
-
-    def resume(self) -> None:
-        """Continue from the position at which it was paused."""
-        self._tell(ServiceSignal.RESUME)
 
     def quiet_position(self) -> PositionsByLog | None:
         """Return the client's positions if it should get a progress message now; None if not."""
@@ -240,14 +200,6 @@ class RecordSubscription:
                 begin = self._instead(error)
             else:
                 return
-
-    def _instead(self, error: BaseException) -> BeginAt:
-        """Return where it begins because of an error; raise the error if it can't continue."""
-        is_gone = isinstance(error, SowlineError) and error.reason in GONE
-        due = self._tell(ServiceSignal.GONE) if is_gone else None
-        if not isinstance(due, BeginAt):
-            raise error
-        return due
 
     async def _send(self, opening: Opening) -> None:
         query = self._start.query

@@ -11,6 +11,7 @@ from sowline.changes.change import Change
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.cooperative import next_turn
 from sowline.serving.worker_thread import bytes_to_read, in_worker_thread
 from sowline.subscriptions.engine.delivery import whole_payload
 from sowline.subscriptions.engine.shown import as_sent
@@ -109,6 +110,7 @@ class ReplacementQuery(Query):
         Raise `BookmarkExpired` if the changes since the client's bookmark are no longer available, and `behind`.
         """
         await self.reach()
+        await next_turn()
         changes = await self._begin_together()
         changed = {
             topic.definition.name: _Changed.of(topic, found)
