@@ -254,7 +254,6 @@ class ServiceMachine:
 
     def _reach_end(self, _: ServiceSignal) -> list[Action]:
         self.state = ServiceState.ENDED
-        self._owed -= {Duty.COMPLETED}
         return [Finish()]
 
     def _fail(self, _: ServiceSignal | None = None) -> list[Action]:
