@@ -270,7 +270,7 @@ def _replica_not_waited_for() -> list[Any]:
     async def wait(state: Any, topic: Any, positions: Any) -> None:
         return None
 
-    return [patch("sowline_query_service.subscriptions.record_start.wait_for_replica", wait)]
+    return [patch("sowline_query_service.subscriptions.bookmark_resolver.wait_for_replica", wait)]
 
 
 def _moved_on_receipt() -> list[Any]:

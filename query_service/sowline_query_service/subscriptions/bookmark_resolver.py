@@ -94,6 +94,19 @@ async def check_newest(context: ServiceContext, topic: TopicState, newest: Posit
         )
 
 
+async def reached_start(
+    context: ServiceContext, topics: list[TopicState], bookmark_range: BookmarkRange
+) -> PositionsByLog:
+    """Return the start of a range, once the replica has reached it; raise as each of the steps does."""
+    await check_eras(context, topics, bookmark_range)
+    begin = await begin_of(context, topics, bookmark_range)
+    for topic in topics:
+        # The bookmark may come from another replica, which was ahead of this one
+        # (test_a_replica_behind_the_bookmark_is_waited_for).
+        await wait_for_replica(context.state, topic, begin[topic.definition.log])
+    return begin
+
+
 async def begin_of(
     context: ServiceContext, topics: list[TopicState], bookmark_range: BookmarkRange
 ) -> PositionsByLog:

@@ -27,7 +27,7 @@ from sowline_query_service.query.read_request import (
 )
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.replica.history import Former
-from sowline_query_service.subscriptions.bookmark_resolver import begin_of, check_eras, wait_for_replica
+from sowline_query_service.subscriptions.bookmark_resolver import reached_start
 from sowline_query_service.subscriptions.catch_up import changes_since
 from sowline_query_service.topics.topic_state import Past, TopicState
 
@@ -85,12 +85,7 @@ class BookmarkQuery(Query):
 
     async def _reached(self) -> PositionsByLog:
         if self._begin is None:
-            context, topics = self._context, list(self._topics)
-            await check_eras(context, topics, self._bookmark_range)
-            begin = await begin_of(context, topics, self._bookmark_range)
-            for topic in topics:
-                await wait_for_replica(context.state, topic, begin[topic.definition.log])
-            self._begin = begin
+            self._begin = await reached_start(self._context, list(self._topics), self._bookmark_range)
         return self._begin
 
     async def begin(self) -> None:

@@ -11,10 +11,9 @@ from sowline_query_service.query.query import Query
 from sowline_query_service.query.read_request import past_of
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.subscriptions.bookmark_resolver import (
-    begin_of,
     check_eras,
     oldest,
-    wait_for_replica,
+    reached_start,
     wait_for_time,
 )
 from sowline_query_service.subscriptions.catch_up import CatchUp
@@ -90,21 +89,20 @@ class RecordStart:
 
     async def _go_to_requested(self) -> None:
         """Go to the requested start, and make sure that every change after it is available."""
-        context, topics, query = self._context, self._topics, self.query
+        context, topics = self._context, self._topics
+        if self._past is None and not self.begins_now:
+            self._move_to_changes(await reached_start(context, topics, self._bookmark_range))
+            for live in self._live:
+                # If it has expired, fail here: before the acknowledgement and before any message
+                # (test_a_bookmark_may_have_expired).
+                await CatchUp(context.kafka, live).check()
+            return
         await check_eras(context, topics, self._bookmark_range)
         if self._past is not None:
             await wait_for_time(context, topics, self._past)
-            query = Query(topics, self._selection, context.limits, at=self._past)
-        if query is not None:
-            await self._begin_query(query)
-        elif not self.begins_now:
-            self._move_to_changes(await begin_of(context, topics, self._bookmark_range))
-        for live in self._live:
-            # The bookmark may come from another replica, which was ahead of this one
-            # (test_a_replica_behind_the_bookmark_is_waited_for). If it has expired, fail here: before the
-            # acknowledgement and before any message (test_a_bookmark_may_have_expired).
-            await wait_for_replica(context.state, live.topic, live.positions)
-            await CatchUp(context.kafka, live).check()
+            self.query = Query(topics, self._selection, context.limits, at=self._past)
+        if self.query is not None:
+            await self._begin_query(self.query)
 
     async def _begin_query(self, query: Query) -> None:
         """Take the instant of a query, once its turn has come."""
