@@ -176,6 +176,16 @@ async def test_a_query_id_ends_the_subscription_of_its_snapshot() -> None:
     assert [m["command"] for m in await client.read()] == ["publish"]
 
 
+async def test_a_page_is_aborted_before_its_view_is_filled(server: Server) -> None:
+    """As a snapshot of records is that waits."""
+    client = server.connect()
+    client.ask("sow_and_subscribe", sub_id="s", query_id="q", skip_n=0, top_n=2, order_by="/n")
+    client.ask("unsubscribe", query_id="q")
+    messages = await client.read()
+    assert [m["reason"] for m in messages if m.get("status") == "failure"] == ["query aborted"]
+    assert "group_begin" not in commands(messages)
+
+
 async def test_a_live_filter_may_ask_for_the_bookmark(server: Server) -> None:
     """A change has one, unlike a record that is queried."""
     client = server.connect()
