@@ -1,6 +1,7 @@
 """Queries: the records of one instant that match, in the order and number that was asked for."""
 
 import asyncio
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 from sowline.errors import SowlineError
 from sowline.language.expressions.order import parse_order
 from sowline.language.filter import compile_filter
+from sowline.model.bookmark_range import BookmarkRange
 from sowline.model.key import sow_key
 from sowline.serving.cooperative import CHUNK
 from sowline.serving.result import QueryLimits
 from sowline.wire.options import parse_options
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
+from sowline_query_service.subscriptions.query_at_bookmark import BookmarkQuery
+from sowline_query_service.subscriptions.replacement import HeldRecords, ReplacementQuery
 from tests.unit.query_service.sessions import DOMAIN, Server
 
 
@@ -179,9 +183,27 @@ async def test_a_filter_may_ask_about_the_record() -> None:
     assert await found(query(server, "LAST_UPDATED() = 1.001 AND TOPIC_NAME() = 'orders'")) == [1]
 
 
-async def test_queries_that_begin_together_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def _of_now(server: Server) -> Query:
+    return Query([server.topic], Selection(), QueryLimits())
+
+
+def _at_bookmark(server: Server) -> Query:
+    bookmark = BookmarkRange(({server.topic.definition.log: server.topic.positions},))
+    return BookmarkQuery(server.context, [server.topic], Selection(), bookmark)
+
+
+def _replacing(server: Server) -> Query:
+    positions = {server.topic.definition.log: server.topic.positions}
+    held = HeldRecords([server.topic], Selection(), positions)
+    return ReplacementQuery(server.context, held, [server.topic], Selection())
+
+
+@pytest.mark.parametrize("make", [_of_now, _at_bookmark, _replacing])
+async def test_queries_that_begin_together_take_turns(
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[Server], Query]
+) -> None:
     """Other tasks run between two of them: to capture all records of a topic takes its time."""
-    loop, turns, began = asyncio.get_running_loop(), [0], list[int]()
+    loop, turns, began = asyncio.get_running_loop(), [0], dict[Query, int]()
 
     def count() -> None:
         turns[0] += 1
@@ -189,12 +211,14 @@ async def test_queries_that_begin_together_take_turns(monkeypatch: pytest.Monkey
             loop.call_soon(count)
 
     def noted(query: Query) -> bool:
-        began.append(turns[0])
+        if query in made:
+            began[query] = turns[0]
         return begin_now(query)
 
     begin_now = Query.begin_now
     monkeypatch.setattr(Query, "begin_now", noted)
     server = filled({}, {})
+    made = [make(server) for _ in range(4)]
     count()
-    await asyncio.gather(*(Query([server.topic], Selection(), QueryLimits()).begin() for _ in range(4)))
-    assert len(set(began)) == 4
+    await asyncio.gather(*(query.begin() for query in made))
+    assert len(set(began.values())) == 4
