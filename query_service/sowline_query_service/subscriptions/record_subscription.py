@@ -76,6 +76,8 @@ class RecordSubscription(LedSubscription):
         self._selection = selection
         self._bookmark_range = bookmark_range
         self._ends: Ends | None = None
+        self._asked_at = ""
+        """The bookmark that the client came with, if it gets a new group instead of the changes since."""
         engine = subscription_of(request, selection)
         self._live = SubscribedTopics(outbox, self._sub_id, topics, engine, selection)
         self._progress_timer = ProgressTimer()
@@ -198,6 +200,8 @@ class RecordSubscription(LedSubscription):
                 await self._start.go_to(begin)
             except SowlineError as error:
                 begin = self._instead(error)
+                if begin.opening is Opening.RESET and self.machine.terms.replays:
+                    self._asked_at = self._bookmark
             else:
                 return
 
@@ -233,9 +237,9 @@ class RecordSubscription(LedSubscription):
         fields: dict[str, object] = {"up_to": "" if end is None else format_bookmark(end)}
         if self._selection.merges and query is not None:
             fields["topic_matches"] = query.result.topic_matches
-        acknowledge_processed(
-            self._outbox, self.request, bookmark=self._bookmark, sub_id=self._sub_id, **fields
-        )
+        # A client that is lost before its new group has come must not go on behind what it lacks.
+        bookmark = self._asked_at or self._bookmark
+        acknowledge_processed(self._outbox, self.request, bookmark=bookmark, sub_id=self._sub_id, **fields)
 
     def _completed(self) -> bytes:
         return ack("completed", self.request.command_id, bookmark=self._bookmark, sub_id=self._sub_id)
