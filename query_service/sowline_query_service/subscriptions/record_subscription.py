@@ -234,12 +234,13 @@ class RecordSubscription(LedSubscription):
 
     def _acknowledge_begin(self) -> None:
         end, query = known_end(self._ends), self._start.query
-        fields: dict[str, object] = {"up_to": "" if end is None else format_bookmark(end)}
+        up_to = "" if end is None else format_bookmark(end)
+        fields: dict[str, object] = {"up_to": up_to, "sub_id": self._sub_id}
         if self._selection.merges and query is not None:
             fields["topic_matches"] = query.result.topic_matches
         # A client that is lost before its new group has come must not go on behind what it lacks.
         bookmark = self._asked_at or self._bookmark
-        acknowledge_processed(self._outbox, self.request, bookmark=bookmark, sub_id=self._sub_id, **fields)
+        acknowledge_processed(self._outbox, self.request, bookmark=bookmark, **fields)
 
     def _completed(self) -> bytes:
         return ack("completed", self.request.command_id, bookmark=self._bookmark, sub_id=self._sub_id)
