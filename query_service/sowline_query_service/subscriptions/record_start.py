@@ -8,7 +8,6 @@ from sowline.wire.request import Subscribe
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.query.freshness import take_when_fresh, wait_until_fresh
 from sowline_query_service.query.query import Query
-from sowline_query_service.query.read_request import past_of
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.subscriptions.bookmark_resolver import (
     check_eras,
@@ -34,6 +33,7 @@ class RecordStart:
         topics: list[TopicState],
         selection: Selection,
         bookmark_range: BookmarkRange,
+        past: int | None,
         live: SubscribedTopics,
     ) -> None:
         self._context = context
@@ -43,7 +43,8 @@ class RecordStart:
         self._selection = selection
         self._bookmark_range = bookmark_range
         self._live = live
-        self._past = past_of(bookmark_range, selection.options, topics) if request.has_snapshot else None
+        self._past = past
+        """The time whose records are sent first; None for those of now, and if there is no snapshot."""
         self.query: Query | None = None
         """The query of what is sent, until that was sent."""
         self.held: HeldRecords | None = None

@@ -39,7 +39,7 @@ from sowline.wire.server_message import ack, message
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.subscription import LiveSubscription
 from sowline_query_service.query.freshness import lag_seconds
-from sowline_query_service.query.read_request import subscription_of
+from sowline_query_service.query.read_request import past_of, subscription_of
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.subscriptions.catch_up import CatchUp
 from sowline_query_service.subscriptions.end import Ends, known_end
@@ -79,10 +79,13 @@ class RecordSubscription(LedSubscription):
         self._asked_at = ""
         """The bookmark that the client came with, if it gets a new group instead of the changes since."""
         engine = subscription_of(request, selection)
+        past = past_of(bookmark_range, selection.options, topics) if request.has_snapshot else None
         self._live = SubscribedTopics(outbox, self._sub_id, topics, engine, selection)
         self._progress_timer = ProgressTimer()
         self._flow: asyncio.Task[None] | None = None
-        self._start = RecordStart(context, self._slot, request, topics, selection, bookmark_range, self._live)
+        self._start = RecordStart(
+            context, self._slot, request, topics, selection, bookmark_range, past, self._live
+        )
         terms = LifeTerms.of(
             request,
             begins_now=self._start.begins_now,
