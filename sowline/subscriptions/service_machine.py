@@ -290,7 +290,9 @@ class ServiceMachine:
         if self.is_over:
             raise SowlineError("not supported", "expected a subscription that has not ended")
         if self.terms.is_paced:
-            raise SowlineError("not supported", "expected a subscription without an end or a rate")
+            raise SowlineError(
+                "not supported", "expected a subscription without an end or a rate that is not paused"
+            )
         if self.is_paused:
             raise SowlineError("not supported", "this subscription is paused: resume it first")
         return []

@@ -36,6 +36,7 @@ class RecordStart:
         past: int | None,
         live: SubscribedTopics,
     ) -> None:
+        """Prepare the starts; `past` is the time of the snapshot, in ms since 1970, if it is of an earlier one."""
         self._context = context
         self._slot = slot
         self._request = request
@@ -93,17 +94,17 @@ class RecordStart:
         context, topics = self._context, self._topics
         if self._past is None and not self.begins_now:
             self._move_to_changes(await reached_start(context, topics, self._bookmark_range))
-            for live in self._live:
-                # If it has expired, fail here: before the acknowledgement and before any message
-                # (test_a_bookmark_may_have_expired).
-                await CatchUp(context.kafka, live).check()
-            return
-        await check_eras(context, topics, self._bookmark_range)
+        else:
+            await check_eras(context, topics, self._bookmark_range)
         if self._past is not None:
             await wait_for_time(context, topics, self._past)
             self.query = Query(topics, self._selection, context.limits, at=self._past)
         if self.query is not None:
             await self._begin_query(self.query)
+        for live in self._live:
+            # If it has expired, fail here: before the acknowledgement and before any message
+            # (test_a_bookmark_may_have_expired, test_a_time_may_have_expired).
+            await CatchUp(context.kafka, live).check()
 
     async def _begin_query(self, query: Query) -> None:
         """Take the instant of a query, once its turn has come."""

@@ -78,8 +78,8 @@ class RecordSubscription(LedSubscription):
         self._ends: Ends | None = None
         self._asked_at = ""
         """The bookmark that the client came with, if it gets a new group instead of the changes since."""
-        engine = subscription_of(request, selection)
         past = past_of(bookmark_range, selection.options, topics) if request.has_snapshot else None
+        engine = subscription_of(request, selection)
         self._live = SubscribedTopics(outbox, self._sub_id, topics, engine, selection)
         self._progress_timer = ProgressTimer()
         self._flow: asyncio.Task[None] | None = None

@@ -254,10 +254,12 @@ class ViewSubscription(LedSubscription):
         records, self._result = _group_of(view, self.topic, self.selection, shown)
         bookmark = self.topic.bookmark(self._at)
         put_group(self._outbox, self.request, bookmark, records, self._result, due.opening.mark)
+        # First that nothing is left to catch up with: the group is what is completed, also where the client came back
+        # with a bookmark that is gone (test_a_view_whose_bookmark_is_gone_is_completed_by_its_group).
+        self._tell(CaughtUp())
         self._tell(ServiceSignal.SENT)
         self._tell(ServiceSignal.COUNTED)
         view.add(self.viewer)
-        self._tell(CaughtUp())
         # Paused while the group waited: the client holds the group, and gets the difference after `resume`.
         if self.machine.is_paused:
             view.fall_behind(self.viewer)

@@ -325,6 +325,46 @@ async def test_a_bookmark_may_have_expired() -> None:
     assert server.dispatcher.live == 0
 
 
+async def at_an_expired_time(**request: Any) -> list[Json]:
+    """Return what a client receives that begins at a time, behind which old changes are lost to compaction."""
+    server = Server(ring=2, more=", history: {window: 3650000d}").loaded()
+    for number in range(6):
+        server.put({"id": 1, "n": number})
+    server.written[0] = server.written[0][3:]
+    client = server.connect()
+    with server.patched():
+        bookmark = "19700101T000001.001Z"
+        client.ask("sow_and_subscribe", bookmark=bookmark, ack_type="processed,completed,stats", **request)
+        return await client.read()
+
+
+async def test_a_time_may_have_expired() -> None:
+    """Where changes after it are gone, it is refused before the acknowledgement, or begins with current records."""
+    (failure,) = await at_an_expired_time()
+    assert (failure["status"], failure["reason"]) == ("failure", "bookmark_expired")
+    messages = await at_an_expired_time(options="bookmark_not_found=now")
+    assert [message.get("status") for message in messages if message["command"] == "ack"] == ["success"] * 3
+    assert [message["records"][0]["data"]["n"] for message in messages if message["command"] == "sow"] == [5]
+
+
+async def test_a_view_whose_bookmark_is_gone_is_completed_by_its_group() -> None:
+    """As each view that begins with a group: `completed` has the bookmark of the group, and comes before `stats`."""
+    server = Server(ring=2).loaded()
+    for number in range(6):
+        server.put({"id": 1, "n": number})
+    server.written[0] = server.written[0][3:]
+    client = server.connect()
+    asked = {"order_by": "/n", "top_n": 1, "skip_n": 0, "options": "bookmark_not_found=now"}
+    with server.patched():
+        acks = "processed,completed,stats"
+        client.ask("sow_and_subscribe", bookmark="orders:0@1", ack_type=acks, query_id="q", **asked)
+        messages = await client.read()
+    group = next(message for message in messages if message["command"] == "group_end")
+    after = messages[messages.index(group) + 1 :]
+    assert [message["ack_type"] for message in after] == ["completed", "stats"]
+    assert (after[0]["bookmark"], after[0].get("sub_id")) == (messages[0]["bookmark"], None)
+
+
 async def test_reset_asks_for_a_fresh_group_instead() -> None:
     """With `reset` an expired bookmark is answered with the records as they are, marked as a reset."""
     server, client = await expired("reset")
