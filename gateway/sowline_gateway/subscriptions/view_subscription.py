@@ -155,7 +155,11 @@ class ViewOverNodes:
             opening = self._life.opening
             is_difference = opening is Opening.REPLACE
             put = self._outlet.put_replacement if is_difference else self._outlet.put_first_group
-            self._note_sent(put(opened, opening.mark))
+            result = put(opened, opening.mark)
+            # Before it is noted as sent: nothing from before the group is to come, also if the client asked for that
+            # (test_a_view_whose_start_is_gone_begins_with_a_group).
+            self._life.handle(CaughtUp())
+            self._note_sent(result)
             self._catch_up()
 
     def _note_sent(self, result: Result) -> None:

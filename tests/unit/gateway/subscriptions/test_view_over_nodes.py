@@ -242,6 +242,41 @@ async def test_a_view_starts_where_that_of_one_query_service_does(kind: str, sta
         ]
 
 
+@pytest.mark.parametrize("not_found", ["now", "reset"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_view_whose_start_is_gone_begins_with_a_group(kind: str, not_found: str) -> None:
+    """All of it is in the group: `completed` is that of the group, and comes before the counts."""
+    chance = random.Random(f"{kind} {not_found}")
+    async with rig(["0/3", "1/3", "2/3"], ring=3) as made:
+        changes(made, chance, 20)
+        bookmark = format_bookmark({"orders": made.whole.topic.positions})
+        changes(made, chance, 60)
+        for node in made.nodes:
+            for written in node.server.written:
+                written.clear()
+        fields = KINDS[kind] | {"bookmark": bookmark, "ack_type": "processed,completed,stats"}
+        fields["options"] += f",bookmark_not_found={not_found}"
+        with made.patched():
+            got = await made.client().ask("sow_and_subscribe", **fields)
+        assert [one["command"] for one in got if one["command"] != "sow"] == [
+            "ack",
+            "group_begin",
+            "group_end",
+            "ack",
+            "ack",
+        ]
+        processed, completed, stats = (one for one in got if one["command"] == "ack")
+        begin = next(one for one in got if one["command"] == "group_begin")
+        assert (processed["ack_type"], completed["ack_type"], stats["ack_type"]) == (
+            "processed",
+            "completed",
+            "stats",
+        )
+        assert begin["reset"]
+        assert completed["bookmark"] == begin["bookmark"]
+        assert "sub_id" not in completed
+
+
 async def test_a_client_that_comes_back_does_not_go_back() -> None:
     """Its bookmark is of a replica that is ahead; the one that it is shown then waits until it is as far."""
     async with rig(["0/1", "0/1"]) as made:
