@@ -41,7 +41,7 @@ class FlowEnd(Enum):
     JOINED = auto()
     """From now on the client is fed by a stream."""
     INTERRUPTED = auto()
-    """The client wants no messages for now, or does not read them."""
+    """The client wants no messages for now, or does not read them, or has joined a stream meanwhile."""
     LOST = auto()
     """A node is lost."""
 
@@ -54,7 +54,7 @@ class Fed(Protocol):
     """The subscription of a client that is fed by nodes."""
 
     async def take(self, part: Part, received: NodeMessage) -> bool:
-        """Send a change, or the bookmark of an idle node; return False if the client does not read it."""
+        """Send a change, or the bookmark of an idle node; return False if it was not sent: the flow ends."""
 
     def note_acknowledged(self) -> None:
         """Note that a node has acknowledged something."""

@@ -166,7 +166,7 @@ class RecordsOverNodes(ABC):
 
     @abstractmethod
     async def take(self, part: Part, received: NodeMessage) -> bool:
-        """Send a change, or the bookmark of an idle node; return False if the client does not read it."""
+        """Send a change, or the bookmark of an idle node; return False if it was not sent: the flow ends."""
 
     # the interface of a session
 

@@ -160,9 +160,11 @@ class SharedRecords(RecordsOverNodes):
         return FlowEnd.JOINED if self._membership.is_member else ending
 
     async def take(self, part: Part, received: NodeMessage) -> bool:
-        """Send a change, or the bookmark of an idle node; return False if the client does not read it."""
+        """Send a change, or the bookmark of an idle node; return False if it was not sent: the flow ends."""
         if self._membership.is_member:
-            return True  # the stream sends it
+            # The stream sends it: the client has not seen it yet
+            # (test_what_the_stream_is_to_send_counts_as_seen_when_it_was_sent).
+            return False
         self._taking += 1
         try:
             # A client that reads nothing must not keep connections: there may be many such clients.

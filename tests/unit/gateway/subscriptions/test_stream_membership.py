@@ -9,10 +9,12 @@ from sowline.model.position import Position
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.outbox.outbox import Outbox
 from sowline.wire.request import Subscribe
-from sowline_gateway.nodes.connections import NodeConnection
+from sowline_gateway.nodes.connections import NodeConnection, NodeMessage
 from sowline_gateway.query.seen import SeenPositions
 from sowline_gateway.streams.member import HeldBytes, LiveMessage, Member, put_to_client
+from sowline_gateway.subscriptions.node_flow import FlowEnd, NodeFlow
 from sowline_gateway.subscriptions.outlets import PassingOutlet
+from sowline_gateway.subscriptions.shared_records import SharedRecords
 from sowline_gateway.subscriptions.stream_membership import StreamMembership
 from sowline_gateway.subscriptions.subscriber import RecordSubscriber
 
@@ -74,6 +76,28 @@ async def test_a_subscription_joins_although_it_is_always_behind() -> None:
     assert membership.sent == {"orders": {0: Position(0, 9)}}
     membership.end()
     assert not stream.members
+
+
+async def test_what_the_stream_is_to_send_counts_as_seen_when_it_was_sent() -> None:
+    """A node's message that comes once the subscription has joined waits at the stream, and ends the flow."""
+    outbox, stream = Outbox(1 << 20), MovingStream(3)
+    context: Any = SimpleNamespace(
+        streams=SimpleNamespace(end_use=lambda stream: None),
+        nodes=SimpleNamespace(note_shown=lambda *given: None),
+    )
+    request, seen = Subscribe(sub_id="mine", topic="orders"), SeenPositions()
+    subscriber = RecordSubscriber(context, outbox, request, ["orders"], EVERYTHING, seen)
+    records = SharedRecords(subscriber, cast(Any, None), cast(Any, None), None)
+    records._membership._stream = cast(Any, stream)
+    records._shared.note({"orders": {0: Position(0, 3)}})
+    assert records._membership.join_if_level()
+    flow = NodeFlow(subscriber, request, records._shared, records)
+    part: Any = SimpleNamespace(url="http://node")
+    ending = await flow._pass_on(part, NodeMessage(command="publish", bookmark="orders:0@5"))
+    assert ending is FlowEnd.INTERRUPTED
+    assert seen.floor(["orders"]) == {"orders": {0: Position(0, 3)}}
+    stream.send(5)
+    assert seen.floor(["orders"]) == {"orders": {0: Position(0, 5)}}
 
 
 async def test_an_attempt_to_join_is_given_up() -> None:
