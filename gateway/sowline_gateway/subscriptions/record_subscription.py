@@ -18,7 +18,16 @@ from sowline.model.bookmark import PositionsByLog
 from sowline.serving.outbox.group import send_group
 from sowline.serving.query_slots import QuerySlot, QueryTurn
 from sowline.serving.sessions.status import SubscriptionStatus
-from sowline.subscriptions.service_lifecycle import CaughtUp, Held, LifeTerms, Renewed, ServiceSignal
+from sowline.subscriptions.service_lifecycle import (
+    CaughtUp,
+    Held,
+    LifeTerms,
+    Opening,
+    Renewed,
+    ServiceSignal,
+    ServiceState,
+    Start,
+)
 from sowline.wire.request import Heartbeat, Subscribe, from_now, returned, with_snapshot
 from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.nodes.failover import AGAIN_SECONDS
@@ -83,7 +92,7 @@ class RecordsOverNodes(ABC):
 
     async def _serve_at_nodes(self, request: Subscribe) -> Ending:
         """Begin at all nodes; send the group, if there is one, and the changes, until something ends them."""
-        async with NodeFlow(self._subscriber, request, self._outlet, self) as flow:
+        async with NodeFlow(self._subscriber, self._begun_as_due(request), self._outlet, self) as flow:
             if flow.has_group:
                 async with self._snapshot_slot:
                     await self._snapshot_slot.take()
@@ -98,10 +107,23 @@ class RecordsOverNodes(ABC):
             finally:
                 self._flow = None
 
+    def _begun_as_due(self, request: Subscribe) -> Subscribe:
+        """Return a request with a snapshot if a group is due that the client's command does not ask for."""
+        if self._life.machine.begin.start is Start.HELD:
+            # The subscriptions at nodes don't begin with what differs from what the client holds
+            # (test_a_replacement_is_that_of_one_query_service with `up_to`).
+            self._life.handle(ServiceSignal.GONE)
+        # A client that was sent part of a group waits for a whole one, whatever it asks for next
+        # (test_a_replacement_within_a_group_is_that_of_one_query_service).
+        is_group_due = self._life.opening is not Opening.NOTHING
+        return with_snapshot(request) if is_group_due and not request.has_snapshot else request
+
     async def _begin(self, flow: NodeFlow, turn: QueryTurn | None) -> None:
         await flow.begin(turn, is_paused=self._life.machine.is_paused)
         if self._life.is_beginning:
             self._life.begin(flow.query.positions, flow.up_to)
+            is_group_due = self._life.machine.state is ServiceState.SNAPSHOT
+            assert is_group_due == flow.has_group, "only the end of a group leaves that state"
 
     async def _send_group(self, flow: NodeFlow) -> None:
         query = flow.query

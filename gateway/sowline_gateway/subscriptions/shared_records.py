@@ -14,7 +14,7 @@ from sowline.serving.cooperative import first_of, running
 from sowline.serving.flag import Flag
 from sowline.serving.query_slots import QuerySlot
 from sowline.subscriptions.live.progress import put_view_checksum
-from sowline.subscriptions.service_lifecycle import CaughtUp, FellBehind, ServiceSignal, Start
+from sowline.subscriptions.service_lifecycle import CaughtUp, FellBehind, Opening, ServiceSignal, Start
 from sowline.wire.request import Heartbeat, Subscribe
 from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.nodes.failover import FAILOVER_SECONDS
@@ -65,8 +65,6 @@ class SharedRecords(RecordsOverNodes):
             if self._joins_at_once:
                 await self._begin_in_stream()
                 request = await self._returned()
-            elif self._life.machine.begin.start is Start.HELD:
-                self._life.handle(ServiceSignal.GONE)
             while True:
                 began = time.monotonic()
                 try:
@@ -88,7 +86,9 @@ class SharedRecords(RecordsOverNodes):
         request = self.request
         if not request.bookmark_range.begins_now:
             return False
-        if request.has_snapshot:
+        # Also without a snapshot: a client may be owed a group by the subscription that this one replaces
+        # (test_a_replacement_within_a_group_is_that_of_one_query_service).
+        if self._life.opening in (Opening.GROUP, Opening.RESET, Opening.REPLACE):
             return all(topic.has_sow for topic in self._subscriber.definitions.values())
         return not request.demands_fresh or self._life.machine.begin.start is Start.HELD
 

@@ -224,10 +224,15 @@ REPLACING: list[Json] = [
 ]
 
 
+@pytest.mark.parametrize("more", ["", "at_least", "up_to"])
 @pytest.mark.parametrize("now", range(len(REPLACING)))
 @pytest.mark.parametrize("before", range(len(REPLACED)))
-async def test_a_replacement_is_that_of_one_query_service(before: int, now: int) -> None:
-    """What leaves, what the group has, marks, bookmarks, counts: also of records that have changed meanwhile."""
+async def test_a_replacement_is_that_of_one_query_service(before: int, now: int, more: str) -> None:
+    """What leaves, what the group has, marks, bookmarks, counts: also of records that have changed meanwhile.
+
+    With an end, a gateway does not compute what leaves. It answers as one query service does that does not know what
+    the client holds.
+    """
     seed = random.randrange(1 << 30)
     chance = random.Random(seed)
     async with rig(["0/3", "1/3", "2/3"]) as made:
@@ -237,7 +242,14 @@ async def test_a_replacement_is_that_of_one_query_service(before: int, now: int)
         with made.patched():
             for client in clients:
                 first = {"command": "sow_and_subscribe", "sub_id": "mine", "ack_type": "completed"}
-                await client.ask(**first | REPLACED[before])
+                given = first | REPLACED[before]
+                if more == "up_to" and client is clients[0]:
+                    given |= {
+                        "command": "sow_and_subscribe",
+                        "filter": "/v < UNIX_TIMESTAMP()",
+                        "options": "",
+                    }
+                await client.ask(**given)
             for client in clients:
                 await client.ask("pause", command_id="2", topic=None, sub_id="mine", ack_type="completed")
             for _ in range(30):
@@ -246,13 +258,65 @@ async def test_a_replacement_is_that_of_one_query_service(before: int, now: int)
             for client in clients:
                 second = {"command": "sow_and_subscribe", "sub_id": "mine", "command_id": "3"}
                 asked = second | REPLACING[now]
-                asked["options"] = ",".join(filter(None, [asked["options"], "replace"]))
-                asked["ack_type"] = "processed,completed"
-                if asked["command"].startswith("sow"):
-                    asked["ack_type"] += ",stats"
-                answers.append(comparable(await client.ask(**asked)))
+                if more:
+                    asked[more] = format_bookmark({"orders": made.whole.topic.positions})
+                answers.append(comparable(await client.ask(**replacing(asked))))
             clients[0].session.close()
             assert answers[1] == answers[0], f"seed {seed}"
+
+
+@pytest.mark.parametrize("more", ["", "at_least", "up_to"])
+@pytest.mark.parametrize("command", ["subscribe", "delta_subscribe", "sow_and_subscribe"])
+@pytest.mark.parametrize("has_sow", [True, False])
+async def test_a_replacement_within_a_group_is_that_of_one_query_service(
+    has_sow: bool, command: str, more: str
+) -> None:
+    """The client is owed a whole group, also if it asks for none; that of a topic without a SOW is empty."""
+    definition = "" if has_sow else "{name: orders, sow: false, partitions: 4}"
+    async with rig(["0/2", "1/2"], definition=definition) as made:
+        for number in range(20 if has_sow else 0):
+            made.put({"id": number, "v": number})
+        asked: Json = {"command": command, "command_id": "2", "sub_id": "mine", "options": "oof"}
+        if more:
+            asked[more] = format_bookmark({"orders": made.whole.topic.positions})
+        clients, answers = (made.whole_client(), made.client()), []
+        for client in clients:
+            async with client.session.outbox.group():
+                await client.ask("sow_and_subscribe", sub_id="mine", ack_type="processed")
+                second = asyncio.create_task(client.ask(**replacing(asked)))
+                await asyncio.sleep(0)
+            answers.append(comparable(await second))
+        clients[0].session.close()
+        assert [one.get("reset") for one in answers[0][-1] if one["command"] == "group_begin"] == [True]
+        assert answers[1] == answers[0]
+
+
+@pytest.mark.parametrize("more", [{}, {"up_to": "now"}])
+@pytest.mark.parametrize("command", ["subscribe", "delta_subscribe"])
+async def test_a_replacement_of_a_topic_without_a_sow_is_that_of_one_query_service(
+    command: str, more: Json
+) -> None:
+    """Nothing leaves a client that holds no records."""
+    async with rig(["0/2", "1/2"], definition="{name: orders, sow: false, partitions: 4}") as made:
+        first: Json = {"command": command, "sub_id": "mine", "ack_type": "processed,completed"}
+        second = replacing(first | {"command_id": "2", "options": "oof", **more})
+        clients, answers = (made.whole_client(), made.client()), []
+        with made.patched():
+            for client in clients:
+                await client.ask(**first)
+                answers.append(await client.ask(**second))
+        clients[0].session.close()
+        assert answers[1] == answers[0]
+
+
+def replacing(asked: Json) -> Json:
+    """Return the command that replaces a subscription, with all acknowledgements; the last one ends the answer."""
+    options = ",".join(filter(None, [asked.get("options", ""), "replace"]))
+    acks = ["processed", "completed"]
+    if asked["command"].startswith("sow"):
+        # `completed` is the last message before an end, and else belongs to the group.
+        acks.insert(1 if "up_to" in asked else 2, "stats")
+    return asked | {"options": options, "ack_type": ",".join(acks)}
 
 
 def comparable(messages: list[Json]) -> Any:
