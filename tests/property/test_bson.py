@@ -68,7 +68,10 @@ SCALARS = st.one_of(
     LONGS.map(DatetimeMS),
     st.integers(-62_135_596_800_001, 253_402_300_800_000).map(DatetimeMS),
     st.binary(min_size=16, max_size=16).map(Decimal128.from_bid),
-    st.decimals(allow_nan=True).map(lambda decimal: Decimal128(str(decimal)[:30].replace("s", ""))),
+    st.sampled_from(["NaN", "-NaN", "Infinity", "-Infinity", "-0"]).map(Decimal128),
+    st.builds(
+        "{}{}E{}".format, st.sampled_from(["", "-"]), st.integers(0, 10**34 - 1), st.integers(-6176, 6111)
+    ).map(Decimal128),
     st.builds(
         Regex,
         TEXTS.filter(lambda text: "\0" not in text),

@@ -265,6 +265,7 @@ def test_records_without_names_are_upgraded(document: dict[str, Any]) -> None:
     st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["2=x", "1=y", "6=z", "9999=w"]))),
 )
 @example({"100": [{"1": "a"}]}, [(1, "2=x"), (1, "2=x")])
+@example({"300": [], "2": "", "6": ""}, [(0, "2=x")])
 def test_fields_put_into_a_message_are_read_or_refused(
     document: dict[str, Any], inserted: list[tuple[int, str]]
 ) -> None:

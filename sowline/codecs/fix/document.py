@@ -39,6 +39,7 @@ class _GroupParser:
     def document(self) -> Document:
         """Return the fields of the whole message."""
         found: Document = {}
+        is_arranged = True
         while self._at < len(self._names):
             name = self._names[self._at]
             if name not in found:
@@ -47,7 +48,10 @@ class _GroupParser:
                 raise bad_message(f"expected the group {name} once, got it twice")
             else:
                 _add(found, name, self._value(name))
-        return found
+                is_arranged = False
+        # A repeated field joins the one before it. What it has kept apart from a group would be read as part of that
+        # group once the record is written (test_fields_put_into_a_message_are_read_or_refused).
+        return found if is_arranged else arranged(found, self._groups, {})
 
     def _value(self, name: str) -> Any:
         self._at += 1
