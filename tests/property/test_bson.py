@@ -19,7 +19,7 @@ from bson.min_key import MinKey
 from bson.objectid import ObjectId
 from bson.regex import Regex
 from bson.timestamp import Timestamp
-from hypothesis import example, given
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from sowline.codecs.bson import BsonCodec
@@ -94,6 +94,10 @@ def _inner(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     )
 
 
+NOT_SMALLER = (Phase.reuse, Phase.generate)
+"""Hypothesis must not make a failing document smaller: it takes a `Code`, which is a `str`, for a text that it has
+made, and hides the failure behind an error of its own."""
+
 VALUES = st.recursive(SCALARS, _inner, max_leaves=12)
 DOCUMENTS = st.dictionaries(NAMES_HERE, VALUES, max_size=5)
 
@@ -120,7 +124,8 @@ def kept(value: Any) -> Any:
         case dict():
             return {name: kept(part) for name, part in _in_order(value).items()}
         case Code(scope=dict(scope)):
-            return Code(str(value), kept(scope))
+            # A scope is no reference, as the top level is none.
+            return Code(str(value), {name: kept(part) for name, part in scope.items()})
         case Decimal128():
             return Decimal128(str(value))
         case DBRef():
@@ -166,6 +171,7 @@ DOCUMENTS_THAT_COUNT: tuple[dict[str, Any], ...] = (
     {"a": Code("x", {"$oid": "y"})},
     {"a": DBRef("c", {"n": float("nan")}), "b": {"$ref": 5, "$id": 6}},
     {"a": {"$id": 1, "x": 2, "$ref": "c", "$db": None}},
+    {"a": Code("x", {"$id": 1, "$ref": "c"})},
 )
 
 
@@ -175,6 +181,7 @@ def test_what_is_read_of_these_is_written(document: dict[str, Any]) -> None:
     check_what_is_read(document)
 
 
+@settings(phases=NOT_SMALLER)
 @given(DOCUMENTS)
 def test_what_is_read_is_written(document: dict[str, Any]) -> None:
     """Types, the order of members and all bits come back."""

@@ -7,6 +7,8 @@ from typing import NamedTuple, cast
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.integration.services import wait_for
+
 
 class Written(NamedTuple):
     """One record of the log."""
@@ -23,9 +25,10 @@ class Written(NamedTuple):
 
 
 def create_topic(kafka: str, name: str, partitions: int = 2) -> str:
-    """Create a topic and return its name."""
+    """Create a topic and return its name, once the broker lists it: the controller knows it a moment before."""
     admin = AdminClient({"bootstrap.servers": kafka})  # must outlive what it promises
     admin.create_topics([NewTopic(name, partitions)])[name].result(30)
+    wait_for(lambda: name in admin.list_topics(timeout=30).topics, f"the topic {name}", 30)
     return name
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import orjson
 import pytest
 
 from sowline.codecs.avro import AvroCodec
@@ -196,3 +197,21 @@ def test_a_delta_schema_of_a_record_that_contains_itself() -> None:
     codec = AvroCodec(schema_of(raw))
     data = codec.write(b'{"next":{"next":{"next":null,"v":2},"v":null},"v":null}')
     assert codec.read_delta(MessagePayload(data), schema_of(raw), None) == b'{"next":{"next":{"v":2}}}'
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ({"months": 1, "days": 2, "milliseconds": 3}, "/term"),
+        ({"months": 4}, "/term/months"),
+    ],
+)
+def test_a_delta_of_a_duration_or_a_record(value: dict[str, int], path: str) -> None:
+    """Both are objects: a duration is replaced as a whole, and of a record its fields."""
+    period = record(("months", "int"), ("weeks", ["null", "int"]), name="Period")
+    raw = record(("id", "long"), ("term", [period, fixed(12, "duration")]))
+    codec = AvroCodec(schema_of(raw))
+    delta = orjson.dumps({"term": value})
+    message, paths = codec.write_delta(delta)
+    assert list(paths) == [path]
+    assert orjson.loads(codec.read_delta(MessagePayload(message), schema_of(raw), paths)) == {"term": value}
