@@ -30,7 +30,14 @@ async def with_views_between(
 ) -> PositionsByLog:
     """Return a floor of some topics, with the positions of the views between them and the logs of the floor."""
     found: PositionsByLog = {log: dict(held) for log, held in floor.items()}
-    for log, held in floor.items():
-        for view in views_between(topics, names, log):
+    # Each query comes here. Over hundreds of topics, to look at each of them for each log would hold up the others.
+    computed = [name for name in names if _reads_views(topics, name)]
+    for log, held in floor.items() if computed else ():
+        for view in views_between(topics, computed, log):
             found = newest(found, await positions_of(view, {log: held}))
     return found
+
+
+def _reads_views(topics: Mapping[str, TopicDefinition], name: str) -> bool:
+    view = topics[name].view
+    return view is not None and any(topics[read].view is not None for read in view.read_topics)
