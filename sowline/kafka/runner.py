@@ -82,7 +82,7 @@ class Runner(ABC, Generic[Output]):
 
     @property
     def written(self) -> int:
-        """How much it has written; its output says of what."""
+        """The number of messages of a fanout, or of states of a view, that it has written."""
         return self._output.written
 
     @property

@@ -12,7 +12,7 @@ import msgspec
 
 from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
-from sowline.subscriptions.table import Legal, read_table
+from sowline.subscriptions.table import Legal, SignalEvent, StructAction, StructEvent, read_table
 from sowline.wire.client_message import Message
 
 
@@ -89,7 +89,7 @@ LEGAL: Mapping[str, Mapping[State, Legal]] = read_table(_TABLE, State)
 """By event and state, what becomes of the event. A message of a group or of a change is an event by its command."""
 
 
-class Signal(Enum):
+class Signal(SignalEvent):
     """The events that say no more than their name."""
 
     LOST = "lost"
@@ -110,59 +110,47 @@ class Signal(Enum):
     LEAVE = "leave"
     """The subscriber wants no more."""
 
-    @property
-    def row(self) -> str:
-        """The row of the table."""
-        return str(self.value)
 
-
-class _Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    @property
-    def row(self) -> str:
-        """The row of the table."""
-        return str(self.__struct_config__.tag)
-
-
-class ConnectionMade(_Event, frozen=True, tag="connected"):
+class ConnectionMade(StructEvent, frozen=True, tag="connected"):
     """There is a connection; after `rights_changed`, what the subscriber holds is no longer valid."""
 
     rights_changed: bool = False
 
 
-class Again(_Event, frozen=True, tag="again"):
+class Again(StructEvent, frozen=True, tag="again"):
     """The pause after `AskLater` is over."""
 
     number: int = 0
 
 
-class Fail(_Event, frozen=True, tag="fail"):
+class Fail(StructEvent, frozen=True, tag="fail"):
     """There will be no connection any more."""
 
     reason: str
     message: str = ""
 
 
-class Accepted(_Event, frozen=True, tag="accepted"):
+class Accepted(StructEvent, frozen=True, tag="accepted"):
     """The service has accepted the request, at a bookmark; `end` is the position where it ends, if it has one."""
 
     bookmark: str | None = None
     end: str = ""
 
 
-class Refused(_Event, frozen=True, tag="refused"):
+class Refused(StructEvent, frozen=True, tag="refused"):
     """The service has refused the request, or has ended the subscription."""
 
     reason: str
     message: str = ""
 
 
-class Replaced(_Event, frozen=True, tag="replaced"):
+class Replaced(StructEvent, frozen=True, tag="replaced"):
     """The service has accepted the replacement with a number."""
 
     number: int
 
 
-class NotReplaced(_Event, frozen=True, tag="not_replaced"):
+class NotReplaced(StructEvent, frozen=True, tag="not_replaced"):
     """The service has refused the replacement with a number; it may also have ended the subscription."""
 
     number: int
@@ -171,13 +159,13 @@ class NotReplaced(_Event, frozen=True, tag="not_replaced"):
     ends: bool = False
 
 
-class NotProven(_Event, frozen=True, tag="not_proven"):
+class NotProven(StructEvent, frozen=True, tag="not_proven"):
     """The service has no checksum."""
 
     reason: str
 
 
-class Arrived(_Event, frozen=True, tag="arrived"):
+class Arrived(StructEvent, frozen=True, tag="arrived"):
     """Messages of one command came; with `more`, the next ones belong to the same step."""
 
     command: str
@@ -190,13 +178,13 @@ class Arrived(_Event, frozen=True, tag="arrived"):
         return self.command
 
 
-class Take(_Event, frozen=True, tag="take"):
+class Take(StructEvent, frozen=True, tag="take"):
     """The subscriber takes messages, up to a limit and up to the next `group_end`."""
 
     limit: int
 
 
-class Replace(_Event, frozen=True, tag="replace"):
+class Replace(StructEvent, frozen=True, tag="replace"):
     """The subscriber asks for something else; what it does not name stays as it is."""
 
     changes: dict[str, Any]
@@ -224,52 +212,48 @@ def read_event(line: Any) -> Event:
     return event
 
 
-class _Action(msgspec.Struct, frozen=True, gc=False):
-    pass
-
-
-class SendAsk(_Action, frozen=True):
+class SendAsk(StructAction, frozen=True):
     """Send the request, or the one that resumes."""
 
     ask: Ask
 
 
-class ReplaceBy(_Action, frozen=True):
+class ReplaceBy(StructAction, frozen=True):
     """Send the replacement with a number."""
 
     number: int
     ask: Ask
 
 
-class Send(_Action, frozen=True):
+class Send(StructAction, frozen=True):
     """Send a command about the subscription: `pause`, `resume`, `prove` or `leave`."""
 
     what: str
 
 
-class AskLater(_Action, frozen=True):
+class AskLater(StructAction, frozen=True):
     """Let `Again` come with this number after a pause: that of a replacement, or 0 for the request."""
 
     number: int
 
 
-class Started(_Action, frozen=True):
+class Started(StructAction, frozen=True):
     """Tell the subscriber that the service has accepted its request."""
 
 
-class Settled(_Action, frozen=True):
+class Settled(StructAction, frozen=True):
     """Tell the subscriber what became of its first replacement without an answer."""
 
     error: SowlineError | None = None
 
 
-class Give(_Action, frozen=True):
+class Give(StructAction, frozen=True):
     """Give messages to the subscriber."""
 
     messages: list[Message]
 
 
-class Over(_Action, frozen=True):
+class Over(StructAction, frozen=True):
     """Tell the subscriber that nothing more comes; with an error, why."""
 
     error: SowlineError | None = None

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from sowline.subscriptions.table import Legal, read_table
+from sowline.subscriptions.table import Legal, SignalEvent, StructAction, StructEvent, read_table
 from sowline.wire.request import Subscribe
 
 
@@ -231,7 +231,7 @@ LEGAL: Mapping[str, Mapping[ServiceState, Legal]] = read_table(_TABLE, ServiceSt
 """By event and state, what becomes of the event."""
 
 
-class ServiceSignal(Enum):
+class ServiceSignal(SignalEvent):
     """The events that say no more than their name."""
 
     BEGUN = "begun"
@@ -256,32 +256,20 @@ class ServiceSignal(Enum):
     LEAVE = "leave"
     """The client wants no more, or something else instead."""
 
-    @property
-    def row(self) -> str:
-        """The row of the table."""
-        return str(self.value)
 
-
-class _Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    @property
-    def row(self) -> str:
-        """The row of the table."""
-        return str(self.__struct_config__.tag)
-
-
-class CaughtUp(_Event, frozen=True, tag="caught_up"):
+class CaughtUp(StructEvent, frozen=True, tag="caught_up"):
     """The client was sent everything of a part up to now; without a name, of all."""
 
     part: str = ""
 
 
-class FellBehind(_Event, frozen=True, tag="behind"):
+class FellBehind(StructEvent, frozen=True, tag="behind"):
     """The client was too slow for live messages of a part; without a name, of all."""
 
     part: str = ""
 
 
-class Renewed(_Event, frozen=True, tag="renewed"):
+class Renewed(StructEvent, frozen=True, tag="renewed"):
     """A service that it is fed by can't continue, and begins with a new group."""
 
     is_reset: bool = False
@@ -301,36 +289,32 @@ def read_event(line: Any) -> Event:
     return event
 
 
-class _Action(msgspec.Struct, frozen=True, gc=False):
-    pass
-
-
-class Acknowledge(_Action, frozen=True):
+class Acknowledge(StructAction, frozen=True):
     """Acknowledge something, once; with the bookmark of the group if it is about that."""
 
     duty: Duty
     of_group: bool = False
 
 
-class SendOpening(_Action, frozen=True):
+class SendOpening(StructAction, frozen=True):
     """Send what the start sends, then report `sent`."""
 
     opening: Opening
 
 
-class GoOn(_Action, frozen=True):
+class GoOn(StructAction, frozen=True):
     """Send changes from the position up to which the client was sent everything."""
 
 
-class Halt(_Action, frozen=True):
+class Halt(StructAction, frozen=True):
     """Send no changes, from now on; what is held back is dropped, and read again."""
 
 
-class Finish(_Action, frozen=True):
+class Finish(StructAction, frozen=True):
     """Acknowledge, as the last message, that everything up to the end was sent."""
 
 
-class Refuse(_Action, frozen=True):
+class Refuse(StructAction, frozen=True):
     """End it with the reason for which it can't continue."""
 
 

@@ -1,8 +1,10 @@
-"""Tables of what becomes of an event in a state. Pure data."""
+"""What the machines of subscriptions are made of: tables of what becomes of an event in a state, events, actions."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TypeVar
+
+import msgspec
 
 S = TypeVar("S", bound=Enum)
 
@@ -22,3 +24,25 @@ def read_table(text: str, states: Iterable[S]) -> Mapping[str, Mapping[S, Legal]
     assert head == [state.value.replace(" ", "_") for state in columns], "a table names its states"
     _, *rows = (line.split() for line in text.strip().splitlines())
     return {name: dict(zip(columns, map(Legal, marks), strict=True)) for name, *marks in rows}
+
+
+class SignalEvent(Enum):
+    """The base of events that say no more than their name."""
+
+    @property
+    def row(self) -> str:
+        """The row of the table."""
+        return str(self.value)
+
+
+class StructEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The base of events that say more; the tag of each names its row."""
+
+    @property
+    def row(self) -> str:
+        """The row of the table."""
+        return str(self.__struct_config__.tag)
+
+
+class StructAction(msgspec.Struct, frozen=True, gc=False):
+    """The base of what a machine wants done."""

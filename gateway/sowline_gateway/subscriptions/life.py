@@ -2,9 +2,10 @@
 
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.serving.flag import Flag
-from sowline.serving.outbox.group import acknowledge_completed, acknowledge_processed
+from sowline.serving.outbox.group import acknowledge_completed, acknowledge_counts, acknowledge_processed
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
+from sowline.serving.sessions.status import SubscriptionStatus
 from sowline.subscriptions.service_lifecycle import (
     Acknowledge,
     Duty,
@@ -107,15 +108,46 @@ class GatewayLife:
                 case Acknowledge(Duty.COMPLETED, of_group=True):
                     acknowledge_completed(self._outbox, self._request, format_bookmark(positions))
                 case Acknowledge(Duty.COMPLETED):
-                    self._put(self.completed(positions))
+                    self._outbox.put(self.completed(positions), (self._request.id_of_subscription,))
                 case Acknowledge(Duty.STATS) if result is not None:
-                    self._put(ack("stats", self._request.command_id, **result.stats))
-
-    def _put(self, acknowledgement: bytes) -> None:
-        self._outbox.put(acknowledgement, (self._request.id_of_subscription,))
+                    acknowledge_counts(self._outbox, self._request, result)
 
     def completed(self, sent: PositionsByLog) -> bytes:
         """Return the acknowledgement that the client was sent everything up to these positions."""
         request = self._request
         fields = {"bookmark": format_bookmark(sent), "sub_id": request.id_of_subscription}
         return ack("completed", request.command_id, **fields)
+
+
+class SubscriptionOverNodes:
+    """What a session asks of each subscription at a gateway, whatever it shows."""
+
+    def __init__(self, request: Subscribe, life: GatewayLife) -> None:
+        self.request = request
+        self._life = life
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether its command was acknowledged, if requested."""
+        return self._life.machine.has_begun
+
+    @property
+    def is_querying(self) -> bool:
+        """Whether its group is still to be sent, or is being sent."""
+        return self._life.machine.is_querying
+
+    def stop(self) -> None:
+        """Send nothing more, from now on."""
+        self._life.handle(ServiceSignal.LEAVE)
+
+    def pause(self) -> None:
+        """Send nothing more until `resume`."""
+        self._life.handle(ServiceSignal.PAUSE)
+
+    def resume(self) -> None:
+        """Continue from the position at which it was paused."""
+        self._life.handle(ServiceSignal.RESUME)
+
+    def subscription_status(self) -> SubscriptionStatus:
+        """Return whether it is live. The gateway does not know how far it is behind, and returns 0."""
+        return SubscriptionStatus(self.request, self._life.machine.status, 0, 0.0)

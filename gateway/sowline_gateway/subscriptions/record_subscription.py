@@ -17,7 +17,6 @@ import msgspec
 from sowline.model.bookmark import PositionsByLog
 from sowline.serving.outbox.group import send_group
 from sowline.serving.query_slots import QuerySlot, QueryTurn
-from sowline.serving.sessions.status import SubscriptionStatus
 from sowline.subscriptions.service_lifecycle import (
     CaughtUp,
     Held,
@@ -33,14 +32,14 @@ from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.nodes.failover import AGAIN_SECONDS
 from sowline_gateway.query.part import Part
 from sowline_gateway.query.seen import newest
-from sowline_gateway.subscriptions.life import ClientGate, GatewayLife
+from sowline_gateway.subscriptions.life import ClientGate, GatewayLife, SubscriptionOverNodes
 from sowline_gateway.subscriptions.node_flow import Ending, NodeFlow
 from sowline_gateway.subscriptions.outlets import Outlet
 from sowline_gateway.subscriptions.replacement import ClientRecords
 from sowline_gateway.subscriptions.subscriber import RecordSubscriber
 
 
-class RecordsOverNodes(ABC):
+class RecordsOverNodes(SubscriptionOverNodes, ABC):
     """A subscription of a client, over all nodes of its topics."""
 
     def __init__(
@@ -52,7 +51,7 @@ class RecordsOverNodes(ABC):
         replaced: "RecordsOverNodes | None",
     ) -> None:
         """Prepare a subscription; stop the one that it replaces."""
-        self.request = request = subscriber.request
+        request = subscriber.request
         self._subscriber = subscriber
         self._outlet = outlet
         self._gate = gate
@@ -70,7 +69,7 @@ class RecordsOverNodes(ABC):
             replaced=known,
             is_certain=request.top_n is None,
         )
-        self._life = GatewayLife(gate, subscriber.outbox, request, terms)
+        super().__init__(request, GatewayLife(gate, subscriber.outbox, request, terms))
 
     # serving
 
@@ -192,20 +191,6 @@ class RecordsOverNodes(ABC):
 
     # the interface of a session
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether its command was acknowledged, if requested."""
-        return self._life.machine.has_begun
-
-    @property
-    def is_querying(self) -> bool:
-        """Whether its snapshot is still to be sent, or is being sent."""
-        return self._life.machine.is_querying
-
-    def stop(self) -> None:
-        """Send nothing more, from now on."""
-        self._life.handle(ServiceSignal.LEAVE)
-
     def hand_over(self) -> tuple[Held, ClientRecords | None]:
         """Stop, and return what is known of what the client holds, and that."""
         known, has_begun = self._life.machine.held, self.has_begun
@@ -224,21 +209,9 @@ class RecordsOverNodes(ABC):
         """The positions up to which the client was sent everything."""
         return self._outlet.sent
 
-    def pause(self) -> None:
-        """Send nothing more until `resume`."""
-        self._life.handle(ServiceSignal.PAUSE)
-
-    def resume(self) -> None:
-        """Continue from the position at which it was paused."""
-        self._life.handle(ServiceSignal.RESUME)
-
     @abstractmethod
     def quiet_position(self) -> PositionsByLog | None:
         """Return its bookmark if the client should be sent that now."""
-
-    def subscription_status(self) -> SubscriptionStatus:
-        """Return whether it is live. The gateway does not know how far it is behind, and returns 0."""
-        return SubscriptionStatus(self.request, self._life.machine.status, 0, 0.0)
 
     @property
     def live_topics(self) -> Sequence[str]:

@@ -15,7 +15,6 @@ from sowline.serving.cooperative import first_of, together
 from sowline.serving.flag import Flag
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
-from sowline.serving.sessions.status import SubscriptionStatus
 from sowline.subscriptions.engine.conflation import adapted
 from sowline.subscriptions.live.request_checks import GONE, check_view_replaced
 from sowline.subscriptions.service_lifecycle import (
@@ -32,19 +31,19 @@ from sowline.wire.request import Heartbeat
 from sowline_gateway.nodes.failover import AGAIN_SECONDS
 from sowline_gateway.query.sharded_query import ShardedQuery
 from sowline_gateway.subscriptions.held_view import HeldView
-from sowline_gateway.subscriptions.life import ClientGate, GatewayLife
+from sowline_gateway.subscriptions.life import ClientGate, GatewayLife, SubscriptionOverNodes
 from sowline_gateway.subscriptions.view_outlet import ViewOutlet
 from sowline_gateway.subscriptions.view_parts import ViewParts, ViewSubscriber
 
 
-class ViewOverNodes:
+class ViewOverNodes(SubscriptionOverNodes):
     """A subscription of a client to a page or to groups. It stops the subscription that it replaces."""
 
     def __init__(
         self, subscriber: ViewSubscriber, outbox: Outbox, replaced: "ViewOverNodes | None" = None
     ) -> None:
         asked = subscriber.asked
-        self.request = asked.request
+        request = asked.request
         self._subscriber = subscriber
         self._asked = asked
         self._outbox = outbox
@@ -60,9 +59,9 @@ class ViewOverNodes:
             replaced.stop()
         self._outlet: ViewOutlet = ViewOutlet(outbox, asked, subscriber.seen, held)
         terms = LifeTerms.of(
-            self.request, begins_now=asked.begins_now, replaced=known, is_certain=asked.is_held_whole
+            request, begins_now=asked.begins_now, replaced=known, is_certain=asked.is_held_whole
         )
-        self._life = GatewayLife(ClientGate(outbox), outbox, self.request, terms)
+        super().__init__(request, GatewayLife(ClientGate(outbox), outbox, request, terms))
 
     def _held_for(self, other: "ViewOverNodes") -> Held:
         """Return what is known of what the client holds, for a subscription that replaces this one."""
@@ -72,35 +71,13 @@ class ViewOverNodes:
 
     # the interface of a session
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether its command was acknowledged, if requested."""
-        return self._life.machine.has_begun
-
-    @property
-    def is_querying(self) -> bool:
-        """Whether its group is still to be sent."""
-        return self._life.machine.is_querying
-
-    def stop(self) -> None:
-        """Send nothing more, from now on."""
-        self._life.handle(ServiceSignal.LEAVE)
-
-    def pause(self) -> None:
-        """Send nothing more until `resume`; the client keeps its view."""
-        self._life.handle(ServiceSignal.PAUSE)
-
     def resume(self) -> None:
         """Send the difference from the client's view to the current one, and continue."""
-        self._life.handle(ServiceSignal.RESUME)
+        super().resume()
         self._behind.set()
 
     def quiet_position(self) -> None:
         """Return None: bookmarks of an idle subscription are sent when the nodes send theirs."""
-
-    def subscription_status(self) -> SubscriptionStatus:
-        """Return whether it is live; how far it is behind is known to the nodes only."""
-        return SubscriptionStatus(self.request, self._life.machine.status, 0, 0.0)
 
     @property
     def live_topics(self) -> Sequence[str]:

@@ -4,7 +4,7 @@ A read waits here before it takes its instant. Open this module to find out how 
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from sowline.config.reading_chains import chains_to
@@ -63,8 +63,13 @@ async def _wait_for_bookmark(
     state: ServedTopics, topics: Sequence[TopicState], at_least: PositionsByLog
 ) -> None:
     deadline = time.monotonic() + AT_LEAST_SECONDS_MAX
+    definitions = {name: topic.definition for name, topic in state.topics.items()}
     for log, positions in at_least.items():
-        readers = [chain for topic in topics for chain in _chains_to(state, topic, log)]
+        readers = [
+            [state.topics[one.name] for one in chain]
+            for topic in topics
+            for chain in chains_to(definitions, topic.definition, log)
+        ]
         if not readers:
             logs = ", ".join(topic.definition.log for topic in topics)
             raise SowlineError(
@@ -84,12 +89,6 @@ async def _wait_for_bookmark(
                     f"this replica is at {late.bookmark(late.positions)}, before {format_bookmark(at_least)}, which"
                     " the read demands; retry later",
                 )
-
-
-def _chains_to(state: ServedTopics, topic: TopicState, log: str) -> Iterator[list[TopicState]]:
-    definitions = {name: one.definition for name, one in state.topics.items()}
-    for chain in chains_to(definitions, topic.definition, log):
-        yield [state.topics[one.name] for one in chain]
 
 
 async def _wait_for_chain(

@@ -2,9 +2,9 @@
 
 import pytest
 
+from sowline.config.reading_chains import chains_to
 from sowline.config.topics import parse_topics
 from sowline.model.position import Position
-from sowline_query_service.query.freshness import _chains_to
 from sowline_query_service.topics.reflected import reflected, reflects
 from sowline_query_service.topics.state import ServedTopics
 
@@ -79,6 +79,6 @@ def test_a_read_waits_for_each_way_from_a_topic_to_a_view(
     topic: str, log: str, chains: list[list[str]]
 ) -> None:
     """A view may read a topic directly, and a view of it."""
-    state = ServedTopics(TOPICS, ring_changes_max=1)
-    made = _chains_to(state, state.topics[topic], log)
-    assert [[one.definition.name for one in chain] for chain in made] == chains
+    definitions = {one.name: one for one in TOPICS.topics}
+    made = chains_to(definitions, definitions[topic], log)
+    assert [[one.name for one in chain] for chain in made] == chains
