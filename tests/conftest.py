@@ -17,7 +17,7 @@ from xdist.workermanage import WorkerController
 from sowline.runtime import ports
 from tests import tools
 from tests.brokers import kafka_broker
-from tests.examples import examples
+from tests.examples import ARE_NEW, examples
 
 TESTS = Path(__file__).parent
 # Directories below tests/, in the order they run: quick ones first. The last has many modules, none of them long, so
@@ -72,13 +72,8 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="sowline-state-")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
-# `ci` looks at new examples each time and prints how to get a failing one back; `dev` is for the edit loop. A test
-# that needs another number of them takes it from `tests.examples`.
-hypothesis.settings.register_profile("ci", derandomize=False, print_blob=True, deadline=None)
-hypothesis.settings.register_profile("dev", examples(50))
-hypothesis.settings.load_profile(
-    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
-)
+hypothesis.settings.register_profile("sowline", examples(100, derandomize=not ARE_NEW, print_blob=True))
+hypothesis.settings.load_profile("sowline")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -38,7 +38,12 @@ OVER_EARLIER_NODES = ("tests/integration/test_pages.py", "tests/integration/test
 
 STEPS = (
     ("make", "test"),
-    ("make", "test", f"ARGS=-n 2 --random-order --random-order-seed={SEED} tests/unit tests/property"),
+    (
+        "make",
+        "test",
+        "EXAMPLES=new",
+        f"ARGS=-n 2 --random-order --random-order-seed={SEED} tests/unit tests/property",
+    ),
     ("make", "test", "SOWLINE_CORE=python", "ARGS=-n 2 tests/integration tests/spark"),
     ("make", "test", "SHARDS=3", f"ARGS=-n 2 {' '.join(OVER_SHARDS)}"),
     ("make", "test", "SHARDS=2", "NODES=previous", f"ARGS=-n 2 {' '.join(OVER_EARLIER_NODES)}"),

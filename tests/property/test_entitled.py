@@ -30,7 +30,7 @@ pages = st.builds(
 both = st.tuples(asks_for_records(), asks_for_records()) | st.tuples(pages, pages) | st.tuples(asks, asks)
 
 
-@examples(150, derandomize=True)
+@examples(150)
 @given(whose=mine, asked=both, before=batches, after=batches, limits=st.integers(1, 3))
 def test_only_what_may_be_seen(
     whose: str, asked: tuple[Ask, Ask], before: list[Any], after: list[Any], limits: int

@@ -133,10 +133,16 @@ class Log:
         if isinstance(event, Progress):
             return
         now = self.moments[-1]
+        era = now.position.era
         record = now.records.get(event.sow_key)
-        position, time = (now.last_change, now.time) if record is None else (record.position, record.time)
-        body = None if record is None else record.body
-        self.written.append(Change(event.sow_key, body, None, position, position, AGAIN, time))
+        if record is None:
+            position, body, time = max(now.last_change, before_the_log(era)), None, now.time
+        else:
+            position, body, time = record.position, record.body, record.time
+        emitted_in = era if era != position.era else None
+        self.written.append(
+            Change(event.sow_key, body, None, position, position, AGAIN, time, emitted_in=emitted_in)
+        )
 
     def compacted(self, until: int) -> list[Event]:
         """Return what is left of it when so many of its events are compacted."""

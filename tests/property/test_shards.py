@@ -936,7 +936,7 @@ class ShardsAgainstOne(RuleBasedStateMachine):
 
 
 TestShards = ShardsAgainstOne.TestCase
-TestShards.settings = examples(110, stateful_step_count=20, derandomize=True)
+TestShards.settings = examples(110, stateful_step_count=20)
 
 
 def begun(*asked: Ask, first: Sequence[Json], shards: int = 2) -> ShardsAgainstOne:

@@ -936,7 +936,7 @@ class Subscriptions(RuleBasedStateMachine):
 
 
 TestSubscriptions = Subscriptions.TestCase
-TestSubscriptions.settings = examples(60, stateful_step_count=30, derandomize=True)
+TestSubscriptions.settings = examples(60, stateful_step_count=30)
 
 
 def test_a_group_that_went_meanwhile() -> None:
