@@ -5,11 +5,8 @@ events, and carries out the actions in their order. A client runs one over its c
 at another service can do the same.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-
-import msgspec
 
 from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
@@ -40,28 +37,22 @@ from sowline.subscriptions.lifecycle import (
     Started,
     State,
     Take,
-    read_event,
-    written,
 )
+from sowline.subscriptions.machine import Machine
 from sowline.subscriptions.replacements import Replacements
-from sowline.subscriptions.table import Legal
 from sowline.subscriptions.taken import Holding, Taken
 from sowline.wire.client_message import Message
 
 PAUSE, RESUME, PROVE, LEAVE = "pause", "resume", "prove", "leave"
 """What `Send` sends."""
 
-RECORDED_MAX = 1000
-"""The last events that a machine with a record keeps."""
-
-_ACTS, _IS_REFUSED = Legal.ACTS, Legal.IS_REFUSED
 _ACCEPTED = (State.SNAPSHOT, State.CATCHING_UP, State.LIVE)
 _SERVED = (State.ASKED, *_ACCEPTED)
 _UNANSWERED = (State.UNSENT, State.ASKED, State.LEAVING, State.POSTPONED, State.SNAPSHOT)
 
 
-class ClientMachine:
-    """One subscription or query; `handle` is the only way to change it.
+class ClientMachine(Machine[State, Event, Action]):
+    """One subscription or query.
 
     After a lost connection, a subscription resumes after the last message that its subscriber has taken. A query that
     has given messages fails with `disconnected`; one that has given none is sent again.
@@ -77,8 +68,10 @@ class ClientMachine:
     replacement.
     """
 
+    legal = LEGAL
+
     def __init__(self, ask: Ask, *, record: bool = False) -> None:
-        self.state = State.UNSENT
+        super().__init__(State.UNSENT, record=record)
         self.taken = Taken(ask)
         self.is_paused = ask.is_paused
         """Whether the subscriber wants no messages for now."""
@@ -88,7 +81,6 @@ class ClientMachine:
         self.error: SowlineError | None = None
         self._end = ""
         self._pending = Replacements()
-        self._record: deque[Event] | None = deque(maxlen=RECORDED_MAX) if record else None
 
     # what it is asked
 
@@ -125,41 +117,21 @@ class ClientMachine:
         return self.proof in (Proving.WANTED, Proving.ASKED)
 
     @property
-    def recorded(self) -> list[Any]:
-        """The last events as `replayed` takes them; empty without a record."""
-        return list(self._record or ())
-
-    def __repr__(self) -> str:
-        about = (
-            f"<{type(self).__name__} {self.state.value}, holds {self.taken.holding.value}, at {self.bookmark}"
-        )
-        return "\n  ".join([about, *(msgspec.json.encode(line).decode() for line in self.recorded)]) + ">"
+    def _about(self) -> str:
+        return f"{self.state.value}, holds {self.taken.holding.value}, at {self.bookmark}"
 
     # what happens
 
-    def handle(self, event: Event) -> list[Action]:
-        """Take an event, and return what to do about it.
-
-        A message or answer that is not legal ends the subscription with `bad message`. Any other event that is not
-        legal changes nothing, and raises why.
-        """
-        if self._record is not None:
-            # As it is written down, without bodies: a record of a thousand batches would hold all of their records.
-            self._record.append(written(event))
-        row = event.row
-        legal = LEGAL[row][self.state] if row in LEGAL else _IS_REFUSED
-        if legal is _ACTS:
-            return _EFFECTS[row](self, event)
-        return self._refuse(event) if legal is _IS_REFUSED else []
+    def _act(self, event: Event) -> list[Action]:
+        return _EFFECTS[event.row](self, event)
 
     def _refuse(self, event: Event) -> list[Action]:
-        legal = ", ".join(row for row, states in LEGAL.items() if states[self.state] is Legal.ACTS)
-        got = f"expected one of {legal} while it is {self.state.value}, got {event.row}"
+        """End the subscription with `bad message` for a message or answer; raise why for any other event."""
         if isinstance(event, Answer) or event in (Signal.COMPLETED, Signal.LEFT):
-            return [*self._sent(LEAVE), *self._come_to_end(SowlineError("bad message", got))]
+            return [*self._sent(LEAVE), *self._come_to_end(SowlineError("bad message", self._refusal(event)))]
         if isinstance(event, Replace):
             raise self.error or SowlineError("disconnected", "expected a subscription that has not ended")
-        raise SowlineError("internal", got)
+        return super()._refuse(event)
 
     # the connection
 
@@ -404,11 +376,3 @@ _EFFECTS: Mapping[str, _Effect] = {
     "prove": ClientMachine._prove,
     "leave": ClientMachine._leave,
 }
-
-
-def replayed(ask: Ask, lines: Iterable[Any]) -> ClientMachine:
-    """Return a machine that has handled the events of a record."""
-    machine = ClientMachine(ask)
-    for line in lines:
-        machine.handle(read_event(line))
-    return machine

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-import msgspec
-
 from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
-from sowline.subscriptions.table import Legal, SignalEvent, StructAction, StructEvent, read_table
+from sowline.subscriptions.machine import Legal, SignalEvent, StructAction, StructEvent, read_table
 from sowline.wire.client_message import Message
 
 
@@ -165,6 +163,9 @@ class NotProven(StructEvent, frozen=True, tag="not_proven"):
     reason: str
 
 
+_KEPT = ("command", "bookmark", "reset", "replace", "more", "hash", "reason")
+
+
 class Arrived(StructEvent, frozen=True, tag="arrived"):
     """Messages of one command came; with `more`, the next ones belong to the same step."""
 
@@ -176,6 +177,15 @@ class Arrived(StructEvent, frozen=True, tag="arrived"):
     def row(self) -> str:
         """The row of the table."""
         return self.command
+
+    @property
+    def kept(self) -> Any:
+        """What a record keeps of it; as JSON, it describes the event."""
+        # Without bodies: a record of a thousand batches would hold all of their records.
+        parts = [{name: getattr(message, name) for name in _KEPT} for message in self.messages]
+        messages = [{name: value for name, value in part.items() if value} for part in parts]
+        more = {"more": True} if self.more else {}
+        return {"type": "arrived", "command": self.command, "messages": messages, **more}
 
 
 class Take(StructEvent, frozen=True, tag="take"):
@@ -192,24 +202,6 @@ class Replace(StructEvent, frozen=True, tag="replace"):
 
 Answer = Accepted | Refused | Replaced | NotReplaced | NotProven | Arrived
 Event = Signal | ConnectionMade | Again | Fail | Answer | Take | Replace
-
-_KEPT = ("command", "bookmark", "reset", "replace", "more", "hash", "reason")
-
-
-def written(event: Event) -> Any:
-    """Return an event as a line of JSON has it, without the records that it carries; `read_event` reads it."""
-    if not isinstance(event, Arrived):
-        return msgspec.to_builtins(event)
-    parts = [{name: getattr(message, name) for name in _KEPT} for message in event.messages]
-    messages = [{name: value for name, value in part.items() if value} for part in parts]
-    more = {"more": True} if event.more else {}
-    return {"type": "arrived", "command": event.command, "messages": messages, **more}
-
-
-def read_event(line: Any) -> Event:
-    """Return the event that a line describes."""
-    event: Event = msgspec.convert(line, Event)
-    return event
 
 
 class SendAsk(StructAction, frozen=True):

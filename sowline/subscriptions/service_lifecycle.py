@@ -5,11 +5,11 @@ Pure data. `ServiceMachine` gives the events their effects. Query service and ga
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from sowline.subscriptions.table import Legal, SignalEvent, StructAction, StructEvent, read_table
+from sowline.subscriptions.machine import Legal, SignalEvent, StructAction, StructEvent, read_table
 from sowline.wire.request import Subscribe
 
 
@@ -276,17 +276,6 @@ class Renewed(StructEvent, frozen=True, tag="renewed"):
 
 
 Event = ServiceSignal | CaughtUp | FellBehind | Renewed
-
-
-def written(event: Event) -> Any:
-    """Return an event as a line of JSON has it; `read_event` reads it."""
-    return msgspec.to_builtins(event)
-
-
-def read_event(line: Any) -> Event:
-    """Return the event that a line describes."""
-    event: Event = msgspec.convert(line, Event)
-    return event
 
 
 class Acknowledge(StructAction, frozen=True):

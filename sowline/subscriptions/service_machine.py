@@ -4,14 +4,12 @@ It knows no connection, no clock and no event loop, and no change passes it. The
 groups and changes, and reports what has come of that. Query service and gateway serve records and windows with it.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import msgspec
 
 from sowline.errors import SowlineError
 from sowline.serving.sessions.status import State as Status
+from sowline.subscriptions.machine import Machine
 from sowline.subscriptions.service_lifecycle import (
     AFRESH,
     LEGAL,
@@ -35,30 +33,26 @@ from sowline.subscriptions.service_lifecycle import (
     ServiceSignal,
     ServiceState,
     Start,
-    read_event,
-    written,
 )
-from sowline.subscriptions.table import Legal
-
-RECORDED_MAX = 1000
-"""The last events that a machine with a record keeps."""
 
 _GOING = (ServiceState.CATCHING_UP, ServiceState.LIVE, ServiceState.PACED)
 _OVER = (ServiceState.ENDED, ServiceState.STOPPED)
 
 
-class ServiceMachine:
-    """One subscription; `handle` is the only way to change it.
+class ServiceMachine(Machine[ServiceState, Event, Action]):
+    """One subscription.
 
     It begins as `begin` says. Each duty is paid at most once. `completed` is due when the client was sent everything
     from before the subscription began, or at its end if it has one.
     """
 
-    __slots__ = ("_behind", "_owed", "_record", "_replaying", "begin", "pausing", "state", "terms")
+    __slots__ = ("_behind", "_owed", "_replaying", "begin", "pausing", "terms")
+
+    legal = LEGAL
 
     def __init__(self, terms: LifeTerms, *, record: bool = False) -> None:
+        super().__init__(ServiceState.BEGINNING, record=record)
         self.terms = terms
-        self.state = ServiceState.BEGINNING
         self.pausing = Pausing.PAUSED if terms.is_paused else Pausing.RUNNING
         self.begin = terms.begin
         """How it begins; once it has begun, how it continues."""
@@ -67,7 +61,6 @@ class ServiceMachine:
         """The parts that are not live."""
         self._replaying = terms.parts if terms.replays else frozenset()
         """The parts of which the client was not yet sent everything from before it began."""
-        self._record: deque[Event] | None = deque(maxlen=RECORDED_MAX) if record else None
 
     # what it is asked
 
@@ -124,33 +117,13 @@ class ServiceMachine:
         return "live" if self.state is ServiceState.LIVE else "catching up"
 
     @property
-    def recorded(self) -> list[Any]:
-        """The last events as `replayed` takes them; empty without a record."""
-        return [written(event) for event in self._record or ()]
-
-    def __repr__(self) -> str:
-        about = f"<{type(self).__name__} {self.state.value}, {self.pausing.value}"
-        return "\n  ".join([about, *(msgspec.json.encode(line).decode() for line in self.recorded)]) + ">"
+    def _about(self) -> str:
+        return f"{self.state.value}, {self.pausing.value}"
 
     # what happens
 
-    def handle(self, event: Event) -> list[Action]:
-        """Take an event, and return what to do about it, in this order.
-
-        An event that is not legal changes nothing, and raises why.
-        """
-        if self._record is not None:
-            self._record.append(event)
-        match LEGAL[event.row][self.state]:
-            case Legal.ACTS:
-                return _EFFECTS[event.row](self, event)
-            case Legal.IS_PASSED_OVER:
-                return []
-        legal = ", ".join(row for row, states in LEGAL.items() if states[self.state] is Legal.ACTS)
-        raise SowlineError(
-            "internal",
-            f"expected one of {legal or 'no events'} while it is {self.state.value}, got {event.row}",
-        )
+    def _act(self, event: Event) -> list[Action]:
+        return _EFFECTS[event.row](self, event)
 
     # the start
 
@@ -316,11 +289,3 @@ _EFFECTS: Mapping[str, _Effect] = {
     "prove": ServiceMachine._prove,
     "leave": ServiceMachine._leave,
 }
-
-
-def replayed(terms: LifeTerms, lines: Iterable[Any]) -> ServiceMachine:
-    """Return a machine that has handled the events of a record."""
-    machine = ServiceMachine(terms)
-    for line in lines:
-        machine.handle(read_event(line))
-    return machine

@@ -27,6 +27,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
 from sowline.subscriptions.client_machine import ClientMachine
@@ -40,7 +42,6 @@ from sowline.subscriptions.lifecycle import (
     Send,
     SendAsk,
     Settled,
-    read_event,
 )
 from sowline.wire.client_message import Message
 
@@ -58,6 +59,12 @@ def files() -> list[Path]:
 def read(file: Path) -> list[Json]:
     """Return the lines of a sequence."""
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def read_event(line: Any) -> Event:
+    """Return the event that a line describes."""
+    event: Event = msgspec.convert(line, Event)
+    return event
 
 
 def play(lines: list[Json]) -> Iterator[Json]:

@@ -33,7 +33,7 @@ from sowline.subscriptions.lifecycle import (
     Started,
     Take,
 )
-from sowline.subscriptions.table import Legal
+from sowline.subscriptions.machine import Legal
 from sowline.wire.client_message import Message
 
 _OPTIONS = ["", "oof", "oof,reset", "pause"]
