@@ -1,13 +1,14 @@
 """Which modules are mutated, and which tests are to refuse their mutants."""
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from importlinter.api import read_configuration
+
 ROOT = Path(__file__).parents[2]
-# Names the contract of pyproject.toml that lists the pure packages.
-PURE = "pure packages"
+# The contract of .importlinter that lists the pure packages.
+PURE = "pure"
 
 # Property tests by what they test: a module, or a directory of modules. They run after the unit tests.
 PROPERTY = {
@@ -37,8 +38,15 @@ PROPERTY = {
 
 def modules(paths: Iterable[str] = ()) -> list[str]:
     """Return the modules below paths, all of the pure packages if there are none, as paths from the root."""
-    below = list(paths) or [directory(package) for package in _pure_packages()]
+    below = list(paths) or [directory(package) for package in pure_packages()]
     return sorted({module for path in below for module in _modules(path.rstrip("/"))})
+
+
+def pure_packages() -> list[str]:
+    """Return the packages and modules that the contract keeps Kafka, RocksDB, clocks and chance out of."""
+    contracts = read_configuration(str(ROOT / ".importlinter"))["contracts_options"]
+    (pure,) = (contract for contract in contracts if contract["id"] == PURE)
+    return list(pure["source_modules"])
 
 
 def directory(package: str) -> str:
@@ -66,12 +74,6 @@ def _property_tests(module: str) -> Iterator[str]:
     for path, names in PROPERTY.items():
         if module == path or module.startswith(f"{path}/"):
             yield from names
-
-
-def _pure_packages() -> list[str]:
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (pure,) = (contract for contract in contracts if contract["name"].startswith(PURE))
-    return list(pure["source_modules"])
 
 
 def _modules(path: str) -> Iterator[str]:
