@@ -136,7 +136,7 @@ class FanoutRunner(Runner[FanoutOutput]):
         if next(self._writing[number], self) is self:
             del self._writing[number]
             # Otherwise nothing was written, and the load continues.
-            if reader.has_required:
+            if reader.has_reached_required:
                 self._changes.follow(partition)
                 del self._loads[number]
             self._changes.resume(partition)
@@ -150,10 +150,10 @@ class FanoutRunner(Runner[FanoutOutput]):
             for message in messages:
                 holding.take(message.key() or b"", self._read(message))
             yield
-        reader.required = holding.position or reader.required
+        reader.required_position = holding.position or reader.required_position
         # A previous run wrote messages from beyond the end of this load. Written now, its records would replace newer
         # ones at the readers. The load continues instead.
-        if not reader.has_required:
+        if not reader.has_reached_required:
             return
         load = self._loads[number]
         for count, (change, delivery) in enumerate(

@@ -5,10 +5,17 @@ materializer, replicas in the query service, fanouts, views, and the offline too
 (`sowline.kafka.changes_driver`) connect readers with Kafka. The Spark reads express the same rules as SQL
 (`sowline.spark.loading`); a property test checks that both agree.
 
-**Loading.** A reader without a position keeps the newest event of each key (`sowline.changes.ranking`) until its load
-is complete. Then it follows.
+**Loading.** A reader without a position loads until it has the newest event of each key. Its caller calls `aim` with
+the end of the partition, then `take` for each event. The caller keeps what `take` answers with `LOAD`, if it is the
+newest of its key (`sowline.changes.ranking`). At the partition's end the caller calls `at_end`. After it has applied
+what it has read, it calls `look`: at `AIMING` it aims again, and at `COMPLETE` it calls `follow`. To begin with a
+snapshot, it calls `begin_with_snapshot` before `aim`. A caller that reads in batches and has its own position calls
+`saw`, `saw_plain` and `read_up_to` instead of `take`.
 
-**Following.** A reader that has a position compares each event with it (`verdict`).
+**Following.** A reader that has a position compares each event with it (`verdict`). `take` answers `TAKE` or `DROP`.
+
+**Starting again.** `note_topic` gives the reader Kafka's id of the topic, from time to time. At `MISSING` and
+`REPLACED` the caller discards the reader, and what it has loaded, and loads with a new one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -98,9 +105,11 @@ class Phase(Enum):
 NEXT: Final[Mapping[Phase, frozenset[Phase]]] = {
     Phase.AIMING: frozenset({Phase.LOADING, Phase.REPLACED}),
     Phase.LOADING: frozenset({Phase.AIMING, Phase.INCOMPLETE, Phase.COMPLETE, Phase.MISSING, Phase.REPLACED}),
-    # An empty partition is read to its end. Its owner writes more than one event, of which the first has arrived.
+    # A load that waits for its owner reads on. Its caller may aim again. The load may also become whole after its
+    # target has aged, while it is not at the end: then it needs a new target.
     Phase.INCOMPLETE: frozenset({Phase.AIMING, Phase.LOADING, Phase.COMPLETE, Phase.REPLACED}),
-    # The user of a complete load may let it continue: until joined topics are loaded, say.
+    # The caller of a complete load may let it continue, as a view does until its joined topics are loaded. Such a
+    # load goes through the same phases again.
     Phase.COMPLETE: frozenset(
         {
             Phase.AIMING,
@@ -124,43 +133,47 @@ LOADS: Final = frozenset({Phase.AIMING, Phase.LOADING, Phase.INCOMPLETE, Phase.C
 class ChangesReader:
     """The reader of one changes partition: its phase, and up to where it has read.
 
-    The target of a load is the partition's end offset when the load starts. Compaction continues during the load. It
-    removes an event only when a newer event of the same key is older than the topic's compaction lag. If that newer
-    event is before the target, the load reads it too. If it is behind the target, it was written after the target was
-    set, so the removal came more than one lag later. A load that finishes within the lag therefore misses nothing. A
-    load that takes longer than half of the lag needs a new target (half, because clocks differ). A reader at the
-    current end of the partition needs none.
+    The target of a load is the end of the partition when the load starts. Compaction continues during the load. It
+    removes an event once a later event of the same key is older than the topic's compaction lag. If the later event
+    is before the target, the load reads that one. If it is behind the target, it was written after the load started,
+    so compaction removes nothing because of it until one lag has passed. A load that finishes within the lag
+    therefore misses nothing. A load that takes longer than half of the lag needs a new target (half, because clocks
+    differ). A reader at the current end of the partition needs none: it has read every later event.
 
-    `changes_id` is a `ChangesId` as text, with the offset at which the load starts. `lag_seconds` is the topic's
-    `min.compaction.lag.ms`. A topic without a SOW (`has_sow=False`) is not compacted, so its load is never
-    incomplete. Times are seconds of a monotonic clock.
+    `changes_id` is a `ChangesId` as text: Kafka's id of the topic, and the offset at which the partition starts if
+    that is not 0. `lag_seconds` is the topic's `min.compaction.lag.ms`. A topic without a SOW (`has_sow=False`) is
+    not compacted, so its load is never incomplete. Times are seconds of a monotonic clock.
     """
 
     def __init__(self, changes_id: str, lag_seconds: float, has_sow: bool = True) -> None:
         self.changes_id = changes_id
         self.phase = Phase.AIMING
         self.wholeness = Wholeness(changes_id) if has_sow else None
-        self.required = before_the_log()
-        """The position that a load has to reach: its user has written what changes up to there make.
+        self.required_position = before_the_log()
+        """The position that a load has to reach before it is complete.
 
-        A lost changes topic is filled again from a state that may be older. If such a load counted as complete, a
-        fanout would write `oof` for records that still exist, and readers would drop their next messages as repeats.
+        A fanout sets it to the position of its output. After a changes topic is lost, its owner fills it again from a
+        state that may be older than that. If the load counted as complete then, the fanout would write `oof` for
+        records that still exist, and its readers would drop its next messages as repeats.
         """
         self.position = before_the_log()
-        """The newest position that was loaded or taken."""
+        """The newest position that `take` has loaded or taken."""
         self.next_offset = ChangesId.parse(changes_id).start
+        """The offset of the event that it reads next."""
         self.has_snapshot = False
         """Whether the load began with a snapshot, instead of at the start of the partition."""
         self._lag_seconds = lag_seconds
         self._aimed_at = 0.0
         self._end: int | None = None
+        """The end of the partition when the reader last reached it; None if it has not."""
         self.target = 0
         """The offset up to which a load reads."""
 
     @classmethod
     def after(cls, position: Position, next_offset: int, changes_id: str) -> Self:
-        """Return a reader that follows from a position; `next_offset` is the offset that it reads next."""
-        reader = cls(changes_id, 0)
+        """Return a reader that follows from a position, and reads next at `next_offset`."""
+        # Only a load has a use for the lag.
+        reader = cls(changes_id, lag_seconds=0)
         reader.phase, reader.position, reader.next_offset = Phase.FOLLOWING, position, next_offset
         return reader
 
@@ -193,28 +206,34 @@ class ChangesReader:
         self.has_snapshot = True
 
     def saw(self, events: Iterable[Event], offsets: Iterable[int] = repeat(UNKNOWN_OFFSET)) -> None:
-        """Note the next events of a load, in the order of their offsets."""
+        """Note the next events of a load, in the order of their offsets, without the position.
+
+        The caller calls `read_up_to` after it, and checks `is_of` itself.
+        """
         if self.wholeness is not None:
             self.wholeness.saw(events, offsets)
 
     def saw_plain(self, changes: PlainChanges) -> None:
-        """Note the next events of a load, which are plain changes."""
+        """Note the next events of a load as `saw` does: they are plain changes."""
         if self.wholeness is not None:
             self.wholeness.saw_plain(changes)
 
     def read_up_to(self, offset: int) -> None:
-        """Note that all events before this offset were applied; there may be no events at the last offsets."""
+        """Note that all events before this offset were read; there may be no events at the last offsets."""
         self.next_offset = max(self.next_offset, offset)
 
     def take(self, event: Event, offset: int) -> Verdict:
-        """Judge the next event: LOAD or DROP while it loads, then TAKE or DROP. Raise `ChangesMissing` at a gap."""
+        """Read the next event: return LOAD or DROP in a load, then TAKE or DROP. Raise `ChangesMissing` at a gap."""
         if offset >= self.next_offset:
             self.next_offset = offset + 1
         is_following = self.phase is Phase.FOLLOWING
+        # `Wholeness` sees events of another topic, too: without them it would find a gap in the offsets. It checks
+        # `is_of` itself.
         if not is_following and self.wholeness is not None:
             self.wholeness.saw((event,), (offset,))
-        # An owner that has not noticed a replaced changes topic reports positions of the old one. They would complete
-        # the load of a topic that is still being filled (test_the_word_of_an_owner_that_knows_another_topic).
+        # The changes topic is replaced, and its owner has not noticed. The owner's progress events have positions of
+        # the old topic. A load would count as having reached them while the topic is still being filled, and a
+        # follower would drop the changes up to them (test_the_word_of_an_owner_that_knows_another_topic).
         if not is_of(event, self.changes_id):
             return Verdict.DROP
         if not is_following:
@@ -248,41 +267,43 @@ class ChangesReader:
         self._enter(Phase.FOLLOWING)
 
     def look(self, now: float) -> Phase:
-        """Return the phase at the time `now`."""
+        """Enter the phase that a load is in at the time `now`; return the reader's phase."""
         if self.is_loading and self.phase is not Phase.AIMING:
             self._enter(self._load_phase(now))
         return self.phase
 
     def _load_phase(self, now: float) -> Phase:
         has_aged = now - self._aimed_at > self._lag_seconds / 2
-        # Kafka was away for an hour, say. Compaction may have removed the last event of a record that was deleted
-        # behind the snapshot (test_a_snapshot_that_is_followed_for_too_long).
+        # A record is deleted behind the snapshot. Kafka is away for an hour, and compaction removes the deletion
+        # before the load reads it: the load keeps the record, at the end of the partition too
+        # (test_a_snapshot_that_is_followed_for_too_long).
         if self.has_snapshot and has_aged:
             return Phase.MISSING
-        # A reader reaches the end at 3, and later reads an event at 4. It is not at the end any more, so compaction
-        # may again be ahead of it (test_a_load_at_the_end_needs_no_target).
+        # A reader reaches the end at offset 3, and later reads the event at 3. It is no longer at the end: later
+        # events may follow, because of which compaction has removed some before them
+        # (test_a_load_at_the_end_needs_no_target).
         is_at_end = self._end is not None and self._end >= self.next_offset
         if self.next_offset < self.target and not is_at_end:
             return Phase.LOADING
-        if not self.is_whole or not self.has_required:
+        if not self.is_whole or not self.has_reached_required:
             return Phase.INCOMPLETE
         # A load takes longer than the lag. Record K changes behind the target, and compaction removes the older event
         # of K before the load reaches it. Without a new target the load would end without K
-        # (test_a_load_that_takes_long_goes_on). Half of the lag, because the clocks of brokers and readers differ.
-        if not is_at_end and has_aged:
+        # (test_a_load_that_takes_long_goes_on).
+        if has_aged and not is_at_end:
             return Phase.AIMING
         return Phase.COMPLETE
 
     @property
-    def has_required(self) -> bool:
-        """Whether the load has reached the position that is required of it."""
-        return self.position >= self.required
+    def has_reached_required(self) -> bool:
+        """Whether the load has reached `required_position`."""
+        return self.position >= self.required_position
 
     @property
     def is_whole(self) -> bool:
         """Whether the events read so far include every record."""
-        # A topic without a SOW deletes its changes by age, progress events too: a reader that waited for one would
-        # never be ready (test_a_topic_without_a_sow_has_nothing_to_complete). A snapshot has every record.
+        # A topic without a SOW deletes its events by age. `Wholeness` waits for a progress event, so a reader with
+        # one might never be ready (test_a_topic_without_a_sow_has_nothing_to_complete). A snapshot has every record.
         return self.wholeness is None or self.wholeness.is_whole
 
 

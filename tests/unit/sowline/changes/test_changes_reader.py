@@ -142,7 +142,7 @@ def test_a_snapshot_that_is_followed_for_too_long() -> None:
 def test_a_load_that_has_to_reach_a_position() -> None:
     """What a fanout has written was made from changes that the load does not have yet."""
     load = loading()
-    load.required = at(4)
+    load.required_position = at(4)
     assert load.take(progress(at(0), at(-1)), 0) is Verdict.LOAD
     load.at_end(3)
     assert load.look(1) is Phase.INCOMPLETE
