@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
-from sowline.kafka.runner_service import Life, RunnerService, RunnerState, RunnerWaits
+from sowline.kafka.runner_service import Runners, RunnerService, RunnerState, RunnerWaits
 from sowline.registry.client import Registry, RegistryAway
 from sowline_fanout.runner import FanoutRunner
 from sowline_fanout.typed_values import TypedValues
@@ -33,12 +33,12 @@ class FanoutService(RunnerService):
         if self._registry is not None:
             stack.callback(self._registry.close)
 
-    def _run_one(self, life: Life) -> None:
+    def _run_next(self, runners: Runners) -> None:
         try:
-            super()._run_one(life)
+            super()._run_next(runners)
         except RegistryAway as error:
-            if life.now.state is not RunnerState.WAITING:
-                log.warning("fanout waits for the schema registry", fanout=life.name, why=error.message)
+            if runners.now.state is not RunnerState.WAITING:
+                log.warning("fanout waits for the schema registry", fanout=runners.name, why=error.message)
             raise RunnerWaits(f"waiting for the schema registry: {error.message}") from error
 
     def _runner(self, name: str, stack: ExitStack) -> FanoutRunner:

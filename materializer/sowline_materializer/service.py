@@ -13,7 +13,7 @@ from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.kafka.admin import Cluster, ensure_topics
 from sowline.kafka.health import KafkaHealth
-from sowline.kafka.retriable import ENDS_A_LIFE
+from sowline.kafka.retriable import RESTART_ERRORS
 from sowline.native import Core, note_panic
 from sowline.runtime import descriptors
 from sowline.runtime.health import HealthServer
@@ -65,7 +65,7 @@ class Materializer:
                 self._wait_for_store(error.path, str(error))
             except NoDescriptors as error:
                 self._wait_for_descriptors(str(error))
-            except ENDS_A_LIFE as error:
+            except RESTART_ERRORS as error:
                 if not self._stop.is_set():
                     log.error("restarting from committed state", why=str(error))
                     self._stop.wait(PAUSE_SECONDS)

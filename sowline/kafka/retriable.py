@@ -64,8 +64,8 @@ RETRIABLE_BY_KAFKA = frozenset(
 )
 """All errors that the Kafka protocol marks as retriable, as Kafka's own client lists them."""
 
-ENDS_A_LIFE = (KafkaException, StartAgain)
-"""The errors after which a new worker, runner or copy takes the part of the one that raised them."""
+RESTART_ERRORS = (KafkaException, StartAgain)
+"""The errors after which a new worker, runner or copy continues the work of the one that raised them."""
 
 AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})
 """Errors that a client repeats while it does not reach Kafka and retries."""

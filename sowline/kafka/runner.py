@@ -44,7 +44,7 @@ class Runner(ABC, Generic[Output]):
     def run(self) -> None:
         """Follow the changes until the service stops.
 
-        After an error of `ENDS_A_LIFE` a new runner can continue. Raise another one if none can.
+        After one of the `RESTART_ERRORS`, a new runner can continue. After any other error, none can.
         """
         self._changes.join(self._opened, self._closed)
         try:

@@ -1,6 +1,8 @@
-"""The skeleton of a service of runners: each runner in a thread of its own, with their health and metrics.
+"""The skeleton of a service of runners, with its health and metrics. Each kind of runner has a subclass.
 
-A runner that ends by an error that passes is followed by a new one. Each kind of runner has a subclass.
+The service has a thread for each name, such as that of a fanout. The thread runs one runner. If the runner ends by
+one of the `RESTART_ERRORS`, the thread runs a new one. After any other error the name stops until an operator
+restarts the service; the other names continue. Call `serve`.
 """
 
 import threading
@@ -17,7 +19,7 @@ from sowline.config.topics import Topics
 from sowline.errors import SowlineError, fault_sentence
 from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
-from sowline.kafka.retriable import ENDS_A_LIFE
+from sowline.kafka.retriable import RESTART_ERRORS
 from sowline.kafka.runner import Runner
 from sowline.runtime.health import HealthServer
 
@@ -26,15 +28,16 @@ PAUSE_SECONDS = 1.0
 
 
 class RunnerState(Enum):
-    """What one name of a service has at the moment."""
+    """What the runners of one name do."""
 
     STARTING = "starting"
+    """There was no runner yet."""
     RUNNING = "running"
-    """It has a runner, or the next one comes in a moment."""
+    """There is a runner, or the next one comes after a pause."""
     WAITING = "waiting"
-    """The next runner needs something that is away."""
+    """The next runner needs something that is not available."""
     STOPPED = "stopped"
-    """No runner can continue: an operator decides."""
+    """No runner can continue: an operator has to act."""
 
 
 NEXT: Final[Mapping[RunnerState, frozenset[RunnerState]]] = {
@@ -47,52 +50,53 @@ NEXT: Final[Mapping[RunnerState, frozenset[RunnerState]]] = {
 
 
 class Situation(NamedTuple):
-    """The state of a name, and what it waits for, or why it stopped. Other threads read both at once."""
+    """The state of a name, and what it waits for or why it stopped: one tuple, because other threads read both."""
 
     state: RunnerState
     why: str = ""
 
 
 class RunnerWaits(Exception):
-    """Something that a runner needs is away; the text says what. A new runner tries again."""
+    """A runner needs something that is not available, which the text names. A new runner tries again."""
 
 
-class Life:
-    """The runners of one name, one after the other; other threads ask it for its health."""
+class Runners:
+    """The runners of one name, one after the other, and their state. Threads that report health read it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.runner: Runner[Any] | None = None
-        """The present one, or the one before."""
+        self.latest: Runner[Any] | None = None
+        """The present runner, or the previous one until the next begins."""
         self.now = Situation(RunnerState.STARTING)
 
     def move(self, state: RunnerState, why: str = "") -> None:
-        """Go on to a state; to stay in one is always allowed."""
+        """Enter a state, or stay in it with another reason."""
         before = self.now.state
         assert state is before or state in NEXT[before], f"{before} is not followed by {state}"
         self.now = Situation(state, why)
 
     @property
-    def has_begun(self) -> bool:
-        """Whether it has partitions, or says what it waits for."""
-        is_assigned = self.runner is not None and self.runner.assigned
-        return is_assigned or self.now.state in (RunnerState.WAITING, RunnerState.STOPPED)
+    def has_started(self) -> bool:
+        """Whether start-up waits for nothing here: there are partitions, or readiness says what else is missing."""
+        if self.now.state in (RunnerState.WAITING, RunnerState.STOPPED):
+            return True
+        return self.latest is not None and self.latest.assigned
 
-    def waiting(self) -> str | None:
-        """Return what it waits for; None if for nothing."""
+    def waits_for(self) -> str | None:
+        """Return what the next runner, or the partitions of this one, wait for; None if for nothing."""
         state, why = self.now
         if state is RunnerState.WAITING:
             return why
-        return None if self.runner is None else self.runner.waiting()
+        return None if self.latest is None else self.latest.waiting()
 
-    def stopped(self) -> str | None:
+    def why_stopped(self) -> str | None:
         """Return why no runner can continue; None if one can."""
         state, why = self.now
         return why if state is RunnerState.STOPPED else None
 
 
 class RunnerService(ABC):
-    """Runs each name in its own thread. A runner that fails is replaced, or the service reports why it can't be."""
+    """Runs each name in a thread of its own, and reports their health."""
 
     TASK: ClassVar[str]
     """What a runner is to do, without the name: `write fanout`."""
@@ -105,12 +109,16 @@ class RunnerService(ABC):
         self._settings = settings
         self._topics = topics
         self._stop = stop
-        self.lives = {name: Life(name) for name in names}
+        self.runners = {name: Runners(name) for name in names}
+        # The topic does not matter: its metadata is asked for to see whether Kafka answers.
         self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
 
     @abstractmethod
     def _runner(self, name: str, stack: ExitStack) -> Runner[Any]:
-        """Return a new runner of a name; `stack` ends what it needs. Raise `RunnerWaits` if something is away."""
+        """Return a new runner of a name; raise `RunnerWaits` if it needs something that is not available.
+
+        `stack` closes what it needs when it has ended.
+        """
 
     @abstractmethod
     def _families(self) -> tuple[CounterMetricFamily, GaugeMetricFamily]:
@@ -125,13 +133,15 @@ class RunnerService(ABC):
         """Log that no runner of a name can continue."""
 
     def run(self) -> None:
-        """Run all until the service stops."""
+        """Run all names until the service stops."""
         self._kafka_health.start()
         if not await_topics(self._settings.kafka_client, self._topics, self._stop):
             return
         with ExitStack() as stack:
             self._prepare(stack)
-            threads = [threading.Thread(target=self.keep, args=(life,)) for life in self.lives.values()]
+            threads = [
+                threading.Thread(target=self.run_each, args=(runners,)) for runners in self.runners.values()
+            ]
             for thread in threads:
                 thread.start()
             self._stop.wait()
@@ -142,60 +152,62 @@ class RunnerService(ABC):
     def _prepare(self, stack: ExitStack) -> None:
         """Open what all runners share; `stack` closes it when they have ended."""
 
-    def keep(self, life: Life) -> None:
-        """Run one runner after the other until the service stops, or none can continue."""
+    def run_each(self, runners: Runners) -> None:
+        """Run the runners of a name, one after the other, until the service stops or none can continue."""
         while not self._stop.is_set():
             try:
-                self._run_one(life)
+                self._run_next(runners)
             except RunnerWaits as error:
-                life.move(RunnerState.WAITING, str(error))
+                runners.move(RunnerState.WAITING, str(error))
                 self._stop.wait(PAUSE_SECONDS)
-            except ENDS_A_LIFE as error:
-                self._log_restart(life.name, str(error))
+            # Some of these are SowlineErrors. Below, a changes topic that was replaced would stop its readers until
+            # the service is restarted (test_a_topic_that_is_replaced_makes_it_begin_again).
+            except RESTART_ERRORS as error:
+                self._log_restart(runners.name, str(error))
                 self._stop.wait(PAUSE_SECONDS)
             except SowlineError as error:
-                self._log_stop(life.name, error.reason, error.message, traceback=False)
-                life.move(RunnerState.STOPPED, error.message)
+                self._log_stop(runners.name, error.reason, error.message, traceback=False)
+                runners.move(RunnerState.STOPPED, error.message)
                 return
             except Exception as error:
-                why = fault_sentence(f"{self.TASK} {life.name}", error, self.SERVICE)
-                self._log_stop(life.name, "unexpected", why, traceback=True)
-                life.move(RunnerState.STOPPED, why)
+                why = fault_sentence(f"{self.TASK} {runners.name}", error, self.SERVICE)
+                self._log_stop(runners.name, "unexpected", why, traceback=True)
+                runners.move(RunnerState.STOPPED, why)
                 return
 
-    def _run_one(self, life: Life) -> None:
+    def _run_next(self, runners: Runners) -> None:
         with ExitStack() as stack:
-            life.runner = self._runner(life.name, stack)
-            life.move(RunnerState.RUNNING)
-            life.runner.run()
+            runners.latest = self._runner(runners.name, stack)
+            runners.move(RunnerState.RUNNING)
+            runners.latest.run()
 
     # health
 
     def not_started(self) -> str | None:
-        """Return which names have no partitions yet; None if all have some."""
-        waiting = [life.name for life in self.lives.values() if not life.has_begun]
-        return (
-            self._kafka_health.lost() or f"waiting for partitions: {', '.join(waiting)}" if waiting else None
-        )
+        """Return which names wait for their first partitions, or that Kafka is away; None if none waits for them."""
+        waiting = [runners.name for runners in self.runners.values() if not runners.has_started]
+        if not waiting:
+            return None
+        return self._kafka_health.lost() or f"waiting for partitions: {', '.join(waiting)}"
 
     def not_ready(self) -> str | None:
-        """Return which names have stopped, that Kafka is away, or what they wait for; None if ready."""
-        stopped = self._sentences(Life.stopped)
-        return stopped or self._kafka_health.lost() or self._sentences(Life.waiting)
+        """Return why names have stopped, else that Kafka is away, else what names wait for; None if ready."""
+        stopped = self._of_each(Runners.why_stopped)
+        return stopped or self._kafka_health.lost() or self._of_each(Runners.waits_for)
 
-    def _sentences(self, say: Callable[[Life], str | None]) -> str | None:
-        whys = {life.name: say(life) for life in self.lives.values()}
+    def _of_each(self, report: Callable[[Runners], str | None]) -> str | None:
+        whys = {runners.name: report(runners) for runners in self.runners.values()}
         return "; ".join(f"{name}: {why}" for name, why in whys.items() if why is not None) or None
 
     def not_alive(self) -> str | None:
-        """Return why only a restart can help: always None, as long as the process answers."""
+        """Return None: a restart of the process, without anything else, would help no name."""
         return None
 
     def metrics(self) -> Iterable[Metric]:
         """Yield the metrics; docs/metrics.md describes each."""
         written, behind = self._families()
-        for name, life in self.lives.items():
-            if (runner := life.runner) is not None:
+        for name, runners in self.runners.items():
+            if (runner := runners.latest) is not None:
                 written.add_metric([name], runner.written)
                 if (events := runner.behind) is not None:
                     behind.add_metric([name], events)

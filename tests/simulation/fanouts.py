@@ -42,7 +42,7 @@ class Fanout(Process):
             kafka=self.name, kafka_options={}, session_timeout_ms=6000, group="sowline"
         )
         self.service = FanoutService(settings, self._topics, Event())  # type: ignore[arg-type]
-        self.begin(Strand(lambda: self.service.keep(*self.service.lives.values())))
+        self.begin(Strand(lambda: self.service.run_each(*self.service.runners.values())))
 
     def stop(self) -> None:
         """End the process, and let the group know."""
@@ -56,8 +56,8 @@ class Fanout(Process):
 
     def stopped(self) -> str | None:
         """Return why the fanout stopped for good, if it did."""
-        [life] = self.service.lives.values()
-        return life.stopped()
+        [runners] = self.service.runners.values()
+        return runners.why_stopped()
 
 
 class FanoutReader:

@@ -38,7 +38,7 @@ class ViewsService(RunnerService):
         # A view that computes holds Python's lock. Another one releases it at each call that waits for Kafka, and
         # gets it back after this time.
         sys.setswitchinterval(SWITCH_SECONDS)
-        if joining := sum(_has_joins(self._topics.named(name)) for name in self.lives):
+        if joining := sum(_has_joins(self._topics.named(name)) for name in self.runners):
             settings = self._settings
             directory = SpillDirectory(settings.data_dir, settings.join_bytes_max, joining)
             self._directory = stack.enter_context(closing(directory))

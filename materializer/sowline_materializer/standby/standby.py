@@ -23,7 +23,7 @@ from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import REPORT_ENDS, of_many, plain_consumer
 from sowline.kafka.cluster_answer import ClusterAnswer, RepeatedQuestion
 from sowline.kafka.messages import event_of
-from sowline.kafka.retriable import ENDS_A_LIFE
+from sowline.kafka.retriable import RESTART_ERRORS
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.partition.kafka_partition import changes_id
 from sowline_materializer.partition.partition import PartitionId
@@ -44,7 +44,7 @@ RETRY_SECONDS = 10.0
 QUEUE_KBYTES = 16 * 1024
 """How much may be fetched ahead, for all copies together."""
 
-_FAILURES = (*ENDS_A_LIFE, SowlineError, ValueError, LookupError, TypeError, OSError)
+_FAILURES = (*RESTART_ERRORS, SowlineError, ValueError, LookupError, TypeError, OSError)
 """The errors by which a copy may fail: of its disk, its events, or Kafka. The worker continues without the copy."""
 
 

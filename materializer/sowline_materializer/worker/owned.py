@@ -8,7 +8,7 @@ import structlog
 
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError, fault_sentence
-from sowline.kafka.retriable import ENDS_A_LIFE
+from sowline.kafka.retriable import RESTART_ERRORS
 from sowline_materializer.core.errors import NotApplicable
 from sowline_materializer.partition.owner_commands import OwnerCommands
 from sowline_materializer.partition.partition import Partition, PartitionId
@@ -17,7 +17,7 @@ from sowline_materializer.store.write_behind import WriteBehindStore
 
 log = structlog.get_logger()
 
-WORKER_ENDS: Final = (*ENDS_A_LIFE, MemoryError, OSError)
+WORKER_ENDS: Final = (*RESTART_ERRORS, MemoryError, OSError)
 """Errors that say nothing about one partition: they end the worker, and the next one continues."""
 
 

@@ -35,7 +35,7 @@ def test_an_unexpected_error_stops_it_visibly(monkeypatch: pytest.MonkeyPatch) -
     """Its service is not ready, and says why; it does not end in silence."""
     service = FanoutService(SETTINGS, TOPICS, threading.Event())
     monkeypatch.setattr(FanoutRunner, "run", _failing)
-    service.keep(service.lives["f"])
+    service.run_each(service.runners["f"])
     assert service.not_ready() == (
         "f: expected to write fanout f, got KeyError: 'no such'. This is a fault of Sowline: report it with the"
         " traceback in the log, and restart the fanout service with a version that has it mended"
@@ -73,7 +73,7 @@ def test_a_registry_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("sowline.kafka.runner_service.PAUSE_SECONDS", 0)
     monkeypatch.setattr(TypedValues, "of", look)
     monkeypatch.setattr(FanoutRunner, "run", lambda runner: stop.set())
-    service.keep(service.lives["f"])
+    service.run_each(service.runners["f"])
     sentence = "f: waiting for the schema registry: nobody answers"
     assert reported == ["waiting for partitions: f", sentence, sentence]
     assert service.not_ready() is None
@@ -125,5 +125,5 @@ def test_a_topic_that_is_replaced_makes_it_begin_again(monkeypatch: pytest.Monke
 
     monkeypatch.setattr("sowline.kafka.runner_service.PAUSE_SECONDS", 0)
     monkeypatch.setattr(FanoutRunner, "run", run)
-    service.keep(service.lives["f"])
+    service.run_each(service.runners["f"])
     assert (service.not_ready(), next(runs, "over")) == (None, "over")

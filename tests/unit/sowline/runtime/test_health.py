@@ -190,12 +190,12 @@ def test_a_fanout_service_has_begun_when_each_has_partitions(monkeypatch: pytest
     waits = "waiting for partitions: late"
     assert answers(service) == (waits, waits, None)
     runner = SimpleNamespace(assigned=True, waiting=lambda: None)
-    life = service.lives["late"]
-    life.runner = runner  # type: ignore[assignment]
+    runners = service.runners["late"]
+    runners.latest = runner  # type: ignore[assignment]
     assert answers(service) == (None, None, None)
     runner.waiting = lambda: "waiting for orders.changes [0]"
     assert answers(service) == (None, "late: waiting for orders.changes [0]", None)
-    life.move(RunnerState.STOPPED, "what follows is gone")
+    runners.move(RunnerState.STOPPED, "what follows is gone")
     assert answers(service) == (None, "late: what follows is gone", None)
 
 
