@@ -21,6 +21,7 @@ from sowline.wire.request_fields import QUERY_FIELDS, RequestFields
 
 JSON = "application/json"
 COMPONENTS = "#/components/"
+OF_TOPIC = "/v1/topics/{topic}"
 
 _OWN_STATUSES = {
     400: "The request is wrong.",
@@ -139,7 +140,16 @@ def _described(operation: Operation) -> Schema:
 
 
 def _operations() -> Iterable[Operation]:
-    of_topic = "/v1/topics/{topic}"
+    yield from _of_the_service()
+    yield from _queries()
+    yield from (_write(command, f"{OF_TOPIC}/{command}") for command in WRITES)
+    yield _subscribe()
+    yield from _of_a_record()
+    yield from _of_a_topic()
+    yield from _tails()
+
+
+def _of_the_service() -> Iterable[Operation]:
     yield Operation("get", "/v1/topics", "listTopics", "The topics, and how each is served.", _json("Topics"))
     yield Operation("get", "/v1/clients", "listClients", "The connected clients.", _json("Clients"))
     yield Operation(
@@ -149,9 +159,12 @@ def _operations() -> Iterable[Operation]:
         "Closes the connection of a client.",
         _json("Disconnected"),
     )
+
+
+def _queries() -> Iterable[Operation]:
     yield Operation(
         "post",
-        f"{of_topic}/sow",
+        f"{OF_TOPIC}/sow",
         "sow",
         "The records that match, one a line.",
         _ok(
@@ -168,18 +181,19 @@ def _operations() -> Iterable[Operation]:
     )
     yield Operation(
         "post",
-        f"{of_topic}/explain",
+        f"{OF_TOPIC}/explain",
         "explain",
         "How a query finds its records.",
         _json("Explained"),
         _of_request(QUERY_FIELDS),
         _body(JSON, _schema("Query")),
     )
-    for command in WRITES:
-        yield _write(command, f"{of_topic}/{command}")
-    yield Operation(
+
+
+def _subscribe() -> Operation:
+    return Operation(
         "get",
-        f"{of_topic}/subscribe",
+        f"{OF_TOPIC}/subscribe",
         "subscribe",
         "A subscription as Server-Sent Events.",
         {
@@ -191,9 +205,12 @@ def _operations() -> Iterable[Operation]:
         },
         [*_of_request(event_stream.PARAMETERS, _OF_STREAM), _LAST_EVENT_ID],
     )
+
+
+def _of_a_record() -> Iterable[Operation]:
     yield Operation(
         "get",
-        f"{of_topic}/records/{{key}}",
+        f"{OF_TOPIC}/records/{{key}}",
         "readRecord",
         "One record by its key text; a document comes with its intrinsics.",
         _ok(
@@ -205,30 +222,36 @@ def _operations() -> Iterable[Operation]:
     )
     yield Operation(
         "get",
-        f"{of_topic}/records/{{key}}/timeline",
+        f"{OF_TOPIC}/records/{{key}}/timeline",
         "readTimeline",
         "The writes to one record.",
         _json("Timeline"),
         _of_request(TIMELINE_PARAMETERS),
     )
+
+
+def _of_a_topic() -> Iterable[Operation]:
     yield Operation(
-        "get", f"{of_topic}/fields", "describeFields", "The fields of a sample of records.", _json("Fields")
+        "get", f"{OF_TOPIC}/fields", "describeFields", "The fields of a sample of records.", _json("Fields")
     )
     yield Operation(
-        "get", f"{of_topic}/kafka", "describeKafkaTopics", "The topic's Kafka topics.", _json("Kafka")
+        "get", f"{OF_TOPIC}/kafka", "describeKafkaTopics", "The topic's Kafka topics.", _json("Kafka")
     )
     yield Operation(
         "get",
-        f"{of_topic}/schemas",
+        f"{OF_TOPIC}/schemas",
         "describeSchemas",
         "The topic's reader schemas, and the schemas that messages have named.",
         _json("Schemas"),
     )
+
+
+def _tails() -> Iterable[Operation]:
     for kind, summary in _TAILS.items():
         names = [name for name in TAIL_PARAMETERS if name != "reason" or kind is TailKind.DEAD]
         yield Operation(
             "get",
-            f"{of_topic}/{kind.value}",
+            f"{OF_TOPIC}/{kind.value}",
             f"read{kind.value.capitalize()}",
             summary,
             _json("Tail"),
