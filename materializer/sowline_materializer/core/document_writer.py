@@ -10,7 +10,7 @@ from sowline_materializer.core.batch_state import BatchState, Target
 from sowline_materializer.core.deduplication import Deduplication
 from sowline_materializer.core.documents import DELETION, Documents, literal, write_of
 from sowline_materializer.core.limit_checks import check_size, require_capacity
-from sowline_materializer.core.record import Record
+from sowline_materializer.core.record import record_after
 from sowline_materializer.core.writer import Removal, first_position
 
 
@@ -68,15 +68,5 @@ class DocumentWriter:
             text=target.log_record.value if command.command == DELTA else None,
         )
         state.add_change(change)
-        record = Record(
-            body=made.body,
-            key_text=target.key_text,
-            position=change.position,
-            time=state.time,
-            expires=change.expires,
-            numbers=change.numbers,
-            correlation=command.correlation if is_live else None,
-            writes=made.writes,
-        )
-        state.records.put(target.sow_key, record)
+        state.records.put(target.sow_key, record_after(change, target.key_text, state.time))
         state.live_records += is_live - (previous is not None)

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 import orjson
 
-from sowline.changes.change import Numbers
+from sowline.changes.change import Change, Numbers
 from sowline.language.emodb.writes import Writes
 from sowline.model.position import Position, position_of
 from sowline_materializer.core.errors import StoreDamaged
@@ -51,6 +51,22 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     def is_forgettable(self) -> bool:
         """Whether a deleted record is kept for its numbers only."""
         return self.body is None and self.writes is None and self.states is None
+
+
+def record_after(change: Change, key_text: str, time: int) -> Record:
+    """Return the entry of a record after a change; `time` is the one that it is kept with."""
+    return Record(
+        body=change.body,
+        key_text=key_text,
+        position=change.position,
+        time=time,
+        expires=change.expires,
+        numbers=change.numbers,
+        correlation=None if change.body is None else change.correlation,
+        writes=change.writes,
+        schema_id=change.schema_id,
+        states=change.states,
+    )
 
 
 def encode_record(record: Record) -> bytes:

@@ -32,7 +32,7 @@ from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.model.position import Position, before_the_log
 from sowline_materializer.core.batch_state import BatchState
 from sowline_materializer.core.limit_checks import checked_size
-from sowline_materializer.core.record import Record
+from sowline_materializer.core.record import Record, record_after
 from sowline_materializer.core.step import REPEAT
 
 NOWHERE: Final = before_the_log(-1)
@@ -186,7 +186,8 @@ class ViewFold:
             taken=None if reflects is None else state.taken.get(reflects[0]),
         )
         state.add_change(change)
-        state.records.put(one.sow_key, _record_of(one.key_text, change))
+        record = record_after(change, one.key_text, change.time) if one.states else None
+        state.records.put(one.sow_key, record)
         state.live_records += bool(one.states) - (one.current is not None)
 
 
@@ -198,18 +199,6 @@ def _read_taken(message: Partials) -> PositionsByLog:
         raise SowlineError(
             "bad message", f"expected positions that an owner has taken: {error.message}"
         ) from None
-
-
-def _record_of(key_text: str, change: Change) -> Record | None:
-    if change.states is None:
-        return None
-    return Record(
-        body=change.body,
-        key_text=key_text,
-        position=change.position,
-        time=change.time,
-        states=change.states,
-    )
 
 
 def _merged_body(layout: Layout, texts: list[bytes]) -> bytes:

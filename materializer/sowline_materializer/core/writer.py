@@ -15,7 +15,7 @@ from sowline_materializer.core.batch_state import BatchState, Target
 from sowline_materializer.core.bodies import RecordBodies
 from sowline_materializer.core.deduplication import Deduplication
 from sowline_materializer.core.limit_checks import checked_size, require_capacity
-from sowline_materializer.core.record import Record
+from sowline_materializer.core.record import record_after
 
 
 class Removal(NamedTuple):
@@ -77,17 +77,7 @@ class RecordWriter:
             origin=None if command.origin is None else command.origin.source,
         )
         state.add_change(change)
-        record = Record(
-            body=body,
-            key_text=target.key_text,
-            position=change.position,
-            time=state.time,
-            expires=change.expires,
-            numbers=change.numbers,
-            correlation=command.correlation,
-            schema_id=change.schema_id,
-        )
-        state.records.put(target.sow_key, record)
+        state.records.put(target.sow_key, record_after(change, target.key_text, state.time))
         if previous is None:
             state.live_records += 1
 
@@ -141,19 +131,11 @@ class RecordWriter:
             outcome=removal.outcome,
         )
         state.add_change(change)
-        state.records.put(target.sow_key, self._tombstone(target, change) if change.numbers else None)
+        # A producer's time may be years ahead, and what is deleted after it would never be forgotten
+        # (test_a_deletion_with_a_producers_time_is_forgotten).
+        tombstone = record_after(change, target.key_text, state.log_time) if change.numbers else None
+        state.records.put(target.sow_key, tombstone)
         state.live_records -= 1
-
-    def _tombstone(self, target: Target, change: Change) -> Record:
-        return Record(
-            body=None,
-            key_text=target.key_text,
-            position=change.position,
-            # A producer's time may be years ahead, and what is deleted after it would never be forgotten
-            # (test_a_deletion_with_a_producers_time_is_forgotten).
-            time=self._state.log_time,
-            numbers=change.numbers,
-        )
 
 
 def first_position(command: Command) -> Origin | None:

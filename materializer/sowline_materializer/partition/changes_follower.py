@@ -15,7 +15,7 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position
 from sowline_materializer.core.checkpoint import Checkpoint
-from sowline_materializer.core.record import Record
+from sowline_materializer.core.record import Record, record_after
 from sowline_materializer.store.interface import Store
 from sowline_materializer.store.overlay import Overlay
 from sowline_materializer.store.tombstones import Tombstones
@@ -179,37 +179,14 @@ class ChangesFollower:
 
 def record_of(definition: TopicDefinition, change: Change, held: Record | None) -> Record | None:
     """Return the entry that a partition keeps for a record after a change; `held` is the previous entry."""
-    rule = definition.key_rule
-    if change.body is not None:
-        text = change.key_text or rule.text_of(change.sow_key, change.body)
-        return Record(
-            body=change.body,
-            key_text=text,
-            position=change.position,
-            time=change.time,
-            expires=change.expires,
-            numbers=change.numbers,
-            correlation=change.correlation,
-            writes=change.writes,
-            schema_id=change.schema_id,
-            states=change.states,
-        )
-    if not change.numbers and change.writes is None and change.states is None:
+    is_kept = change.writes is not None or change.states is not None
+    if change.body is None and not change.numbers and not is_kept:
         return None
     if change.key_text is not None:
         text = change.key_text
-    elif held is not None:
+    elif change.body is None and held is not None:
         text = held.key_text
     else:
-        text = rule.text_of(change.sow_key, change.previous or b"{}")
-    return Record(
-        body=None,
-        key_text=text,
-        position=change.position,
-        time=change.partition_time if change.writes is None and change.states is None else change.time,
-        expires=None,
-        numbers=change.numbers,
-        correlation=None,
-        writes=change.writes,
-        states=change.states,
-    )
+        text = definition.key_rule.text_of(change.sow_key, change.body or change.previous or b"{}")
+    is_tombstone = change.body is None and not is_kept
+    return record_after(change, text, change.partition_time if is_tombstone else change.time)
