@@ -47,17 +47,20 @@ from sowline_ingest.debezium import (
 )
 from sowline_ingest.definition import ROWS, LookupTable, Pipeline, Source, TransformStep
 from sowline_ingest.sources import (
+    Options,
     SourceRows,
     all_of,
     batch_limit,
     csv_files,
     debezium,
     fields_of,
+    file_texts,
     json_files,
     kafka_json,
     kafka_messages,
-    kafka_untyped,
+    kafka_records,
     parquet_files,
+    read_by,
 )
 from sowline_ingest.syntax import ERROR_CODE
 
@@ -115,38 +118,37 @@ class Frames:
         return sources
 
     def _table(self, name: str, table: LookupTable) -> DataFrame:
-        spark, options = self._spark, table.options
-        if table.format == "csv":
-            return all_of(
-                csv_files(spark, name, table.directory, table.ddl, options, header=table.header, once=True)
-            )
-        if table.format == "json" and not table.is_multi_line:
-            return all_of(json_files(spark, name, table.directory, table.ddl, options, once=True))
-        reader = spark.read.format(table.format).options(**{"mode": "FAILFAST", **options})
+        options = table.options
+        if table.format == "csv" or (table.format == "json" and not table.is_multi_line):
+            return all_of(self._files(name, table, options, once=True))
+        reader = self._spark.read.format(table.format).options(**{"mode": "FAILFAST", **options})
         return (reader.schema(table.ddl) if table.ddl else reader).load(table.directory)
 
     def _read(self, name: str, source: Source) -> SourceRows:
-        spark = self._spark
         of_files = not source.kafka
         options = batch_limit(source.options, self._pipeline.rows_per_second, of_files=of_files)
-        if source.message_type is not None:
-            messages = self._messages(name, source, source.message_type)
-            return kafka_messages(spark, name, self._kafka, source.kafka, messages, options)
-        if source.format_options is not None:
-            untyped = self._untyped(name, source.format_options)
-            return kafka_untyped(spark, name, self._kafka, source.kafka, untyped, source.ddl, options)
-        if source.kafka:
-            if source.format == "debezium":
-                rows = DebeziumRows(
-                    fields_of(source.ddl), source.unavailable_value_placeholder, self._pipeline.key
-                )
-                return debezium(spark, name, self._kafka, source.kafka, source.ddl, options, rows)
-            return kafka_json(spark, name, self._kafka, source.kafka, source.ddl, options)
         if source.format == "parquet":
-            return parquet_files(spark, name, source.directory, source.ddl, options)
-        if source.format == "csv":
-            return csv_files(spark, name, source.directory, source.ddl, options, header=source.header)
-        return json_files(spark, name, source.directory, source.ddl, options)
+            return parquet_files(self._spark, name, source.directory, source.ddl, options)
+        if of_files:
+            return self._files(name, source, options, once=False)
+        records = kafka_records(self._spark, name, self._kafka, source.kafka, options)
+        if source.message_type is not None:
+            return kafka_messages(records, self._messages(name, source, source.message_type))
+        if source.format == "debezium":
+            rows = DebeziumRows(
+                fields_of(source.ddl), source.unavailable_value_placeholder, self._pipeline.key
+            )
+            return debezium(records, source.ddl, options, rows)
+        if source.format_options is not None:
+            records = read_by(self._untyped(name, source.format_options), records)
+        return kafka_json(records, source.ddl, options)
+
+    def _files(self, name: str, read: Source | LookupTable, options: Options, *, once: bool) -> SourceRows:
+        """Return the rows of files of text: CSV, or JSON objects in lines."""
+        files = file_texts(self._spark, read.directory, options, once=once)
+        if read.format == "csv":
+            return csv_files(files, name, read.ddl, options, header=read.header)
+        return json_files(files, name, read.ddl, options)
 
     def _messages(self, name: str, source: Source, message_type: SchemaType) -> SourceMessages:
         """Return how the messages of a source are read; a subject's latest schema is that of this moment."""

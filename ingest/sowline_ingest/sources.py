@@ -78,11 +78,9 @@ def parquet_files(
     return SourceRows(rows.select(*columns, _source_of(source_of_file(name=name), body)))
 
 
-def json_files(
-    spark: SparkSession, name: str, directory: str, schema: str, options: Options, *, once: bool = False
-) -> SourceRows:
-    """Return the rows of files of JSON objects, one a line; with `once`, of those that are there now."""
-    files = _files(spark, directory, options, once=once).withColumn("lines", F.split("text", LINE_END))
+def json_files(files: DataFrame, name: str, schema: str, options: Options) -> SourceRows:
+    """Return the rows of files, as from `file_texts`, of JSON objects, one a line."""
+    files = files.withColumn("lines", F.split("text", LINE_END))
     lines = files.select("*", F.posexplode("lines").alias("row", "line")).where(F.trim("line") != "")
     texts = lines.withColumn("text", _text_of(F.col("line"), options))
     rows = texts.select(
@@ -93,23 +91,16 @@ def json_files(
     return _readable(rows, f"JSON of {schema}")
 
 
-def csv_files(
-    spark: SparkSession,
-    name: str,
-    directory: str,
-    schema: str,
-    options: Options,
-    *,
-    header: bool = False,
-    once: bool = False,
-) -> SourceRows:
-    """Return the rows of CSV files; with `header` the first line of each must name the columns of the schema.
+def csv_files(files: DataFrame, name: str, schema: str, options: Options, *, header: bool) -> SourceRows:
+    """Return the rows of CSV files, as from `file_texts`.
+
+    With `header`, the first line of each must name the columns of the schema.
 
     A quoted value may have line breaks. If it has no end, or text follows its end in a later line, then no record
     after it can be told from a value, and each line is refused. If the first line of a file names other columns, that
     line is refused and the file is not read.
     """
-    files = _cut(_files(spark, directory, options, once=once), options)
+    files = _cut(files, options)
     fits = F.lit(True)
     if header:
         names = F.array(*map(F.lit, fields_of(schema).names))
@@ -182,59 +173,32 @@ def all_of(source: SourceRows) -> DataFrame:
     return rows.unionByName(refused)
 
 
-def kafka_json(
-    spark: SparkSession, name: str, kafka: Options, topic: str, schema: str, options: Options
-) -> SourceRows:
-    """Return the JSON records of a Kafka topic. A record without a value has null in each column of the schema."""
-    records = _records(spark, name, kafka, topic, options)
+def kafka_json(records: DataFrame, schema: str, options: Options) -> SourceRows:
+    """Return the JSON records of a Kafka topic. A record without a value has null in each column of the schema.
+
+    Messages of a type without schemas are read as their canonical JSON, which `read_by` adds.
+    """
     return _readable(records.select("*", _json("text", schema, options)), f"JSON of {schema}")
 
 
-def kafka_messages(
-    spark: SparkSession, name: str, kafka: Options, topic: str, messages: SourceMessages, options: Options
-) -> SourceRows:
+def kafka_messages(records: DataFrame, messages: SourceMessages) -> SourceRows:
     """Return the messages of a Kafka topic, with the columns of their reader schema.
 
     A record without a value has null in each column.
     """
-    records = _read_by(messages, _records(spark, name, kafka, topic, options))
     fields = StructType([*schema_of(messages.reader).fields, StructField(_CORRUPT, StringType())])
     parsed = F.from_json("text", fields, {"columnNameOfCorruptRecord": _CORRUPT}).alias("fields")
-    return _readable(records.select("*", parsed), "values that fit the columns of the reader schema")
+    read = read_by(messages, records).select("*", parsed)
+    return _readable(read, "values that fit the columns of the reader schema")
 
 
-def kafka_untyped(
-    spark: SparkSession,
-    name: str,
-    kafka: Options,
-    topic: str,
-    messages: SourceMessages,
-    schema: str,
-    options: Options,
-) -> SourceRows:
-    """Return the messages of a Kafka topic whose type has no schemas, with the columns of `schema`.
-
-    Their canonical JSON is read as that of a JSON topic is. A record without a value has null in each column.
-    """
-    records = _read_by(messages, _records(spark, name, kafka, topic, options))
-    return _readable(records.select("*", _json("text", schema, options)), f"JSON of {schema}")
-
-
-def _read_by(messages: SourceMessages, records: DataFrame) -> DataFrame:
+def read_by(messages: SourceMessages, records: DataFrame) -> DataFrame:
     """Return what the codec of a source has read of each record, as `_READ`, and the JSON in it as `text`."""
     read = F.udf(messages.read, READ_ROW)(F.col(SourceField.VALUE.column))
     return records.select(SOURCE, KAFKA, read.alias(_READ)).withColumn("text", F.col(f"{_READ}.body"))
 
 
-def debezium(
-    spark: SparkSession,
-    name: str,
-    kafka: Options,
-    topic: str,
-    schema: str,
-    options: Options,
-    rows: DebeziumRows,
-) -> SourceRows:
+def debezium(records: DataFrame, schema: str, options: Options, rows: DebeziumRows) -> SourceRows:
     """Return the rows in the Debezium change events of a Kafka topic, with `_op`: c, r, u or d.
 
     The schema is that of the table's rows. A deleted row has the columns that its event contains. An update of the
@@ -242,8 +206,9 @@ def debezium(
     The events without a value that follow a deletion are skipped.
     """
     envelope = f"before STRUCT<{schema}>, after STRUCT<{schema}>, op STRING"
-    records = _records(spark, name, kafka, topic, options).where("text IS NOT NULL")
-    parsed = records.select("*", _json("text", f"{envelope}, payload STRUCT<{envelope}>", options))
+    parsed = records.where("text IS NOT NULL").select(
+        "*", _json("text", f"{envelope}, payload STRUCT<{envelope}>", options)
+    )
     update = F.coalesce("fields.payload", F.struct("fields.before", "fields.after", "fields.op"))
     is_read = F.col("fields").isNotNull() & F.col(f"fields.{_CORRUPT}").isNull()
     events = with_rows(parsed.select("*", F.when(is_read, update).alias("update")), rows)
@@ -261,8 +226,11 @@ def debezium(
     )
 
 
-def _files(spark: SparkSession, directory: str, options: Options, *, once: bool) -> DataFrame:
-    """Return each file as one `text`, a character for each byte: Spark does not number lines of text stably."""
+def file_texts(spark: SparkSession, directory: str, options: Options, *, once: bool) -> DataFrame:
+    """Return each file as one `text`, a character for each byte; with `once`, of the files that are there now.
+
+    Spark does not number lines of text stably.
+    """
     names = ("maxFilesPerTrigger", "maxBytesPerTrigger", "cleanSource", "sourceArchiveDir", "latestFirst")
     more = ("pathGlobFilter", "recursiveFileLookup", "maxFileAge", "fileNameOnly")
     own = {name: value for name, value in options.items() if name in (*names, *more)}
@@ -287,7 +255,8 @@ def _parsing(options: Options) -> dict[str, str]:
     return {name: value for name, value in options.items() if name.lower() not in ("encoding", "charset")}
 
 
-def _records(spark: SparkSession, name: str, kafka: Options, topic: str, options: Options) -> DataFrame:
+def kafka_records(spark: SparkSession, name: str, kafka: Options, topic: str, options: Options) -> DataFrame:
+    """Return the records of a Kafka topic: their origin, their metadata, and their values as `text`."""
     settings = {
         "startingOffsets": "earliest",
         "kafka.isolation.level": "read_committed",
