@@ -30,8 +30,8 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.replica.plain_run import EventAtOffset
-from sowline_query_service.server.server import session_of
 from sowline_query_service.topics.state import ServedTopics
+from tests.sessions import session_of
 
 TOPICS = "topics: [{name: orders, key: /id}]"
 RECORDS = 20

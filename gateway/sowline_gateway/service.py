@@ -14,8 +14,7 @@ from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.serving.app import Server
-from sowline.serving.client_port import ClientPort, slot_limits, view_limits
-from sowline.serving.result import QueryLimits
+from sowline.serving.client_port import ClientPort, query_limits, slot_limits, view_limits
 from sowline_gateway.context import GatewayContext
 from sowline_gateway.nodes.announcements import Announcements
 from sowline_gateway.nodes.connections import ConnectionPool
@@ -37,13 +36,10 @@ class GatewayService:
         self._announcements = Announcements(urls, self._http)
         definitions = {topic.name: topic for topic in topics.topics}
         self._nodes = NodeSet(definitions, self._announcements, ConnectionPool(credentials))
-        limits = QueryLimits(
-            settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max
-        )
         context = GatewayContext.of(
             self._nodes,
             self._http,
-            limits,
+            query_limits(settings),
             settings.kafka_client,
             slot_limits(settings),
             view_limits(settings),

@@ -19,9 +19,8 @@ from sowline.kafka.health import KafkaHealth
 from sowline.language.emodb import use_native
 from sowline.native import Core
 from sowline.runtime.native import native_core, panic_metric
-from sowline.serving.client_port import ClientPort, slot_limits, view_limits
+from sowline.serving.client_port import ClientPort, query_limits, slot_limits, view_limits
 from sowline.serving.query_slots import QuerySlots
-from sowline.serving.result import QueryLimits
 from sowline.serving.view_memory import ViewMemory
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import Dispatcher
@@ -58,13 +57,15 @@ class QueryService:
         for topic in self._state.topics.values():
             topic.metadata = topic.metadata._replace(instance=socket.gethostname(), group=settings.group)
         self._dispatcher = Dispatcher()
-        limits = QueryLimits(
-            settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max
-        )
         self._slots = QuerySlots(slot_limits(settings))
         self._views = ViewMemory(view_limits(settings))
         context = ServiceContext(
-            self._state, self._dispatcher, settings.kafka_client, limits, self._slots, self._views
+            self._state,
+            self._dispatcher,
+            settings.kafka_client,
+            query_limits(settings),
+            self._slots,
+            self._views,
         )
         self._destination = context.destination
         self._writer = context.writes.writer

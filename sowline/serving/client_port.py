@@ -21,11 +21,17 @@ from sowline.serving.access.tls import Certified, tls_of
 from sowline.serving.app import Server
 from sowline.serving.authorization.access_file import LOOPBACK
 from sowline.serving.query_slots import QuerySlots, SlotLimits
+from sowline.serving.result import QueryLimits
 from sowline.serving.view_memory import ViewLimits, ViewMemory
 
 log = structlog.get_logger()
 
 LOOK_SECONDS = 0.1
+
+
+def query_limits(settings: Settings) -> QueryLimits:
+    """Return how much one query may return, and how long it may work."""
+    return QueryLimits(settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max)
 
 
 def view_limits(settings: Settings) -> ViewLimits:

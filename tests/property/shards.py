@@ -29,11 +29,12 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.session import Session
 from sowline_gateway.server.commands import GatewayCommands
 from sowline_gateway.server.http_api import GatewayHttpApi
-from sowline_query_service.server.server import server_of, session_of
+from sowline_query_service.server.server import server_of
 from sowline_query_service.subscriptions.bookmark_resolver import LogOffsets
 from sowline_query_service.topics.topic_state import TopicState
 from tests.property.clock import ClockLoop, at_once
 from tests.property.world import World, Written
+from tests.sessions import session_of
 from tests.simulation.gateways import PlayedGateway
 from tests.simulation.network import Network, PlayedSocket, url_of
 from tests.unit.query_service.sessions import Json, Server, one_by_one

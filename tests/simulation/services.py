@@ -20,11 +20,11 @@ from sowline_materializer.service import Materializer
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.replica.plain_run import events_of
-from sowline_query_service.server.server import session_of
 from sowline_query_service.snapshots.reader import SnapshotReader
 from sowline_query_service.topics.follower import Batches, TopicFollower, no_snapshot
 from sowline_query_service.topics.state import ServedTopics
 from sowline_query_service.topics.topic_state import TopicState
+from tests.sessions import session_of
 from tests.simulation.broker import Broker, Group
 from tests.simulation.disk import Disks
 from tests.simulation.process import Process

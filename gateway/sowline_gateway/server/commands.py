@@ -1,9 +1,9 @@
 """The commands of one client of a gateway."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from sowline.errors import SowlineError
 from sowline.language.filter import ALL, compile_filter
@@ -25,26 +25,17 @@ from sowline.serving.outbox.group import (
 )
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.query_slots import QuerySlot
+from sowline.serving.session_commands import SessionCommands
 from sowline.serving.sessions.open_subscriptions import ServedSubscription
-from sowline.serving.sessions.session import Waiting
-from sowline.serving.sessions.session_commands import SessionCommands
-from sowline.serving.writes.write_commands import WriteCommands
 from sowline.subscriptions.live.request_checks import check_complete, check_pace, check_replaced, is_of_view
 from sowline.wire.command_fields import require_of_client
 from sowline.wire.request import (
     SUBSCRIPTIONS,
-    WRITES,
     Explain,
-    FlushRequest,
-    Heartbeat,
-    Pause,
     Read,
     ReadTimeline,
-    Request,
-    Resume,
     Sow,
     Subscribe,
-    Unsubscribe,
 )
 from sowline.wire.request_fields import GATEWAY_COMMANDS, RequestFields
 from sowline.wire.server_message import failure, message
@@ -72,33 +63,23 @@ class GatewayCommands(SessionCommands):
     """Queries and subscriptions over all nodes, and writes, for one client."""
 
     def __init__(self, context: GatewayContext, outbox: Outbox, login: LoginSession) -> None:
-        super().__init__(outbox, login, context.typed_messages, context.slots)
         self._context = context
         self._nodes = context.nodes
         self._seen = SeenPositions()
         self._catch_up_slots = asyncio.Semaphore(CLIENT_MAX)
-        subscriptions = self._subscriptions
-        self._writes = writes = WriteCommands(context.writes, self._runner, self._seen.note)
-        self._handlers: dict[type[Request], Callable[[Any], Waiting]] = {
+        typed, slots, writes = context.typed_messages, context.slots, context.writes
+        super().__init__(outbox, login, typed, slots, writes, self._seen.note)
+        self._handlers = {
             Sow: self._sow,
             Explain: self._explain,
             ReadTimeline: self._timeline,
             **dict.fromkeys(SUBSCRIPTIONS, self._subscribe),
-            Heartbeat: self.heartbeat,
-            Unsubscribe: subscriptions.unsubscribe,
-            Pause: subscriptions.pause,
-            Resume: subscriptions.resume,
-            **dict.fromkeys(WRITES, writes.write),
-            FlushRequest: writes.flush,
+            **self._handlers,
         }
 
     async def take_turn(self) -> None:
         """Let other clients run."""
         await asyncio.sleep(0)
-
-    def send_progress(self, seconds: float) -> None:
-        """Send the bookmarks of idle subscriptions; called at intervals of so many seconds."""
-        self._subscriptions.send_progress(seconds)
 
     def check_fields(self, fields: RequestFields) -> None:
         """Raise `bad request` for fields that only gateways send, and `not supported` for their commands."""
@@ -116,15 +97,6 @@ class GatewayCommands(SessionCommands):
         """Raise if the client may not read the topics of a query."""
         if fields.command in (Sow.command, Explain.command):
             chosen_topics(fields.topic, self._nodes.topics, self._runner.rights.read)
-
-    def begin(self, request: Request) -> Waiting:
-        """Start a command, other than a logon; raise if it is refused."""
-        return self._handlers[type(request)](request)
-
-    def close(self) -> None:
-        """End all subscriptions, queries and waits for outcomes of the client."""
-        super().close()
-        self._writes.close()
 
     # queries
 

@@ -7,28 +7,21 @@ from typing import Any
 from sowline.errors import SowlineError
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.session_commands import SessionCommands
 from sowline.serving.sessions.session import Waiting
-from sowline.serving.sessions.session_commands import SessionCommands
 from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
-from sowline.serving.writes.write_commands import WriteCommands
 from sowline.wire.command_fields import require_of_client
 from sowline.wire.request import (
     SUBSCRIPTIONS,
-    WRITES,
     Explain,
     Fetch,
-    FlushRequest,
-    Heartbeat,
     Outcome,
-    Pause,
     QueryRequest,
     Read,
     ReadTimeline,
     Request,
-    Resume,
     Sow,
     Subscribe,
-    Unsubscribe,
     WatchOutcomes,
 )
 from sowline.wire.request_fields import READS, RequestFields
@@ -45,23 +38,17 @@ class ServiceCommands(SessionCommands):
     """Queries, subscriptions and writes over the state of this query service."""
 
     def __init__(self, context: ServiceContext, outbox: Outbox, login: LoginSession) -> None:
-        super().__init__(outbox, login, context.typed_messages, context.slots)
+        super().__init__(outbox, login, context.typed_messages, context.slots, context.writes)
         self._context = context
-        queries, subscriptions = QueryCommands(context, self._runner, self._running), self._subscriptions
-        self._writes = writes = WriteCommands(context.writes, self._runner)
+        queries = QueryCommands(context, self._runner, self._running)
         outcomes = OutcomeCommands(context, self._runner, self._running)
-        self._handlers: dict[type[Request], Callable[[Any], Waiting]] = {
+        self._handlers = {
+            **self._handlers,
             Sow: partial(self._read, queries.sow),
             Explain: partial(self._read, queries.explain),
             **dict.fromkeys(SUBSCRIPTIONS, partial(self._read, self._subscribe)),
             ReadTimeline: queries.timeline,
             Fetch: queries.fetch,
-            Heartbeat: self.heartbeat,
-            Unsubscribe: subscriptions.unsubscribe,
-            Pause: subscriptions.pause,
-            Resume: subscriptions.resume,
-            **dict.fromkeys(WRITES, writes.write),
-            FlushRequest: writes.flush,
             WatchOutcomes: outcomes.watch,
             Outcome: outcomes.outcome,
         }
@@ -88,14 +75,14 @@ class ServiceCommands(SessionCommands):
         """Start a command, other than a logon; raise if it is refused."""
         if isinstance(request, QueryRequest) and request.demands_fresh:
             return self._when_fresh(request)
-        return self._handlers[type(request)](request)
+        return super().begin(request)
 
     async def _when_fresh(self, request: QueryRequest) -> None:
         """Start a read once the state is as fresh as it demands; later commands of this client wait meanwhile."""
         try:
             topics = topics_of(self._context.state, request.topic, self._runner.rights.read)
             await wait_until_fresh(self._context.state, topics, request)
-            waiting = self._handlers[type(request)](request)
+            waiting = super().begin(request)
         except SowlineError as error:
             self._outbox.put(failure(request.command_id, error))
             return
@@ -120,12 +107,3 @@ class ServiceCommands(SessionCommands):
     def _subscribe(self, request: Subscribe, checked: ReadRequest) -> None:
         make = partial(subscription_for, self._context, self._runner, request, checked)
         self._subscriptions.subscribe(request, make)
-
-    def send_progress(self, seconds: float) -> None:
-        """Send the bookmarks of idle subscriptions; called at intervals of so many seconds."""
-        self._subscriptions.send_progress(seconds)
-
-    def close(self) -> None:
-        """End all subscriptions and queries of the client."""
-        super().close()
-        self._writes.close()

@@ -8,10 +8,7 @@ from sowline.config.settings import Settings
 from sowline.config.shard import Shard
 from sowline.runtime.connections import Connections
 from sowline.runtime.health import ServiceHealth, no_details, nothing
-from sowline.serving.access.login_session import LoginSession
 from sowline.serving.app import Server
-from sowline.serving.outbox.outbox import Outbox
-from sowline.serving.sessions.session import Session
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.server.commands import ServiceCommands
 from sowline_query_service.server.http_api import HttpApi
@@ -45,9 +42,3 @@ def _gateway_required(shard: Shard) -> str:
     return (
         f"expected a gateway: this query service holds only shard {shard} of the topics; connect to a gateway"
     )
-
-
-def session_of(context: ServiceContext, outbox: Outbox, login: LoginSession | None = None) -> Session:
-    """Return the session of one client, whose messages go into the outbox."""
-    login = login or LoginSession()
-    return Session(ServiceCommands(context, outbox, login), outbox, login)

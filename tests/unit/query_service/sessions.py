@@ -24,11 +24,11 @@ from sowline.serving.sessions.session import Session
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.replica.plain_run import EventAtOffset
-from sowline_query_service.server.server import session_of
 from sowline_query_service.topics.state import ServedTopics
 from sowline_query_service.topics.topic_state import TopicState
 from tests.described import checked_message
 from tests.property.world import Written, written
+from tests.sessions import session_of
 
 DOMAIN = b"orders\0"
 Json = dict[str, Any]

@@ -52,9 +52,9 @@ from sowline_gateway.server.http_api import GatewayHttpApi
 from sowline_query_service.query.timeline_read import TimelineAnswer, TimelineReader, TimelineRequest
 from sowline_query_service.server.commands import ServiceCommands
 from sowline_query_service.server.http_api import HttpApi
-from sowline_query_service.server.server import session_of
 from sowline_query_service.subscriptions import bookmark_resolver, end
 from tests.property.clock import ClockLoop, at_once
+from tests.sessions import session_of
 from tests.unit.query_service import sessions
 from tests.unit.sowline.wire.recorded_requests import Asked, Json, recorded
 

@@ -18,7 +18,7 @@ from sowline.serving.access.login_session import LoginSession, LoginSessions
 from sowline.serving.access.watched_file import WatchedFile
 from sowline.serving.authorization.identity import ANYBODY, Proof
 from sowline_query_service.context import ServiceContext
-from sowline_query_service.server.server import session_of
+from tests.sessions import session_of
 from tests.unit.query_service.sessions import Server
 
 FILE = """
