@@ -1,11 +1,11 @@
-"""Fills the columns of some paths from bodies with the native core.
+"""Puts rows into indexes, and fills the columns of some paths from bodies with the native core.
 
 Python is the specification: the native core gives the cells that `cells_of` makes of the values that `reader_of`
 reads (tests/property/test_native_columns.py). Values that it cannot judge, it leaves to Python.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +17,7 @@ from sowline.native import note_panic
 from sowline_query_service.index.cells import Cells, cells_of
 from sowline_query_service.index.column import Column, Rows
 from sowline_query_service.index.dictionary import Dictionary
+from sowline_query_service.index.hash_index import HashIndex
 from sowline_query_service.index.read import Values, reader_of
 
 NATIVE_CHUNK = 4000
@@ -45,6 +46,46 @@ def filler_of(paths: Sequence[Path], native: ModuleType) -> Fill:
         # Half of a surrogate pair in a name.
         return in_python
     return partial(_fill, reader, [_LazyReader(path) for path in paths], in_python)
+
+
+def index_rows(
+    native: ModuleType | None,
+    rows: Rows,
+    numbers: Sequence[int],
+    bodies: Bodies,
+    start: int,
+    columns: Sequence[Column],
+    hashes: Sequence[HashIndex],
+) -> None:
+    """Put rows, also given by their numbers, into memo indexes and hash indexes: as many bodies from `start` on."""
+    stop = start + len(numbers)
+    if native is not None and columns:
+        _filler(tuple(column.path for column in columns), native)(columns, rows, bodies, start, stop)
+        columns = ()
+    paths = tuple(dict.fromkeys([c.path for c in columns] + [p for h in hashes for p in h.paths]))
+    if not paths:
+        return
+    bodies = bodies[start:stop]
+    values = dict(zip(paths, _reader(paths)(bodies), strict=True))
+    for column in columns:
+        column.put_rows(rows, values[column.path])
+    for index in hashes:
+        entries = zip(numbers, bodies, *(values[path] for path in index.paths), strict=True)
+        for number, body, *fields in entries:
+            if body is None:
+                index.clear(number)
+            else:
+                index.put(number, fields)
+
+
+@lru_cache(maxsize=64)
+def _filler(paths: tuple[Path, ...], native: ModuleType) -> Fill:
+    return filler_of(paths, native)
+
+
+@lru_cache(maxsize=64)
+def _reader(paths: tuple[Path, ...]) -> _Read:
+    return reader_of(paths)
 
 
 def _fill_in_python(

@@ -6,7 +6,8 @@ made at the start. Changed rows are noted and indexed some thousands at a time, 
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -23,13 +24,12 @@ from sowline_query_service.index.access_path import HASH_INDEX, KEY, KEYS, MEMO_
 from sowline_query_service.index.budget import Memory
 from sowline_query_service.index.column import Column
 from sowline_query_service.index.dictionary import Dictionary
-from sowline_query_service.index.filling import NATIVE_CHUNK, Fill, filler_of
+from sowline_query_service.index.filling import NATIVE_CHUNK, index_rows
 from sowline_query_service.index.hash_index import HashIndex
 from sowline_query_service.index.key_lookup import sow_keys_of
 from sowline_query_service.index.ranks import Ranks, Sorting, ranks
-from sowline_query_service.index.read import Values, reader_of
 from sowline_query_service.index.refusals import Refusals
-from sowline_query_service.index.rows import RowNumbers, Rows
+from sowline_query_service.index.rows import Rows
 from sowline_query_service.index.vector import evaluate, needed_paths, prepare, split
 
 CHUNK = 1000
@@ -146,29 +146,30 @@ class Indexes:
     async def _make(self, wanted: frozenset[Path], hashes: list[HashIndex], work: Spend) -> None:
         async with self._lock:
             columns = [Column(path) for path in self._missing(wanted)]
-            if not columns and not hashes:
-                return
-            self._begin(columns, hashes, wanted)
-            try:
-                await in_steps(self._fill_all(columns, hashes), work)
-                self._done(columns, hashes)
-            finally:
-                self._making = []
+            if columns or hashes:
+                with self._being_made(columns, hashes, wanted) as filling:
+                    await in_steps(filling, work)
 
     def _make_at_once(self, wanted: frozenset[Path]) -> None:
-        columns = [Column(path) for path in self._missing(wanted)]
-        self._begin(columns, [], wanted)
-        for _ in self._fill_all(columns, []):
-            pass
-        self._done(columns, [])
-        self._making = []
+        with self._being_made([Column(path) for path in self._missing(wanted)], [], wanted) as filling:
+            for _ in filling:
+                pass
 
-    def _begin(self, columns: list[Column], hashes: list[HashIndex], wanted: frozenset[Path]) -> None:
+    @contextmanager
+    def _being_made(
+        self, columns: list[Column], hashes: list[HashIndex], wanted: frozenset[Path]
+    ) -> Iterator[Iterator[None]]:
+        """Lend the steps that fill new indexes; behind them the indexes are there."""
         self._making = [*columns, *hashes]
         self._refusals.wait(wanted)
         self._use(wanted)
         if self._rows.changed is None:
             self._rows.changed = set()
+        try:
+            yield self._fill_all(columns, hashes)
+            self._done(columns, hashes)
+        finally:
+            self._making = []
 
     def _fill_all(self, columns: list[Column], hashes: list[HashIndex]) -> Iterator[None]:
         """Add the rows to new indexes in steps. `_refresh` keeps rows that were added before up to date meanwhile."""
@@ -178,7 +179,15 @@ class Indexes:
         start = 0
         while start < self._rows.end:
             stop = min(start + step, self._rows.end)
-            self._put(slice(start, stop), range(start, stop), self._rows.bodies, start, columns, hashes)
+            index_rows(
+                self._native,
+                slice(start, stop),
+                range(start, stop),
+                self._rows.bodies,
+                start,
+                columns,
+                hashes,
+            )
             start = stop
             yield
 
@@ -210,41 +219,11 @@ class Indexes:
         bodies = [self._rows.bodies[number] for number in numbers]
         for start in range(0, len(numbers), CHUNK):
             some = numbers[start : start + CHUNK]
-            self._put(np.array(some), some, bodies, start, columns, hashes)
+            index_rows(self._native, np.array(some), some, bodies, start, columns, hashes)
         self._unweighed += len(numbers)
         if self._unweighed >= CHUNK:
             self._unweighed = 0
             self._memory.make_room()
-
-    def _put(
-        self,
-        where: slice | RowNumbers,
-        numbers: Sequence[int],
-        bodies: list[bytes | None],
-        start: int,
-        columns: list[Column],
-        hashes: list[HashIndex],
-    ) -> None:
-        """Put rows, `where` and `numbers`, into indexes: as many bodies from `start` on."""
-        stop = start + len(numbers)
-        if self._native is not None and columns:
-            fill = _filler(tuple(column.path for column in columns), self._native)
-            fill(columns, where, bodies, start, stop)
-            columns = []
-        paths = tuple(dict.fromkeys([c.path for c in columns] + [p for h in hashes for p in h.paths]))
-        if not paths:
-            return
-        bodies = bodies[start:stop]
-        values = dict(zip(paths, _reader(paths)(bodies), strict=True))
-        for column in columns:
-            column.put_rows(where, values[column.path])
-        for index in hashes:
-            entries = zip(numbers, bodies, *(values[path] for path in index.paths), strict=True)
-            for number, body, *fields in entries:
-                if body is None:
-                    index.clear(number)
-                else:
-                    index.put(number, fields)
 
     # memory
 
@@ -372,14 +351,19 @@ class Indexes:
         self._use(order.paths)
         self._uses.update(map(str, order.paths))
         self._refresh()
-        found: list[Ranks] = []
-        for term in order.terms:
-            column = self._columns.get(term.path)
-            of_all = None if column is None else ranks(column, self._rows.end, text=term.text)
-            if of_all is None:
-                return None
-            found.append(of_all)
-        return Sorting(tuple(found), tuple(term.descending for term in order.terms))
+        return _sorting(order, self._columns, self._rows.end)
+
+
+def _sorting(order: Order, columns: Mapping[Path, Column], rows: int) -> Sorting | None:
+    """Return the ranks of all rows for each term of an order; None if columns can't provide them."""
+    found: list[Ranks] = []
+    for term in order.terms:
+        column = columns.get(term.path)
+        of_all = None if column is None else ranks(column, rows, text=term.text)
+        if of_all is None:
+            return None
+        found.append(of_all)
+    return Sorting(tuple(found), tuple(term.descending for term in order.terms))
 
 
 @lru_cache(maxsize=1024)
@@ -392,16 +376,6 @@ def _split(filter: Filter) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
 @lru_cache(maxsize=1024)
 def _filter_of(terms: tuple[Node, ...]) -> Filter | None:
     return Filter(conjunction(terms)) if terms else None
-
-
-@lru_cache(maxsize=64)
-def _filler(paths: tuple[Path, ...], native: ModuleType) -> Fill:
-    return filler_of(paths, native)
-
-
-@lru_cache(maxsize=64)
-def _reader(paths: tuple[Path, ...]) -> Callable[[Sequence[bytes | None]], Values]:
-    return reader_of(paths)
 
 
 def _is_long(dictionary: Dictionary) -> bool:
