@@ -3,13 +3,9 @@
 from base64 import b64encode
 from typing import Any, Final
 
+from sowline.codecs.errors import bad_message
 from sowline.codecs.schema import MessagePayload, Schema
-from sowline.codecs.schemaless import (
-    JSON_OBJECT,
-    SchemalessCodec,
-    bad_message,
-    checked_json,
-)
+from sowline.codecs.schemaless import JSON_OBJECT, SchemalessCodec, checked_json
 from sowline.codecs.value_objects import bytes_of, shown
 
 BINARY_FIELD: Final = "data"

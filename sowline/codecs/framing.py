@@ -2,8 +2,8 @@
 
 from typing import Final, Literal, NamedTuple
 
+from sowline.codecs.errors import bad_message
 from sowline.codecs.schema import PROTOBUF, CodecType, MessagePayload
-from sowline.errors import SowlineError
 
 Framing = Literal["confluent", "apicurio", "none"]
 """How a message names its schema: Confluent's wire format, Apicurio's (of version 2), or not at all."""
@@ -30,10 +30,9 @@ def read_frame(framing: Framing, type: CodecType, value: bytes) -> Frame:
         return Frame(None, MessagePayload(value))
     size = 1 + _ID_BYTES[framing]
     if len(value) < size or value[0] != _MAGIC:
-        raise SowlineError(
-            "bad message",
+        raise bad_message(
             f"expected a message in the {framing} format, with a byte 0 and a schema id of {size - 1} bytes, got"
-            f" {_shown(value, size)}: use a serializer of that format, or set another one for the topic",
+            f" {_shown(value, size)}: use a serializer of that format, or set another one for the topic"
         )
     schema_id = int.from_bytes(value[1:size], "big")
     if type != PROTOBUF:
@@ -62,9 +61,7 @@ def frame(
         return data
     size = _ID_BYTES[framing]
     if not 0 <= schema_id < 1 << 8 * size:
-        raise SowlineError(
-            "bad message", f"expected a schema id of {size} bytes for the {framing} format, got {schema_id}"
-        )
+        raise bad_message(f"expected a schema id of {size} bytes for the {framing} format, got {schema_id}")
     head = bytes([_MAGIC]) + schema_id.to_bytes(size, "big")
     if type != PROTOBUF:
         return head + data
@@ -76,12 +73,12 @@ def _read_indexes(value: bytes, at: int) -> tuple[tuple[int, ...], int]:
     if count == 0:  # the short form of the first message type
         return (0,), at
     if not 0 < count <= INDEXES_MAX:
-        raise SowlineError("bad message", f"expected at most {INDEXES_MAX} message indexes, got {count}")
+        raise bad_message(f"expected at most {INDEXES_MAX} message indexes, got {count}")
     indexes = []
     for _ in range(count):
         index, at = _read_zigzag(value, at)
         if index < 0:
-            raise SowlineError("bad message", f"expected message indexes of 0 or more, got {index}")
+            raise bad_message(f"expected message indexes of 0 or more, got {index}")
         indexes.append(index)
     return tuple(indexes), at
 
@@ -90,9 +87,7 @@ def _index_bytes(indexes: tuple[int, ...]) -> bytes:
     if indexes == (0,):
         return b"\0"
     if not 0 < len(indexes) <= INDEXES_MAX or not all(0 <= index < 1 << 31 for index in indexes):
-        raise SowlineError(
-            "bad message", f"expected 1 to {INDEXES_MAX} message indexes of 0 or more, got {indexes}"
-        )
+        raise bad_message(f"expected 1 to {INDEXES_MAX} message indexes of 0 or more, got {indexes}")
     return b"".join(_varint(2 * number) for number in (len(indexes), *indexes))  # zigzag doubles them
 
 
@@ -101,32 +96,27 @@ def _read_name(value: bytes, at: int) -> tuple[str, int]:
     length, at = _read_varint(value, at)
     end = at + length
     if end > len(value):
-        raise SowlineError(
-            "bad message", f"expected the name of a Protobuf message of {length} bytes, got {len(value) - at}"
-        )
+        raise bad_message(f"expected the name of a Protobuf message of {length} bytes, got {len(value) - at}")
     if length == 0:
         return "", end
     name_length, name_at = _read_varint(value[:end], at + 1)
     if value[at : at + 1] != _NAME_TAG or name_at + name_length != end:
-        raise SowlineError(
-            "bad message",
+        raise bad_message(
             "expected the name of a Protobuf message after the schema id, got other fields: send it in the body"
-            " of the message and not in headers",
+            " of the message and not in headers"
         )
     try:
         return value[name_at:end].decode(), end
     except UnicodeDecodeError as error:
-        raise SowlineError(
-            "bad message", f"expected the name of a Protobuf message in UTF-8, got {value[name_at:end]!r}"
+        raise bad_message(
+            f"expected the name of a Protobuf message in UTF-8, got {value[name_at:end]!r}"
         ) from error
 
 
 def _name_bytes(message: str) -> bytes:
     name = message.encode()
     if not name:
-        raise SowlineError(
-            "bad message", "expected the name of a Protobuf message for the apicurio format, got none"
-        )
+        raise bad_message("expected the name of a Protobuf message for the apicurio format, got none")
     ref = _NAME_TAG + _varint(len(name)) + name
     return _varint(len(ref)) + ref
 
@@ -145,9 +135,8 @@ def _read_varint(value: bytes, at: int) -> tuple[int, int]:
             if number >> 32:
                 break
             return number, at + shift + 1
-    raise SowlineError(
-        "bad message",
-        f"expected a number of at most 32 bits at offset {at}, got {_shown(value[at:], _VARINT_BYTES_MAX)}",
+    raise bad_message(
+        f"expected a number of at most 32 bits at offset {at}, got {_shown(value[at:], _VARINT_BYTES_MAX)}"
     )
 
 

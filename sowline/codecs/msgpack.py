@@ -12,14 +12,9 @@ from typing import Any, Final
 import msgspec
 import ormsgpack
 
+from sowline.codecs.errors import bad_message
 from sowline.codecs.schema import MessagePayload, Schema
-from sowline.codecs.schemaless import (
-    SchemalessCodec,
-    bad_message,
-    checked_json,
-    json_bytes,
-    too_deep,
-)
+from sowline.codecs.schemaless import SchemalessCodec, checked_json, json_bytes, too_deep
 from sowline.codecs.value_objects import (
     NON_FINITE,
     SECONDS_MAX,

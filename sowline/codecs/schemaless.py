@@ -7,6 +7,7 @@ from typing import Any, Final
 import orjson
 
 from sowline.codecs.codec import NO_MESSAGE_TYPE
+from sowline.codecs.errors import bad_message, bad_schema, incompatible_schema
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 from sowline.model.body import read_object, write_body
@@ -72,19 +73,17 @@ class SchemalessCodec(ABC):
     def check_reads(self, earlier: Schema) -> None:
         """Raise `incompatible schema` if the earlier options are of another message type."""
         if earlier.type != self.reader.type:
-            raise SowlineError(
-                "incompatible schema",
-                f"expected records of message type {self.reader.type}, got {earlier.type}: define another topic",
+            raise incompatible_schema(
+                f"expected records of message type {self.reader.type}, got {earlier.type}: define another topic"
             )
 
 
 def _check_no_options(reader: Schema) -> None:
     """Raise `bad schema` if a message type without options has some."""
     if reader.text.strip() not in ("", "{}"):
-        raise SowlineError(
-            "bad schema",
+        raise bad_schema(
             f"expected no message_format for topics of message type {reader.type}, got {reader.text[:60]}:"
-            " leave it out",
+            " leave it out"
         )
 
 
@@ -122,16 +121,6 @@ def too_deep() -> SowlineError:
         "too deep",
         f"expected at most {NESTING_MAX} levels of objects and arrays, got more: send a flatter message",
     )
-
-
-def bad_message(message: str) -> SowlineError:
-    """Return the error for bytes or JSON that are no message."""
-    return SowlineError("bad message", message)
-
-
-def bad_schema(message: str) -> SowlineError:
-    """Return the error for wrong options of a message type."""
-    return SowlineError("bad schema", message)
 
 
 def excerpt(text: str | bytes) -> str:

@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from sowline.codecs.codec import Codec, CompilerAway, codec_of
+from sowline.codecs.errors import incompatible_schema
 from sowline.codecs.framing import Framing, read_frame
 from sowline.codecs.resolutions import Resolutions
 from sowline.codecs.schema import CodecType, MessagePayload, Schema
@@ -96,7 +97,7 @@ class TypedBodies:
         found = self.resolutions.writer(schema_id)
         assert found is not None, "the owner waits for the schemas of all messages that it applies"
         if found.problem:
-            raise SowlineError("incompatible schema", found.problem)
+            raise incompatible_schema(found.problem)
         if found.schema is None:
             raise SowlineError(
                 "unknown schema",
@@ -104,9 +105,8 @@ class TypedBodies:
                 " again under its new id",
             )
         if found.schema.type != self._type:
-            raise SowlineError(
-                "incompatible schema",
+            raise incompatible_schema(
                 f"expected a schema of {self._type}, got one of {found.schema.type}: publish to a topic of that"
-                " message type",
+                " message type"
             )
         return found.schema

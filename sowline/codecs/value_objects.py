@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import orjson
 
-from sowline.codecs.schemaless import bad_message, json_bytes
+from sowline.codecs.errors import bad_message
+from sowline.codecs.schemaless import json_bytes
 from sowline.errors import SowlineError
 from sowline.model.merge import DEPTH_MAX, merge
 

@@ -16,9 +16,10 @@ from sowline.codecs.avro.steps import Convert, run
 from sowline.codecs.avro.types import AvroType, AvroTypes, load_types
 from sowline.codecs.avro.wire import WireReader, records_below
 from sowline.codecs.codec import NO_MESSAGE_TYPE
+from sowline.codecs.errors import bad_message, json_object
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
-from sowline.model.body import read_object, write_body
+from sowline.model.body import write_body
 from sowline.model.merge import merge
 from sowline.model.nesting import check_nesting
 
@@ -66,14 +67,14 @@ class AvroCodec:
     def write(self, body: bytes) -> bytes:
         """Return the bytes of a record; fields with defaults may be missing in its JSON."""
         with _errors("bad message"):
-            return self._encoder.bytes_of(run(self._whole.run, _document(body)))
+            return self._encoder.bytes_of(run(self._whole.run, json_object(body)))
 
     def write_delta(self, body: bytes) -> tuple[bytes, tuple[str, ...]]:
         """Return a delta as the bytes of a whole record, and the paths of the fields that it changes.
 
         A missing field has its default, or the zero value of its type.
         """
-        document = _document(body)
+        document = json_object(body)
         with _errors("bad message"):
             filled = run(self._filled.run, document)
             return self._encoder.bytes_of(filled), paths_of(self._root, document)
@@ -104,7 +105,7 @@ class AvroCodec:
             check_resolves(load_types(earlier).root, self._root, self._defaults)
 
     def _normal(self, normalizer: Normalizer, body: bytes) -> bytes:
-        document = _document(body)
+        document = json_object(body)
         with _errors():
             return _json_of(run(normalizer.run, document))
 
@@ -157,15 +158,8 @@ def _json_of(document: _Json) -> bytes:
     try:
         check_nesting(body)
     except SowlineError as error:
-        raise SowlineError("bad message", error.message) from None
+        raise bad_message(error.message) from None
     return body
-
-
-def _document(body: bytes) -> _Json:
-    try:
-        return read_object(body)
-    except SowlineError as error:
-        raise SowlineError("bad message", error.message) from None
 
 
 @contextmanager

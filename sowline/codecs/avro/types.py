@@ -7,8 +7,8 @@ import orjson
 from fastavro.schema import parse_schema
 
 from sowline.codecs.avro.misfit import SchemaMisfit
+from sowline.codecs.errors import bad_schema
 from sowline.codecs.schema import Schema
-from sowline.errors import SowlineError
 from sowline.model.body import why_not_json
 
 SCHEMA_NESTING_MAX: Final = 100
@@ -122,7 +122,7 @@ def load_types(schema: Schema) -> AvroTypes:
         types.references.append(_load(text, f"the schema {name}", parsed_names, records))
     types.root = _load(schema.text, "the schema", parsed_names, records).itself
     if types.root.kind != "record":
-        raise SowlineError("bad schema", f"expected an Avro schema of a record, got one of {types.root}")
+        raise bad_schema(f"expected an Avro schema of a record, got one of {types.root}")
     return types
 
 
@@ -130,7 +130,7 @@ def _load(text: str, what: str, parsed_names: dict[str, Any], named: dict[str, A
     try:
         raw = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise SowlineError("bad schema", why_not_json(text.encode(errors="replace"), error, what)) from error
+        raise bad_schema(why_not_json(text.encode(errors="replace"), error, what)) from error
     _check_depth(raw, what)
     try:
         # fastavro refuses some valid defaults, like 0 for `{"type": "double"}`. `Defaults` checks them.
@@ -141,8 +141,8 @@ def _load(text: str, what: str, parsed_names: dict[str, Any], named: dict[str, A
         raise
     # fastavro reports an invalid schema by whatever exception its first wrong step raises.
     except Exception as error:
-        raise SowlineError(
-            "bad schema", f"expected {what} to be a valid Avro schema, got {type(error).__name__}: {error}"
+        raise bad_schema(
+            f"expected {what} to be a valid Avro schema, got {type(error).__name__}: {error}"
         ) from error
 
 
@@ -158,9 +158,8 @@ def _check_depth(raw: Any, what: str) -> None:
         ]
         if not level:
             return
-    raise SowlineError(
-        "bad schema",
-        f"expected at most {SCHEMA_NESTING_MAX} levels of objects and arrays in {what}, got more",
+    raise bad_schema(
+        f"expected at most {SCHEMA_NESTING_MAX} levels of objects and arrays in {what}, got more"
     )
 
 

@@ -11,14 +11,9 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.dbref import DBRef
 
 from sowline.codecs.bson.values import RESERVED, value_json, value_of
+from sowline.codecs.errors import bad_message
 from sowline.codecs.schema import MessagePayload, Schema
-from sowline.codecs.schemaless import (
-    SchemalessCodec,
-    bad_message,
-    checked_json,
-    json_bytes,
-    too_deep,
-)
+from sowline.codecs.schemaless import SchemalessCodec, checked_json, json_bytes, too_deep
 from sowline.codecs.value_objects import (
     ValueObject,
     check_no_look_alike,

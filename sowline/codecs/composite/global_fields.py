@@ -19,9 +19,9 @@ from sowline.codecs.composite.parts import (
     raw_object,
     split,
 )
+from sowline.codecs.errors import bad_message, bad_schema
 from sowline.codecs.schema import MessagePayload, Schema
-from sowline.codecs.schemaless import JSON_OBJECT, SchemalessCodec, bad_message
-from sowline.errors import SowlineError
+from sowline.codecs.schemaless import JSON_OBJECT, SchemalessCodec
 from sowline.model.nesting import check_nesting
 
 PARTS_FIELD: Final = "#parts"
@@ -43,10 +43,9 @@ class CompositeGlobalCodec(SchemalessCodec):
         super().__init__(reader)
         self._parts = parts_of(reader)
         if sum(part.is_binary for part in self._parts) > 1:
-            raise SowlineError(
-                "bad schema",
+            raise bad_schema(
                 "expected at most one part of type binary, got several: all would have the field data; use"
-                " composite-local",
+                " composite-local"
             )
 
     def read(self, payload: MessagePayload, writer: Schema) -> bytes:

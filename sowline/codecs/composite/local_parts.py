@@ -18,8 +18,9 @@ from sowline.codecs.composite.parts import (
     raw_object,
     split,
 )
+from sowline.codecs.errors import bad_message
 from sowline.codecs.schema import MessagePayload, Schema
-from sowline.codecs.schemaless import JSON_OBJECT, SchemalessCodec, bad_message, check_no_fields
+from sowline.codecs.schemaless import JSON_OBJECT, SchemalessCodec, check_no_fields
 from sowline.model.nesting import check_nesting
 
 _DEFINITIONS: Final = "#/$defs/"

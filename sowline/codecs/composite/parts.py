@@ -1,7 +1,8 @@
 """The parts of composite messages: their codecs, by the topic's options, and their bytes."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
@@ -9,8 +10,9 @@ import orjson
 
 from sowline.codecs.binary import BinaryCodec
 from sowline.codecs.codec import Codec, codec_of
+from sowline.codecs.errors import bad_message, bad_schema, incompatible_schema
 from sowline.codecs.schema import MessagePayload, Schema, SchemaType
-from sowline.codecs.schemaless import SchemalessCodec, bad_message, checked_json
+from sowline.codecs.schemaless import SchemalessCodec, checked_json
 from sowline.errors import SowlineError
 
 _PARTS_MAX: Final = 100
@@ -55,10 +57,8 @@ class MessagePart:
         self.number = number
         # A part may be of type `json`, which has a codec only here.
         self.schema = Schema(cast(SchemaType, type), options)
-        try:
+        with self._named():
             self.codec: Codec = JsonPart(self.schema) if type == "json" else codec_of(self.schema)
-        except SowlineError as error:
-            raise self._named(error) from error
 
     @property
     def is_binary(self) -> bool:
@@ -67,48 +67,40 @@ class MessagePart:
 
     def read(self, data: bytes) -> bytes:
         """Return the canonical JSON of a part that is not empty."""
-        try:
+        with self._named():
             return self.codec.read(MessagePayload(data), self.schema)
-        except SowlineError as error:
-            raise self._named(error) from error
 
     def read_delta(self, data: bytes) -> bytes:
         """Return the canonical JSON of what a part changes."""
-        try:
+        with self._named():
             return self.codec.read_delta(MessagePayload(data), self.schema, None)
-        except SowlineError as error:
-            raise self._named(error) from error
 
     def write(self, body: bytes) -> bytes:
         """Return the bytes of a part."""
-        try:
+        with self._named():
             return _some(self.codec.write(body))
-        except SowlineError as error:
-            raise self._named(error) from error
 
     def write_delta(self, body: bytes) -> bytes:
         """Return the bytes of what a part changes."""
-        try:
+        with self._named():
             return _some(self.codec.write_delta(body)[0])
-        except SowlineError as error:
-            raise self._named(error) from error
 
     def merged(self, body: bytes, delta: bytes) -> bytes:
         """Return the JSON of a part after a delta."""
-        try:
+        with self._named():
             return self.codec.merged(body, delta)
-        except SowlineError as error:
-            raise self._named(error) from error
 
     def check_reads(self, earlier: Schema) -> None:
         """Raise `incompatible schema` unless the part reads what was written under earlier options."""
-        try:
+        with self._named():
             self.codec.check_reads(earlier)
-        except SowlineError as error:
-            raise self._named(error) from error
 
-    def _named(self, error: SowlineError) -> SowlineError:
-        return SowlineError(error.reason, f"part {self.number}: {error.message}")
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except SowlineError as error:
+            raise SowlineError(error.reason, f"part {self.number}: {error.message}") from error
 
 
 def _some(data: bytes) -> bytes:
@@ -122,8 +114,8 @@ def parts_of(reader: Schema) -> list[MessagePart]:
     try:
         options = msgspec.json.decode(reader.text, type=_Options)
     except msgspec.MsgspecError as error:
-        raise SowlineError(
-            "bad schema", f'expected a message_format like {{"parts": [{{"type": "json"}}]}}: {error}'
+        raise bad_schema(
+            f'expected a message_format like {{"parts": [{{"type": "json"}}]}}: {error}'
         ) from None
     return [
         MessagePart(number, part.type, orjson.dumps(part.format, option=orjson.OPT_SORT_KEYS).decode())
@@ -136,9 +128,8 @@ def check_same_parts(parts: Sequence[MessagePart], earlier: Schema) -> None:
     before = parts_of(earlier)
     types, types_before = ([part.schema.type for part in some] for some in (parts, before))
     if types != types_before:
-        raise SowlineError(
-            "incompatible schema",
-            f"expected the parts {', '.join(types_before)}, as in the topic's records, got {', '.join(types)}",
+        raise incompatible_schema(
+            f"expected the parts {', '.join(types_before)}, as in the topic's records, got {', '.join(types)}"
         )
     for part, old in zip(parts, before, strict=True):
         part.check_reads(old.schema)

@@ -1,5 +1,6 @@
 """Whether records that were stored under earlier options are still right under others."""
 
+from sowline.codecs.errors import incompatible_schema
 from sowline.codecs.fix.options import FixOptions
 from sowline.codecs.schema import Schema
 from sowline.codecs.schemaless import excerpt
@@ -49,7 +50,4 @@ def _by_tags(options: FixOptions) -> dict[str, dict[str, set[str]]]:
 
 
 def _incompatible(what: str, how: str) -> SowlineError:
-    return SowlineError(
-        "incompatible schema",
-        f"expected {what} as in the options under which records are stored: {how}",
-    )
+    return incompatible_schema(f"expected {what} as in the options under which records are stored: {how}")

@@ -6,7 +6,8 @@ from typing import Any, Final
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from sowline.codecs.schemaless import bad_schema, excerpt
+from sowline.codecs.errors import bad_schema
+from sowline.codecs.schemaless import excerpt
 
 _LEVELS_MAX: Final = 50
 _LENGTH_SUFFIXES: Final = ("Len", "Length")

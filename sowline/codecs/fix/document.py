@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final
 
+from sowline.codecs.errors import bad_message
 from sowline.codecs.fix.fields import Fields, count_of
 from sowline.codecs.fix.options import GroupMembers
-from sowline.codecs.schemaless import bad_message, excerpt
+from sowline.codecs.schemaless import excerpt
 
 BODY: Final = 1
 """The rank of a field of the body."""

@@ -4,8 +4,9 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from typing import Any, Final
 
+from sowline.codecs.errors import bad_message
 from sowline.codecs.fix.options import FixOptions
-from sowline.codecs.schemaless import bad_message, excerpt
+from sowline.codecs.schemaless import excerpt
 
 FIELDS_MAX: Final = 100_000
 """As many fields as a message can have: each takes far more memory than its bytes."""

@@ -5,10 +5,11 @@ from typing import Any, Final
 
 import msgspec
 
+from sowline.codecs.errors import bad_message
 from sowline.codecs.fix.document import Document, arranged_entries
 from sowline.codecs.fix.fields import BYTES_KEY, bytes_of, is_bytes, value_of
 from sowline.codecs.fix.options import FixOptions, GroupMembers
-from sowline.codecs.schemaless import bad_message, excerpt
+from sowline.codecs.schemaless import excerpt
 from sowline.errors import SowlineError
 from sowline.model.body import why_not_json
 from sowline.model.nesting import check_nesting

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
+from sowline.codecs.errors import bad_message, bad_schema
 from sowline.codecs.schema import FIX, Schema
-from sowline.codecs.schemaless import bad_message, bad_schema, excerpt
+from sowline.codecs.schemaless import excerpt
 from sowline.errors import SowlineError
 
 BEGIN_STRING: Final = "8"

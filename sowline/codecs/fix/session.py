@@ -2,10 +2,11 @@
 
 from typing import Final
 
+from sowline.codecs.errors import bad_message
 from sowline.codecs.fix.document import BODY, Document, is_in_order
 from sowline.codecs.fix.fields import Fields
 from sowline.codecs.fix.options import BEGIN_STRING, BODY_LENGTH, CHECK_SUM, MSG_TYPE, FixOptions
-from sowline.codecs.schemaless import bad_message, excerpt
+from sowline.codecs.schemaless import excerpt
 
 _HEADER: Final = (
     "49,56,115,128,90,91,34,50,142,57,143,116,144,129,145,43,97,52,122,212,213,347,369,370,627,628,629,630,1128,1129,"

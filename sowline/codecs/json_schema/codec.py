@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from sowline.codecs.codec import NO_MESSAGE_TYPE
+from sowline.codecs.errors import bad_message, json_object
 from sowline.codecs.json_schema.compatibility import check_reads
 from sowline.codecs.json_schema.compiled import CompiledSchema
 from sowline.codecs.json_schema.diagnosis import Diagnosis
 from sowline.codecs.json_schema.paths import only_fields
-from sowline.codecs.json_schema.values import bad_message, is_deeper
+from sowline.codecs.json_schema.values import is_deeper
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
-from sowline.model.body import read_object
 from sowline.model.merge import merge
 from sowline.model.path import Path
 
@@ -44,7 +44,7 @@ class JsonSchemaCodec:
 
         A delta is not whole, so the schema is not asked: `completed` is, about what it makes of a record.
         """
-        _object(payload.data)
+        json_object(payload.data)
         return payload.data if fields is None else only_fields(payload.data, tuple(fields))
 
     def write(self, body: bytes) -> bytes:
@@ -54,7 +54,7 @@ class JsonSchemaCodec:
 
     def write_delta(self, body: bytes) -> tuple[bytes, tuple[str, ...]]:
         """Return the body, and no paths: JSON itself shows what it changes."""
-        _object(body)
+        json_object(body)
         return body, ()
 
     def merged(self, body: bytes, delta: bytes) -> bytes:
@@ -80,7 +80,7 @@ class JsonSchemaCodec:
             check_reads(self._schema, CompiledSchema(earlier))
 
     def _check(self, body: bytes, missing: str = "bad message") -> None:
-        document, levels = _object(body), self._schema.depth_max
+        document, levels = json_object(body), self._schema.depth_max
         if body.count(b"{") + body.count(b"[") > levels and is_deeper(document, levels):
             raise bad_message(f"expected at most {levels} levels of objects and arrays, got more")
         if not self._schema.validator.is_valid(document):
@@ -89,10 +89,3 @@ class JsonSchemaCodec:
                 missing if is_missing else "bad message",
                 f"expected what the schema describes at {Path(path) if path else '/'}, but {message}",
             )
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        return read_object(body)
-    except SowlineError as error:
-        raise bad_message(error.message) from error

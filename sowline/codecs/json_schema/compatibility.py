@@ -5,6 +5,7 @@ from typing import Any
 
 import jsonschema_rs
 
+from sowline.codecs.errors import incompatible_schema
 from sowline.codecs.json_schema.compiled import CompiledSchema
 from sowline.codecs.json_schema.values import nodes, sentence
 from sowline.errors import SowlineError
@@ -82,7 +83,6 @@ def _field_names(value: Any) -> Iterator[str]:
 
 
 def _incompatible(why: str) -> SowlineError:
-    return SowlineError(
-        "incompatible schema",
-        f"expected a schema under which all records of the earlier one are valid, {why}",
+    return incompatible_schema(
+        f"expected a schema under which all records of the earlier one are valid, {why}"
     )

@@ -7,9 +7,9 @@ from urllib.parse import urljoin
 import jsonschema_rs
 import orjson
 
+from sowline.codecs.errors import bad_schema
 from sowline.codecs.json_schema.values import is_deeper, nodes, sentence, shown
 from sowline.codecs.schema import Schema
-from sowline.errors import SowlineError
 from sowline.model.nesting import NESTING_MAX
 
 _BASE: Final = "json-schema:///"
@@ -52,9 +52,9 @@ class CompiledSchema:
             self.where, self._registry = _registry(self.document, texts)
             self.validator = self.compiled(self.document, self.where)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            raise _bad_schema(f"expected a valid JSON Schema: {sentence(error)}") from error
+            raise bad_schema(f"expected a valid JSON Schema: {sentence(error)}") from error
         if "object" not in _types(self.document):
-            raise _bad_schema(f"expected a schema of objects, got {shown(self.document.get('type'))}")
+            raise bad_schema(f"expected a schema of objects, got {shown(self.document.get('type'))}")
         self.depth_max = _depth_max([self.document, *texts.values()])
         """How deep a body may nest."""
 
@@ -89,11 +89,11 @@ def _parsed(text: str, what: str) -> dict[str, Any]:
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise _bad_schema(f"expected {what} as JSON, but: {error}") from error
+        raise bad_schema(f"expected {what} as JSON, but: {error}") from error
     if not isinstance(document, dict):
-        raise _bad_schema(f"expected {what} as a JSON object, got {shown(document)}")
+        raise bad_schema(f"expected {what} as a JSON object, got {shown(document)}")
     if is_deeper(document, SCHEMA_DEPTH_MAX):
-        raise _bad_schema(f"expected at most {SCHEMA_DEPTH_MAX} levels in {what}, got more")
+        raise bad_schema(f"expected at most {SCHEMA_DEPTH_MAX} levels in {what}, got more")
     return document
 
 
@@ -137,7 +137,3 @@ def _depth_max(documents: list[dict[str, Any]]) -> int:
 
 def _count(value: Any) -> int:
     return len(value) if isinstance(value, list | dict) else 1
-
-
-def _bad_schema(message: str) -> SowlineError:
-    return SowlineError("bad schema", message)

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import msgspec
 
-from sowline.codecs.json_schema.values import bad_message
+from sowline.codecs.errors import bad_message
 from sowline.model.merge import DEPTH_MAX
 from sowline.model.path import PathError, Step, parse_path
 

@@ -6,8 +6,6 @@ from typing import Any, Final
 import jsonschema_rs
 import orjson
 
-from sowline.errors import SowlineError
-
 SHOWN_CHARS_MAX: Final = 200
 
 
@@ -46,8 +44,3 @@ def shown(value: Any) -> str:
         return "an object" if isinstance(value, dict) else "an array"
     text = orjson.dumps(value).decode()
     return text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
-
-
-def bad_message(message: str) -> SowlineError:
-    """Return the error about a payload."""
-    return SowlineError("bad message", message)

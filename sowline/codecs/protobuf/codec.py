@@ -9,6 +9,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 
 from sowline.codecs.codec import CompilerAway, MessageType
+from sowline.codecs.errors import bad_message, bad_schema
 from sowline.codecs.field_tree import FieldTree
 from sowline.codecs.protobuf.compatibility import check_same_form, check_same_wire
 from sowline.codecs.protobuf.compiled import compile_schema, message_class
@@ -50,7 +51,7 @@ class ProtobufCodec:
         self._message = compile_schema(reader).message(reader.message)
         name = self._message.full_name
         if well_known_name(self._message) or self._message.GetOptions().map_entry:
-            raise SowlineError("bad schema", f"expected a message with fields as the record, got {name}")
+            raise bad_schema(f"expected a message with fields as the record, got {name}")
         self._class: Any = message_class(self._message)
         self._parse: Callable[[bytes], Any] = self._class.FromString
         self._has_required = has_required(self._message)
@@ -76,7 +77,7 @@ class ProtobufCodec:
         message = self._parsed(payload, writer)
         missing = self._missing(message)
         if missing:
-            raise SowlineError("bad message", missing)
+            raise bad_message(missing)
         return _dumped(self._reader.object_of(message))
 
     def read_delta(self, payload: MessagePayload, writer: Schema, fields: Sequence[str] | None) -> bytes:
@@ -99,7 +100,7 @@ class ProtobufCodec:
         message = self._built(self._writer, _loaded(body))
         missing = self._missing(message)
         if missing:
-            raise SowlineError("bad message", missing)
+            raise bad_message(missing)
         return self._serialized(message)
 
     def write_delta(self, body: bytes) -> tuple[bytes, tuple[str, ...]]:
@@ -143,8 +144,8 @@ class ProtobufCodec:
         try:
             return self._parse(data)
         except DecodeError as error:
-            raise SowlineError(
-                "bad message", f"expected the bytes of a {self._message.full_name}, got others: {error}"
+            raise bad_message(
+                f"expected the bytes of a {self._message.full_name}, got others: {error}"
             ) from error
 
     def _missing(self, message: Any) -> str:
@@ -196,9 +197,9 @@ def _loaded(body: bytes) -> dict[str, Any]:
     try:
         members = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise SowlineError("bad message", f"expected a JSON object, got other text: {error}") from error
+        raise bad_message(f"expected a JSON object, got other text: {error}") from error
     if type(members) is not dict:
-        raise SowlineError("bad message", "expected a JSON object, got another JSON value")
+        raise bad_message("expected a JSON object, got another JSON value")
     return members
 
 
@@ -207,4 +208,4 @@ def _dumped(members: dict[str, Any]) -> bytes:
         return orjson.dumps(members)
     except orjson.JSONEncodeError as error:
         # The library returns bytes for what should be a string of UTF-8.
-        raise SowlineError("bad message", "expected UTF-8 in every string field, got other bytes") from error
+        raise bad_message("expected UTF-8 in every string field, got other bytes") from error

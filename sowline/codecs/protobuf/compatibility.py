@@ -9,9 +9,9 @@ from typing import Final
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
+from sowline.codecs.errors import incompatible_schema
 from sowline.codecs.protobuf.fields import enum_of, is_map, message_of, oneof_of, oneofs_of, well_known_name
 from sowline.codecs.protobuf.scalars import INTEGER_RANGES
-from sowline.errors import SowlineError
 
 PATH_CHARS_MAX: Final = 500
 """What is kept of the path to a field, from its end."""
@@ -55,9 +55,7 @@ _Difference = Callable[[FieldDescriptor, FieldDescriptor], str]
 def check_same_wire(writer: Descriptor, reader: Descriptor) -> None:
     """Raise `incompatible schema` unless the reader's message type reads the bytes of the writer's."""
     if writer.full_name != reader.full_name:
-        raise SowlineError(
-            "incompatible schema", f"expected a message {reader.full_name}, got {writer.full_name}"
-        )
+        raise incompatible_schema(f"expected a message {reader.full_name}, got {writer.full_name}")
     for old, new, path in _pairs(writer, reader):
         _check_fields(old, new, path, _wire_difference)
         _check_oneofs(old, new, path)
@@ -97,7 +95,7 @@ def _check_fields(old: Descriptor, new: Descriptor, path: str, difference: _Diff
         match = new.fields_by_number.get(field.number)
         wrong = "" if match is None else difference(field, match)
         if wrong:
-            raise SowlineError("incompatible schema", f"expected {wrong} in {path}/{field.name}")
+            raise incompatible_schema(f"expected {wrong} in {path}/{field.name}")
 
 
 def _wire_difference(old: FieldDescriptor, new: FieldDescriptor) -> str:
@@ -121,9 +119,8 @@ def _check_oneofs(old: Descriptor, new: Descriptor, path: str) -> None:
         names = {None if one is None else one.name for one in before}
         if len(known) > 1 and (None in names or len(names) > 1):
             both = " and ".join(field.name for field in known[:2])
-            raise SowlineError(
-                "incompatible schema",
-                f"expected a oneof {path}/{oneof.name} without fields that could be set together, got {both}",
+            raise incompatible_schema(
+                f"expected a oneof {path}/{oneof.name} without fields that could be set together, got {both}"
             )
 
 
@@ -132,15 +129,13 @@ def _check_names(old: Descriptor, new: Descriptor, path: str) -> None:
         same_number = new.fields_by_number.get(field.number)
         same_name = new.fields_by_name.get(field.name)
         if same_number is not None and same_number.name != field.name:
-            raise SowlineError(
-                "incompatible schema",
+            raise incompatible_schema(
                 f"expected field {field.number} to keep its name {path}/{field.name}, got {same_number.name}:"
-                " stored JSON has the old name. Add a new field with a new number",
+                " stored JSON has the old name. Add a new field with a new number"
             )
         if same_name is not None and same_name.number != field.number:
-            raise SowlineError(
-                "incompatible schema",
-                f"expected {path}/{field.name} to keep its number {field.number}, got {same_name.number}",
+            raise incompatible_schema(
+                f"expected {path}/{field.name} to keep its number {field.number}, got {same_name.number}"
             )
 
 
@@ -174,7 +169,6 @@ def _check_required(old: Descriptor, new: Descriptor, path: str) -> None:
     for field in new.fields:
         before = old.fields_by_number.get(field.number)
         if field.is_required and not (before is not None and before.is_required):
-            raise SowlineError(
-                "incompatible schema",
-                f"expected no new required field, got {path}/{field.name}: stored records may not have it",
+            raise incompatible_schema(
+                f"expected no new required field, got {path}/{field.name}: stored records may not have it"
             )

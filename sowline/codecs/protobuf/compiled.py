@@ -19,6 +19,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 
 from sowline.codecs.codec import CompilerAway
+from sowline.codecs.errors import bad_message, bad_schema
 from sowline.codecs.protobuf.fields import messages_below
 from sowline.codecs.protobuf.imports import built_in_imports
 from sowline.codecs.schema import Schema
@@ -58,11 +59,11 @@ class ProtobufSchema:
         Without a name it is the first one of the file.
         """
         if not name and not self._file.message_type:
-            raise SowlineError("bad schema", "expected a schema with a message, got one without messages")
+            raise bad_schema("expected a schema with a message, got one without messages")
         for full_name in (self._qualified([name or self._file.message_type[0].name]), name):
             with suppress(KeyError):
                 return self._pool.FindMessageTypeByName(full_name)
-        raise SowlineError("bad schema", f"expected a schema with the message {name}, got none")
+        raise bad_schema(f"expected a schema with the message {name}, got none")
 
     def message_at(self, indexes: tuple[int, ...]) -> Descriptor:
         """Return the message at a path of indexes; raise `bad message` if the file has none there."""
@@ -70,9 +71,7 @@ class ProtobufSchema:
         names = []
         for index in indexes:
             if not 0 <= index < len(messages):
-                raise SowlineError(
-                    "bad message", f"expected message indexes of the writer schema, got {list(indexes[:10])}"
-                )
+                raise bad_message(f"expected message indexes of the writer schema, got {list(indexes[:10])}")
             names.append(messages[index].name)
             messages = messages[index].nested_type
         return self._pool.FindMessageTypeByName(self._qualified(names))
@@ -85,7 +84,7 @@ def compile_schema(schema: Schema) -> ProtobufSchema:
     """Return the compiled schema; raise `bad schema` if it is not valid, and `CompilerAway`."""
     compiled = _compiled(schema.text, schema.references)
     if isinstance(compiled, str):
-        raise SowlineError("bad schema", compiled)
+        raise bad_schema(compiled)
     return compiled
 
 
@@ -154,26 +153,20 @@ def _files(text: str, references: tuple[tuple[str, str], ...]) -> Iterable[FileD
 def _save(sources: Path, name: str, content: str) -> None:
     # A name must not lead out of the directory.
     if not _NAME.fullmatch(name) or len(name) > NAME_CHARS_MAX or ".." in PurePosixPath(name).parts:
-        raise SowlineError(
-            "bad schema", f"expected a relative import name like common/money.proto, got {name[:60]!r}"
-        )
+        raise bad_schema(f"expected a relative import name like common/money.proto, got {name[:60]!r}")
     file = sources / name
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content, "utf-8")
     except (FileExistsError, NotADirectoryError, IsADirectoryError, UnicodeEncodeError) as error:
-        raise SowlineError(
-            "bad schema", f"expected text that is no directory of another import, got {name!r}"
-        ) from error
+        raise bad_schema(f"expected text that is no directory of another import, got {name!r}") from error
 
 
 def _deserialized(name: str, content: str) -> FileDescriptorProto:
     try:
         file = FileDescriptorProto.FromString(b64decode("".join(content.split()), validate=True))
     except (ValueError, DecodeError) as error:
-        raise SowlineError(
-            "bad schema", f"expected base64 of a FileDescriptorProto, got {content[:40]!r}"
-        ) from error
+        raise bad_schema(f"expected base64 of a FileDescriptorProto, got {content[:40]!r}") from error
     file.name = name
     return file
 
@@ -194,7 +187,7 @@ def _run_protoc(options: list[str], sources: Path) -> None:
     if done.returncode < 0 or not any(line.startswith(f"{_MAIN}:") for line in errors):
         # No error of the schema: a full disk, a signal, or Python could not start the compiler.
         raise _away(f"exit status {done.returncode} {shown}".strip())
-    raise SowlineError("bad schema", f"expected a valid Protobuf schema, got: {shown}")
+    raise bad_schema(f"expected a valid Protobuf schema, got: {shown}")
 
 
 def _away(got: str) -> CompilerAway:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from sowline.codecs.errors import bad_message
 from sowline.codecs.field_tree import FieldTree
 from sowline.codecs.protobuf.fields import (
     has_field,
@@ -27,7 +28,6 @@ from sowline.codecs.protobuf.well_known import (
     read_entries,
     well_known_reader,
 )
-from sowline.errors import SowlineError
 
 MEMBERS_MAX: Final = 1_000_000
 """The members and elements that messages give in a record.
@@ -209,17 +209,15 @@ def _filled(fill: Callable[[Any, Members, Pending], int], message: Any) -> Membe
             fill_next, source, target = pending.pop()
             left -= fill_next(source, target, pending)
             if left < 0:
-                raise SowlineError(
-                    "bad message",
-                    f"expected at most {MEMBERS_MAX} fields in all messages of a record, got more",
+                raise bad_message(
+                    f"expected at most {MEMBERS_MAX} fields in all messages of a record, got more"
                 )
     except UnfitValueError as error:
-        raise SowlineError(
-            "bad message",
-            f"expected {error.expected} in {error.below or 'a google.protobuf.Value'}, got {error.got}",
+        raise bad_message(
+            f"expected {error.expected} in {error.below or 'a google.protobuf.Value'}, got {error.got}"
         ) from error
     except UnicodeDecodeError as error:
-        raise SowlineError("bad message", "expected UTF-8 in the texts of maps, got other bytes") from error
+        raise bad_message("expected UTF-8 in the texts of maps, got other bytes") from error
     return members
 
 

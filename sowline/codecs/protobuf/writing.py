@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from sowline.codecs.errors import bad_message
 from sowline.codecs.protobuf.fields import (
     is_map,
     is_nested,
@@ -77,9 +78,7 @@ class ProtobufWriter:
             if not unwritten:
                 return
             level = unwritten
-        raise SowlineError(
-            "bad message", f"expected at most {NESTED_MESSAGES_MAX} levels of messages in a message, got more"
-        )
+        raise bad_message(f"expected at most {NESTED_MESSAGES_MAX} levels of messages in a message, got more")
 
     def fill(self, message: Any, members: Any, path: str, unwritten: Unwritten) -> None:
         """Fill an empty message with an object, without the messages within its messages."""
@@ -91,17 +90,14 @@ class ProtobufWriter:
             field = self._fields.get(name)
             if field is None:
                 if name != UNKNOWN and not self._is_lenient:
-                    raise SowlineError(
-                        "bad message", f"expected a field of {self._message.full_name}, got {path}/{name}"
-                    )
+                    raise bad_message(f"expected a field of {self._message.full_name}, got {path}/{name}")
             elif value is not None or field.is_null_value(members):
                 field.write_at(message, value, path, unwritten)
         for names in self._oneofs:
             given = [name for name in names if members.get(name) is not None]
             if len(given) > 1:
-                raise SowlineError(
-                    "bad message",
-                    f"expected one of the fields {', '.join(names)} in {path or '/'}, got {' and '.join(given)}",
+                raise bad_message(
+                    f"expected one of the fields {', '.join(names)} in {path or '/'}, got {' and '.join(given)}"
                 )
 
     def paths_of(self, members: Members) -> tuple[str, ...]:
@@ -156,13 +152,11 @@ def _paths_of_unknown(fields: Members, path: str) -> list[str]:
 
 
 def _nothing_to_change(path: str) -> SowlineError:
-    return SowlineError("bad message", f"expected a field in {path} for the delta to change, got none")
+    return bad_message(f"expected a field in {path} for the delta to change, got none")
 
 
 def _unfit(error: UnfitValueError, path: str) -> SowlineError:
-    return SowlineError(
-        "bad message", f"expected {error.expected} in {path}{error.below}, got {_shown(error.got)}"
-    )
+    return bad_message(f"expected {error.expected} in {path}{error.below}, got {_shown(error.got)}")
 
 
 def _shown(value: Any) -> str:

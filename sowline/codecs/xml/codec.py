@@ -4,16 +4,15 @@ from typing import Any
 
 import orjson
 
+from sowline.codecs.errors import json_object
 from sowline.codecs.schema import MessagePayload, Schema
-from sowline.codecs.schemaless import SchemalessCodec, bad_message
+from sowline.codecs.schemaless import SchemalessCodec
 from sowline.codecs.xml.deltas import check_shows
 from sowline.codecs.xml.description import described
 from sowline.codecs.xml.merging import merged
 from sowline.codecs.xml.options import check_keeps, load_options
 from sowline.codecs.xml.reading import XmlReader
 from sowline.codecs.xml.writing import XmlWriter
-from sowline.errors import SowlineError
-from sowline.model.body import read_object
 
 
 class XmlCodec(SchemalessCodec):
@@ -33,14 +32,14 @@ class XmlCodec(SchemalessCodec):
 
     def write(self, body: bytes) -> bytes:
         """Return the XML of a record in UTF-8, without an XML declaration."""
-        return self._writer.write(_document(body))
+        return self._writer.write(json_object(body))
 
     def write_delta(self, body: bytes) -> tuple[bytes, tuple[str, ...]]:
         """Return the XML of a delta; raise `bad message` if XML can't show what the delta changes.
 
         It can't show that an array becomes empty, or that one element replaces an array that `lists` does not name.
         """
-        document = _document(body)
+        document = json_object(body)
         data = self._writer.write(document)
         check_shows(document, orjson.loads(self._reader.read(data)))
         return data, ()
@@ -60,10 +59,3 @@ class XmlCodec(SchemalessCodec):
     def check_reads(self, earlier: Schema) -> None:
         """Raise `incompatible schema` unless prefixes still have their namespaces. `lists` may change."""
         check_keeps(self._options, load_options(earlier))
-
-
-def _document(body: bytes) -> dict[str, Any]:
-    try:
-        return read_object(body)
-    except SowlineError as error:
-        raise bad_message(error.message) from None

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sowline.codecs.schemaless import bad_message, excerpt
+from sowline.codecs.errors import bad_message
+from sowline.codecs.schemaless import excerpt
 from sowline.codecs.xml.nodes import TEXT
 from sowline.errors import SowlineError
 

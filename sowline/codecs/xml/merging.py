@@ -4,7 +4,8 @@ from typing import Final
 
 import msgspec
 
-from sowline.codecs.schemaless import bad_message, excerpt
+from sowline.codecs.errors import bad_message
+from sowline.codecs.schemaless import excerpt
 from sowline.codecs.xml.nodes import TEXT, is_element
 from sowline.errors import SowlineError
 from sowline.model.merge import DEPTH_MAX

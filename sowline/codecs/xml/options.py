@@ -5,9 +5,9 @@ from typing import Final
 
 import msgspec
 
+from sowline.codecs.errors import bad_schema, incompatible_schema
 from sowline.codecs.schema import Schema
 from sowline.codecs.xml.nodes import is_element
-from sowline.errors import SowlineError
 from sowline.model.path import PathError, parse_path
 
 XML_PREFIX: Final = "xml"
@@ -42,7 +42,7 @@ def load_options(schema: Schema) -> XmlOptions:
     try:
         options = msgspec.json.decode(schema.text, type=XmlOptions)
     except msgspec.MsgspecError as error:
-        raise _bad(f"expected namespaces and lists: {error}") from None
+        raise bad_schema(f"expected namespaces and lists: {error}") from None
     _check_namespaces(options.namespaces)
     for path in options.lists:
         element_names(path)
@@ -54,12 +54,12 @@ def element_names(path: str) -> list[str]:
     try:
         steps = parse_path(path).steps
     except PathError as error:
-        raise _bad(f"expected paths of elements in lists: {error.message}") from None
+        raise bad_schema(f"expected paths of elements in lists: {error.message}") from None
     names = [step for step in steps if isinstance(step, str) and is_element(step)]
     if len(names) < len(steps):
-        raise _bad(f"expected a path of elements like /Order/Leg in lists, got {path!r}")
+        raise bad_schema(f"expected a path of elements like /Order/Leg in lists, got {path!r}")
     if len(names) < 2:
-        raise _bad(f"expected a path below the root like /Order/Leg in lists, got {path!r}")
+        raise bad_schema(f"expected a path below the root like /Order/Leg in lists, got {path!r}")
     return names
 
 
@@ -67,13 +67,13 @@ def _check_namespaces(namespaces: dict[str, str]) -> None:
     prefixes: dict[str, str] = {}
     for prefix, uri in namespaces.items():
         if not _PREFIX.fullmatch(prefix):
-            raise _bad(
+            raise bad_schema(
                 f"expected a prefix of letters and digits that does not begin with xml, got {prefix!r}"
             )
         if not _URI.fullmatch(uri) or uri in _RESERVED:
-            raise _bad(f"expected the URI of a namespace for the prefix {prefix!r}, got {uri!r}")
+            raise bad_schema(f"expected the URI of a namespace for the prefix {prefix!r}, got {uri!r}")
         if prefix and prefixes.setdefault(uri, prefix) != prefix:
-            raise _bad(f"expected one prefix for {uri!r}, got {prefixes[uri]!r} and {prefix!r}")
+            raise bad_schema(f"expected one prefix for {uri!r}, got {prefixes[uri]!r} and {prefix!r}")
 
 
 def check_keeps(options: XmlOptions, earlier: XmlOptions) -> None:
@@ -81,18 +81,10 @@ def check_keeps(options: XmlOptions, earlier: XmlOptions) -> None:
     for prefix, uri in earlier.namespaces.items():
         now = options.namespaces.get(prefix)
         if now != uri:
-            raise _incompatible(
+            raise incompatible_schema(
                 f"expected the prefix {prefix!r} to stay {uri!r}, got {now!r}: records have names with this prefix"
             )
     if "" in options.namespaces and "" not in earlier.namespaces:
-        raise _incompatible(
+        raise incompatible_schema(
             "expected no prefix '' in namespaces, got one: elements without a prefix are in no namespace in records"
         )
-
-
-def _bad(message: str) -> SowlineError:
-    return SowlineError("bad schema", message)
-
-
-def _incompatible(message: str) -> SowlineError:
-    return SowlineError("incompatible schema", message)

@@ -5,7 +5,8 @@ from xml.parsers import expat
 
 import msgspec
 
-from sowline.codecs.schemaless import bad_message, excerpt
+from sowline.codecs.errors import bad_message
+from sowline.codecs.schemaless import excerpt
 from sowline.codecs.xml.nodes import ATTRIBUTE, COMMENT, CONTENT, INSTRUCTION, TEXT
 from sowline.codecs.xml.options import IS_LIST, XML_NAMESPACE, XML_PREFIX, Lists, XmlOptions, element_names
 from sowline.errors import SowlineError

@@ -7,7 +7,8 @@ from xml.parsers import expat
 
 import orjson
 
-from sowline.codecs.schemaless import bad_message, excerpt
+from sowline.codecs.errors import bad_message
+from sowline.codecs.schemaless import excerpt
 from sowline.codecs.xml.nodes import ATTRIBUTE, COMMENT, CONTENT, INSTRUCTION, TEXT, is_element
 from sowline.codecs.xml.options import XML_PREFIX
 from sowline.errors import SowlineError
