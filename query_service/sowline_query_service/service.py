@@ -26,7 +26,8 @@ from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.server.server import server_of
 from sowline_query_service.snapshots.snapshots import Snapshots
-from sowline_query_service.topics.follower import Batches, TopicFollower
+from sowline_query_service.topics.followed_partitions import Batches, Replicas
+from sowline_query_service.topics.follower import TopicFollower
 from sowline_query_service.topics.log_ends import LogEnds
 from sowline_query_service.topics.state import ServedTopics
 
@@ -73,13 +74,10 @@ class QueryService:
         self._follower = TopicFollower(
             settings.kafka_client,
             topics.topics,
-            self._take,
-            self._state.loaded,
+            Replicas(self._take, self._state.loaded, self._snapshots.restore, self._state.discard_snapshot),
             self._state.failed,
             settings.group + WORKERS,
             native,
-            self._snapshots.restore,
-            self._state.discard_snapshot,
             settings.shard,
         )
         self._log_ends = LogEnds(
@@ -149,7 +147,11 @@ class QueryService:
         loading = self._state.loading
         if not loading:
             return None
-        return self._kafka_health.lost() or self._follower.waiting() or f"loading {', '.join(loading)}"
+        return (
+            self._kafka_health.lost()
+            or self._follower.partitions.waiting()
+            or f"loading {', '.join(loading)}"
+        )
 
     def not_ready(self) -> str | None:
         """Return why no client should use this service; None if it is ready."""
@@ -199,7 +201,7 @@ class QueryService:
 
     def _core_metric(self) -> Metric:
         topics = self._state.topics.values()
-        native = sum(topic.plain_partitions for topic in topics) if self._follower.is_native else 0
+        native = sum(topic.plain_partitions for topic in topics) if self._follower.partitions.is_native else 0
         cores = GaugeMetricFamily(
             "sowline_core_partitions", "Partitions whose plain changes a core loads", labels=["core"]
         )

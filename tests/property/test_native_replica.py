@@ -1,14 +1,17 @@
 """A replica that the native core loads is the one that Python loads: rows, positions, indexes and phases."""
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
 import pytest
+from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -20,10 +23,11 @@ from sowline.changes.wholeness import Wholeness
 from sowline.commands.command import Headers, Origin
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import Topics
+from sowline.kafka.changes_driver import AssignedChanges
 from sowline.model.position import Position, before_the_log
 from sowline_query_service.index.rows import LoadBefore, Rows
 from sowline_query_service.replica.plain_run import MessageColumns, PlainRun, Portion, events_of
-from sowline_query_service.topics.follower import Batches, TopicFollower
+from sowline_query_service.topics.followed_partitions import Batches, FollowedPartitions, Replicas
 from sowline_query_service.topics.message_reader import MessageReader, is_plain
 from sowline_query_service.topics.state import ServedTopics
 from tests.panics import panic
@@ -216,6 +220,55 @@ class Writer:
             yield from self._progress()
 
 
+class End(NamedTuple):
+    """The news that a partition of the changes was read to its end."""
+
+    number: int
+    at: int
+
+    def error(self) -> KafkaError:
+        """Say so."""
+        return KafkaError(KafkaError._PARTITION_EOF)
+
+    def topic(self) -> str:
+        """Return the topic."""
+        return "orders.changes"
+
+    def partition(self) -> int:
+        """Return the partition."""
+        return self.number
+
+    def offset(self) -> int:
+        """Return the end."""
+        return self.at
+
+
+class NoCluster:
+    """A cluster that never answers."""
+
+    def ask(self, topics: object) -> Any:
+        """Return a question that stays open."""
+        return SimpleNamespace(is_answered=False)
+
+
+class NoConsumer:
+    """A consumer that only has news of ends."""
+
+    ends: Sequence[End] = ()
+
+    def poll(self, seconds: float) -> Any:
+        """Return the news."""
+        return self.ends[0]
+
+    def consume(self, count: int, seconds: float) -> list[Any]:
+        """Return nothing."""
+        return []
+
+    def get_watermark_offsets(self, *_: object, **__: object) -> tuple[int, int]:
+        """Return that they are not known."""
+        return -1, -1
+
+
 class Loaded:
     """A follower of `orders`, which reads with a core, and the state that it fills."""
 
@@ -226,14 +279,23 @@ class Loaded:
         if has_indexes:
             self.topic.rows.changed = set()
         self.runs = 0
-        self._follower = TopicFollower(
-            {}, [definition], self._take, self._loaded, self.state.failed, native=core
+        stop, cluster = threading.Event(), cast(Any, NoCluster())
+        self._driver = AssignedChanges(cluster, [definition], stop)
+        self._driver.consumer = self._consumer = cast(Any, NoConsumer())
+        replicas = Replicas(self._take, self._loaded)
+        self._follower = FollowedPartitions(
+            [definition],
+            cluster,
+            self._driver,
+            replicas,
+            lambda function, *given: function(*given),
+            stop,
+            native=core,
         )
-        self._follower._in_loop = lambda function, *given: function(*given)  # type: ignore[method-assign]
         for number, target in enumerate(targets):
             reader = ChangesReader(TOPIC_ID, 1000)
             reader.aim(target, time.monotonic())
-            for readers in (self._follower._changes.readers, self._follower._changes.loading):
+            for readers in (self._driver.readers, self._driver.loading):
                 readers[definition.changes, number] = reader
 
     def _take(self, batches: Batches) -> None:
@@ -251,12 +313,10 @@ class Loaded:
 
     def read(self, messages: list[Message], end: tuple[int, int] | None) -> None:
         """Read messages; `end` is a partition whose end was reached, and that end."""
-        self._follower._hand_over(messages)  # type: ignore[arg-type]
+        self._follower.turn(messages)  # type: ignore[arg-type]
         if end is not None:
-            self._follower._changes._on_end("orders.changes", *end)
-        for reader in self._follower._changes.loading.values():
-            reader.look(time.monotonic())
-        self._follower._report_loaded()
+            self._consumer.ends = [End(*end)]
+            self._follower.turn(self._driver.poll(1, 0))
 
     def seen(self) -> Any:
         """Return all that can be observed."""
@@ -266,7 +326,7 @@ class Loaded:
         columns = ("partitions", "eras", "offsets", "nths", "times", "read_at", "digests", "rows")
         loads = {
             number: (vars(load) | {"wholeness": vars(load.wholeness), "_aimed_at": None})
-            for (_, number), load in follower._changes.loading.items()
+            for (_, number), load in self._driver.loading.items()
         }
         return {
             "broken": self.state.broken,
@@ -278,9 +338,6 @@ class Loaded:
                 for partition in self.topic.partitions.values()
             ],
             "rings": [list(partition.ring._changes) for partition in self.topic.partitions.values()],
-            "held back": {
-                number: list(events_of(held)) for (_, number), held in follower._held_back.items() if held
-            },
             "loads": loads,
             "waiting": follower.waiting(),
         }
@@ -381,7 +438,9 @@ def test_positions_beyond_64_bits(newest: Position) -> None:
     """They compare as they are, and stay if they are the newest."""
     messages = [plain(offset) for offset in range(3)]
     one, other = Wholeness(), Wholeness()
-    one._newest = other._newest = newest
+    far = Change(b"far", b"{}", None, newest, before_the_log(), "publish", 1000)
+    for wholeness in (one, other):
+        wholeness.saw([far], [0])
     run = run_of(messages)
     one.saw_plain(run.changes)
     events = list(run)
@@ -458,7 +517,7 @@ def test_rows_find_no_room_missing() -> None:
     held = rows.capture(rows.all())
     assert held.partitions.tolist() == [7] * 300 + [2]
     assert held.offsets.tolist() == [300, 301, *range(302, 600), 1]
-    assert len(rows._times) == len(rows._read_at) >= rows.end
+    assert len(held.times) == len(held.read_at) == rows.end
 
 
 def test_events_of_portions() -> None:

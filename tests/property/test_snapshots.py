@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from random import Random
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -26,9 +26,9 @@ from sowline_query_service.index.rows import Rows
 from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
 from sowline_query_service.snapshots import block as blocks_module
-from sowline_query_service.snapshots import writer as writer_module
+from sowline_query_service.snapshots import partition_snapshots as snapshots_module
 from sowline_query_service.snapshots.block import decoded, decoded_index
-from sowline_query_service.snapshots.writer import SnapshotWriter
+from sowline_query_service.snapshots.partition_snapshots import PartitionSnapshots
 from sowline_query_service.topics.state import ServedTopics
 from sowline_query_service.topics.topic_state import TopicState
 
@@ -98,19 +98,19 @@ def records(replica: PartitionReplica, rows: Rows, number: int) -> dict[Any, Any
 
 def taken(topic: TopicState, live: Iterator[Callable[[], Any]]) -> tuple[Any, list[Any], Any]:
     """Take a snapshot of partition 0 with the writer's own functions; between two calls more events arrive."""
-    writer = cast(Any, SnapshotWriter(None, SimpleNamespace(broken=None), None, {}, 1, 1))  # type: ignore[arg-type]
+    nothing: Any = None
+    state: Any = SimpleNamespace(broken=None)
+    snapshots = PartitionSnapshots(nothing, state, nothing, lambda topic, number: 1000.0)
 
     def in_loop(function: Callable[..., Any], *arguments: Any) -> Any:
         for apply in islice(live, 8):
             apply()
         return function(*arguments)
 
-    writer._in_loop = in_loop
-    writer._whole_at = lambda topic, number: 1000.0
-    begun = in_loop(writer._begin, topic, 0)
+    begun = in_loop(snapshots.begin, topic, 0)
     if begun is None:
         return None, [], None
-    *blocks, index = writer._blocks(topic, 0, begun)
+    *blocks, index = snapshots.blocks(topic, 0, begun, in_loop)
     return begun.head, blocks, index
 
 
@@ -144,8 +144,8 @@ def test_a_snapshot_that_is_taken_during_changes(
     others = [(neighbor, EventAtOffset(one.offset, _renamed(one.event))) for one in other]
     live = (partial(partition.apply, [one]) for partition, one in mixed(chance, mine, others))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer_module, "BLOCK_RECORDS_MAX", rows_max)
-        patch.setattr(writer_module, "ROWS_MAX", rows_max)
+        patch.setattr(snapshots_module, "BLOCK_RECORDS_MAX", rows_max)
+        patch.setattr(snapshots_module, "ROWS_MAX", rows_max)
         patch.setattr(blocks_module, "BLOCK_RECORDS_MAX", max(1, rows_max - 1))
         head, blocks, index = taken(topic, live)
     for apply in live:

@@ -105,6 +105,11 @@ def rocks_in_memory(disk: Disk) -> type[MemoryStore]:
     return RocksInMemory
 
 
+def store_on(disk: Disk, path: Path) -> MemoryStore:
+    """Return a store whose files are on a disk in memory, as it is, and as who has it open changes it."""
+    return rocks_in_memory(disk)(path, create=False)  # type: ignore[call-arg]
+
+
 @dataclass
 class Topic:
     """One changes partition: what it still holds, and, apart from it, all that was ever written.
@@ -147,6 +152,8 @@ class World:
         self.changes = [Topic() for _ in count]
         self.disk: Disk = {}
         self.owners: dict[int, Partition] = {}
+        self.stores: dict[int, Store] = {}
+        """Those of the owners."""
         self.owner_commands: dict[int, OwnerCommands] = {}
         self.skew = 0
         self.late: list[list[Output]] = [[] for _ in count]
@@ -211,6 +218,7 @@ class World:
         return self.owners[number]
 
     def _own(self, number: int, opened: OpenedPartition) -> None:
+        self.stores[number] = opened.store
         self.owners[number] = Partition(self.definition, number, opened, RecordCache(lambda: CACHE_BYTES))
         self.owner_commands[number] = OwnerCommands(self.owners[number])
         self._repair(number)
@@ -348,7 +356,8 @@ class World:
 
     def store(self, number: int) -> Store:
         """Return the store of a partition at work."""
-        return self.owner(number)._store
+        self.owner(number)
+        return self.stores[number]
 
 
 def dump(store: Store, time: int, window: int) -> dict[bytes, Record]:

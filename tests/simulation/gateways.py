@@ -170,7 +170,7 @@ class Gateways:
             fault for fault in GATEWAY_FAULTS if simulation._chance("faults " + fault).random() < 0.4
         )
         self.faults = some if faults is None else faults & frozenset(GATEWAY_FAULTS)
-        self.nodes = [simulation._service(number) for number in range(layout.nodes)]
+        self.nodes = [simulation.new_service(number) for number in range(layout.nodes)]
         self._layout = [Shard(number % layout.shards, layout.shards) for number in range(layout.nodes)]
         """The shard that each node is to hold."""
         for node, shard in zip(self.nodes, self._layout, strict=True):
@@ -206,11 +206,11 @@ class Gateways:
             self._go_wrong(chance.choice(sorted(self.faults)))
         self.recover()
         for _ in range(chance.randint(1, 2 * len(self.nodes))):
-            await world._pass_some()
+            await world.pass_some()
             if chance.random() < 0.6:
-                await world._serve(chance.choice(self.nodes))
+                await world.serve(chance.choice(self.nodes))
             else:
-                await world._use(chance.choice(world.subscribers))
+                await world.use(chance.choice(world.subscribers))
         for gateway in self.gateways:
             if (error := gateway.failed()) is not None:
                 raise error
@@ -268,7 +268,7 @@ class Gateways:
             node.shard = shard
             is_other = node.held_shard != shard and not node.is_dead
             if is_other and (self.network.is_calm or chance.random() < 0.2):
-                world._end_service(node)
+                world.end_service(node)
         for gateway in self.gateways:
             if gateway.is_dead and (self.network.is_calm or chance.random() < 0.2):
                 gateway.start()
@@ -286,7 +286,7 @@ class Gateways:
 
     def new_clients(self) -> list[Subscriber]:
         """Return the clients of the gateways."""
-        make, chance = self._world._subscriber, self._chance
+        make, chance = self._world.new_subscriber, self._chance
         first: list[Subscriber] = [make(0, GatewaySubscriber), make(1, Viewer)]
         others = chance.choice((0, 1, 1, 2))
         # Clients that ask for the same may share what the gateway asks of the nodes.

@@ -172,12 +172,9 @@ class LogTruth:
     def replica(self, name: str, state: ServedTopics, number: int) -> None:
         """Check a replica's part between two instants."""
         topic = state.topics[self.definition.name]
-        rows, held = topic.rows, topic.partitions[number].held
-        found = {
-            key: json.loads(rows.bodies[row] or b"")
-            for key, row in rows.numbers.items()
-            if rows._partitions[row] == number
-        }
+        held, rows = topic.partitions[number].held, topic.rows
+        captured = rows.capture(rows.of_partition(number, 0, rows.end))
+        found = {key: json.loads(body) for key, body in zip(captured.keys, captured.bodies, strict=True)}
         if held.era in self._eras[number]:
             self._check_state(number, found, held, name)
 

@@ -234,8 +234,7 @@ class LogWorld:
         )
         state.sample_soon = ends.sample_soon
         ends.start()
-        strand: strands.Strand = ends._thread.strand  # type: ignore[attr-defined]
-        return strand
+        return strands.Thread.started.pop()
 
     async def _step(self, sampler: strands.Strand) -> None:
         chance, kind = self._chance, self._chance.random()

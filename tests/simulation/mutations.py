@@ -40,9 +40,9 @@ from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.live.subscription import LiveSubscription
 from sowline_query_service.replica.partition_replica import PartitionReplica, Ring
 from sowline_query_service.snapshots.manifest import Manifest, discard_reason
-from sowline_query_service.snapshots.writer import SnapshotWriter
+from sowline_query_service.snapshots.partition_snapshots import PartitionSnapshots
 from sowline_query_service.subscriptions.catch_up import CatchUp
-from sowline_query_service.topics.follower import TopicFollower
+from sowline_query_service.topics.followed_partitions import FollowedPartitions
 from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
 from tests.simulation.mistake import Mistake, mistakes_in
 from tests.simulation.schema_mutations import SCHEMA_MISTAKES
@@ -63,7 +63,7 @@ _load = ChangesDriver.load
 _resumed = FanoutRunner._resumed
 _write = FanoutRunner._write
 _write_of = write_of
-_keep = SnapshotWriter._keep
+_keep = PartitionSnapshots.keep
 _apply = PartitionReplica.apply
 
 
@@ -207,7 +207,7 @@ def _last_loaded() -> list[Any]:
 
 
 def _halves_shown() -> list[Any]:
-    return [patch.object(TopicFollower, "_whole", lambda self, partition_id, events: events)]
+    return [patch.object(FollowedPartitions, "_whole", lambda self, partition_id, events: events)]
 
 
 def _damage_not_seen() -> list[Any]:
@@ -472,10 +472,10 @@ def _snapshot_of_another_topic() -> list[Any]:
 
 
 def _snapshot_begins_at_its_end() -> list[Any]:
-    def keep(self: SnapshotWriter, topic: Any, number: int, begun: Any, blocks: Any) -> None:
+    def keep(self: PartitionSnapshots, topic: Any, number: int, begun: Any, blocks: Any) -> None:
         _keep(self, topic, number, begun._replace(head=topic.partitions[number].head), blocks)
 
-    return [patch.object(SnapshotWriter, "_keep", keep)]
+    return [patch.object(PartitionSnapshots, "keep", keep)]
 
 
 def _gap_behind_a_snapshot_taken() -> list[Any]:

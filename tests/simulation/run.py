@@ -200,8 +200,8 @@ class Simulation:
         self.workers = [self._worker(number) for number in range(workers)]
         self.gateways = None if layout is None else Gateways(self, layout, faults)
         if self.gateways is None:
-            self.services = [self._service(number) for number in range(self.chance.choice((1, 2)))]
-            self.subscribers = [self._subscriber(number) for number in range(self.chance.randint(1, 4))]
+            self.services = [self.new_service(number) for number in range(self.chance.choice((1, 2)))]
+            self.subscribers = [self.new_subscriber(number) for number in range(self.chance.randint(1, 4))]
         else:
             self.services, self.subscribers = self.gateways.nodes, self.gateways.new_clients()
         self.fanouts = Fanouts(self)
@@ -243,7 +243,8 @@ class Simulation:
         self.processes[name] = worker
         return worker
 
-    def _service(self, number: int) -> QueryService:
+    def new_service(self, number: int) -> QueryService:
+        """Return a query service that has not started."""
         name = f"service-{number}"
         core = self._chance(f"core {name}").choice(self._cores)
         snapshots = self._chance(f"snapshots {name}")
@@ -251,7 +252,7 @@ class Simulation:
         self.processes[name] = service
         return service
 
-    def _subscriber(
+    def new_subscriber(
         self, number: int, kind: type[Subscriber] = Subscriber, like: Subscriber | None = None
     ) -> Subscriber:
         """Return a subscriber; it may ask for the same as another one."""
@@ -360,16 +361,16 @@ class Simulation:
 
     async def _take_turns(self, turns: int) -> None:
         for _ in range(turns):
-            await self._pass_some()
+            await self.pass_some()
             kind = self.chance.random()
             if kind < 0.4:
                 self.chance.choice(self.workers).turn()
             elif kind < 0.7:
-                await self._serve(self.chance.choice(self.services))
+                await self.serve(self.chance.choice(self.services))
             else:
-                await self._use(self.chance.choice(self.subscribers))
+                await self.use(self.chance.choice(self.subscribers))
 
-    async def _pass_some(self) -> None:
+    async def pass_some(self) -> None:
         """Let what runs in the loop come a little further, or to its rest."""
         if self.broker.is_calm or self.chance.random() < 0.6:
             await self.loop.rest()
@@ -379,32 +380,35 @@ class Simulation:
                     self.chance.choice(self.services).turn()
                 await asyncio.sleep(0)
 
-    async def _serve(self, service: QueryService) -> None:
+    async def serve(self, service: QueryService) -> None:
+        """Let a query service do something."""
         if service.is_stalled:
             return
         for _ in range(self.chance.choice((1, 1, 2, 4))):
             service.turn()
-            await self._pass_some()
+            await self.pass_some()
             service.take_snapshots()
         service.check_whole()
         if service.state.broken:
-            self._end_service(service)
+            self.end_service(service)
         elif not service.is_dead and self.chance.random() < 0.1:
             await service.tell_progress()
 
-    def _end_service(self, service: QueryService) -> None:
+    def end_service(self, service: QueryService) -> None:
+        """End a query service."""
         self.trace(service.name, "ends", service.state.broken)
         service.stop()
         for subscriber in self.subscribers:
             if subscriber.service is service:
                 subscriber.disconnect()
 
-    async def _use(self, subscriber: Subscriber) -> None:
+    async def use(self, subscriber: Subscriber) -> None:
+        """Let a client do something."""
         if not subscriber.is_connected:
             alive = self._entrances()
             if alive:
                 subscriber.connect(self.chance.choice(alive))
-        await self._pass_some()
+        await self.pass_some()
         slow = "slow client" in self.faults and self.chance.random() < 0.6
         await subscriber.receive(0 if slow else self.chance.choice((1, 2, 10)))
         subscriber.ask_again()
@@ -442,7 +446,7 @@ class Simulation:
             "foreign origins": lambda: self.publishers.mirror(self.chance.choice((1, 3))),
             "compaction": self._compact,
             "changes loss": self._lose_changes,
-            "service crash": lambda: self._end_service(self.chance.choice(self.services)),
+            "service crash": lambda: self.end_service(self.chance.choice(self.services)),
             UNFORESEEN: self._meet_the_unforeseen,
             "vanish": lambda: self.chance.choice(self.subscribers).disconnect(),
             "restart": lambda: self.chance.choice(self.subscribers).restart(),
@@ -566,7 +570,7 @@ class Simulation:
             and not self.broker.is_calm
             and chance.random() < 0.3
         ):
-            self._end_service(chance.choice(self.services))
+            self.end_service(chance.choice(self.services))
         for service in self.services:
             if service.is_dead and chance.random() < 0.3:
                 self._start_service(service)
@@ -685,9 +689,9 @@ class Simulation:
             for worker in self.workers:
                 worker.turn()
             for service in self.services:
-                await self._serve(service)
+                await self.serve(service)
             for subscriber in self.subscribers:
-                await self._use(subscriber)
+                await self.use(subscriber)
             if self.gateways is None:
                 self.fanouts.take_turns()
             await self.loop.tick(20 if self.gateways is None else 100)
@@ -741,8 +745,8 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("sowline_query_service.topics.follower.threading", threads),
         patch("sowline_fanout.runner.LOAD_STEP", simulation._chance("load step").choice((1, 2, 10_000))),
         patch("sowline_query_service.replica.partition_replica.INDEX_STEP", chance.choice((1, 3, 500))),
-        patch("sowline_query_service.snapshots.writer.BLOCK_RECORDS_MAX", snapshot_rows),
-        patch("sowline_query_service.snapshots.writer.ROWS_MAX", snapshot_rows),
+        patch("sowline_query_service.snapshots.partition_snapshots.BLOCK_RECORDS_MAX", snapshot_rows),
+        patch("sowline_query_service.snapshots.partition_snapshots.ROWS_MAX", snapshot_rows),
         patch("sowline_query_service.snapshots.block.BLOCK_RECORDS_MAX", snapshot_rows),
         patch("sowline_query_service.subscriptions.catch_up.BATCH_MAX", chance.choice((2, 5, 1000))),
         patch("sowline_query_service.subscriptions.catch_up._in_thread", _one_by_one),

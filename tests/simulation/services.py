@@ -21,7 +21,8 @@ from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.replica.plain_run import events_of
 from sowline_query_service.snapshots.reader import SnapshotReader
-from sowline_query_service.topics.follower import Batches, TopicFollower, no_snapshot
+from sowline_query_service.topics.followed_partitions import Batches, Replicas, no_snapshot
+from sowline_query_service.topics.follower import TopicFollower
 from sowline_query_service.topics.state import ServedTopics
 from sowline_query_service.topics.topic_state import TopicState
 from tests.sessions import session_of
@@ -29,7 +30,7 @@ from tests.simulation.broker import Broker, Group
 from tests.simulation.disk import Disks
 from tests.simulation.process import Process
 from tests.simulation.snapshots import SnapshotDisk, SnapshotsTaken
-from tests.simulation.strands import Event, Strand
+from tests.simulation.strands import Event, Strand, Thread
 from tests.simulation.truth import Truth, hold
 
 if TYPE_CHECKING:
@@ -122,19 +123,21 @@ class QueryService(Process):
         follower = TopicFollower(
             self.kafka,
             topics.topics,
-            self._take,
-            self._loaded,
+            Replicas(
+                self._take,
+                self._loaded,
+                reader.restore if self.has_snapshots else no_snapshot,
+                self.state.discard_snapshot,
+            ),
             self._failed,
             native=self._native,
-            restore=reader.restore if self.has_snapshots else no_snapshot,
-            discard=self.state.discard_snapshot,
             shard=self.shard,
         )
         self.taken = SnapshotsTaken(
             self._snapshots, self.state, follower.topic_id, self._whole_at, self._snapshot_chance
         )
         follower.start()
-        self.begin(follower._thread.strand)  # type: ignore[attr-defined]
+        self.begin(Thread.started.pop())
 
     def turn(self) -> None:
         """Let it follow the changes up to its next pause."""

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 from sowline_query_service.snapshots.manifest import BlockAt, Manifest
+from sowline_query_service.snapshots.partition_snapshots import PartitionSnapshots
 from sowline_query_service.snapshots.reader import has_snapshots
-from sowline_query_service.snapshots.writer import SnapshotWriter
 from sowline_query_service.topics.state import ServedTopics
 from sowline_query_service.topics.topic_state import TopicState
 
@@ -56,9 +56,7 @@ class SnapshotsTaken:
     ) -> None:
         self._state = state
         self._chance = chance
-        self._writer = cast(Any, SnapshotWriter(disk, state, topic_id, {}, 1, 1))  # type: ignore[arg-type]
-        self._writer._in_loop = lambda function, *arguments: function(*arguments)
-        self._writer._whole_at = whole_at
+        self._snapshots = PartitionSnapshots(disk, state, topic_id, whole_at)  # type: ignore[arg-type]
         self._taken: Iterator[None] = iter(())
 
     def step(self) -> None:
@@ -74,12 +72,12 @@ class SnapshotsTaken:
 
     def _take(self, topic: TopicState, number: int) -> Iterator[None]:
         """Do what `SnapshotWriter._take` does, and let others do something before each part of it."""
-        begun = self._writer._begin(topic, number)
+        begun = self._snapshots.begin(topic, number)
         if begun is None:
             return
         yield
         blocks: list[bytes] = []
-        for block in self._writer._blocks(topic, number, begun):
+        for block in self._snapshots.blocks(topic, number, begun, lambda function, *given: function(*given)):
             blocks.append(block)
             yield
-        self._writer._keep(topic, number, begun, iter(blocks))
+        self._snapshots.keep(topic, number, begun, iter(blocks))

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Died(BaseException):
@@ -108,11 +108,15 @@ class Event:
 class Thread:
     """Stands in for `threading.Thread`: a strand that the simulation takes over."""
 
+    started: ClassVar[list[Strand]] = []
+    """Those that nobody has taken over yet."""
+
     def __init__(self, target: Callable[[], None], **_: Any) -> None:
-        self.strand = Strand(target)
+        self._strand = Strand(target)
 
     def start(self) -> None:
         """Nothing yet: the simulation says when it runs."""
+        Thread.started.append(self._strand)
 
     def join(self, timeout: float | None = None) -> None:
         """Nothing: the simulation ends it."""

@@ -181,9 +181,9 @@ class Subscriber:
 
     async def receive(self, frames: int) -> None:
         """Take some frames from the connection."""
-        while frames and self._outbox is not None and self._outbox._messages:
+        while frames and self._outbox is not None and (taken := self._outbox.take_now()):
             frames -= 1
-            for message in await self._outbox.take():
+            for message in taken:
                 for received in read_frame(message):
                     await self._receive(received)
 

@@ -285,11 +285,8 @@ class Truth:
         """Check a replica's part between two instants."""
         topic = state.topics[self.definition.name]
         rows, partition = topic.rows, topic.partitions[number]
-        found = {
-            key: json.loads(rows.bodies[row] or b"")
-            for key, row in rows.numbers.items()
-            if rows._partitions[row] == number
-        }
+        captured = rows.capture(rows.of_partition(number, 0, rows.end))
+        found = {key: json.loads(body) for key, body in zip(captured.keys, captured.bodies, strict=True)}
         expected = self.state(number, partition.held.offset)
         hold(found == expected, name, number, "holds", found, "at", partition.held, "not", expected)
         self._check_known(name, number, rows, partition.held)

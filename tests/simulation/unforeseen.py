@@ -5,8 +5,8 @@ from random import Random
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-from sowline.commands.command import Command, LogRecord
-from sowline_materializer.core.applier import Applier
+from sowline.commands.command import LogRecord
+from sowline_materializer.core.batch_state import BatchState
 from tests.simulation.truth import hold
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 MENDED_SHARE = 0.2
 """How often an operator who looks has a version that has the fault mended."""
-
-_apply_one = Applier._apply_one
 
 
 class Unforeseen:
@@ -31,14 +29,14 @@ class Unforeseen:
 
     def patch(self) -> AbstractContextManager[object]:
         """Return what lets the materializer fail. Records that its native core applies do not."""
-        records = self._records
+        records, before = self._records, BatchState.begin
 
-        def apply_one(applier: Applier, record: LogRecord, command: Command) -> None:
-            if (applier._state.partition, record.offset) in records:
+        def begin(state: BatchState, record: LogRecord) -> None:
+            if (state.partition, record.offset) in records:
                 raise RuntimeError("nobody foresaw this")
-            _apply_one(applier, record, command)
+            before(state, record)
 
-        return patch.object(Applier, "_apply_one", apply_one)
+        return patch.object(BatchState, "begin", begin)
 
     def is_mended(self, worker: "Worker", *, at_once: bool) -> bool:
         """Look at what a worker says; return whether it is to be restarted, with the fault mended."""

@@ -16,9 +16,10 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.partition.partition import PartitionId
 from sowline_materializer.standby.standby import Standby
+from sowline_materializer.store.integrity import checkpoint_of
 from sowline_materializer.store.interface import Store
 from tests.property.view_world import ViewWorld
-from tests.property.world import Disk, rocks_in_memory
+from tests.property.world import Disk, rocks_in_memory, store_on
 from tests.simulation.broker import Written
 
 SECONDS_MAX = 60
@@ -83,20 +84,17 @@ class ViewCopies:
 
     def _compare(self, number: int, standby: Standby) -> None:
         """Compare a copy that follows with an owner that is at the same position."""
-        copy, owner = (
-            standby._copies.get((self._world.definition.log, number)),
-            self._world.stage2.owners.get(number),
-        )
-        if copy is None or copy._follower is None or owner is None:
+        owner = self._world.stage2.owners.get(number)
+        if not standby.statistics().warm or owner is None:
             return
-        assert copy._store is not None
-        copied, held = copy._follower.checkpoint, owner.checkpoint
+        store = store_on(self._disk, self._path((self._world.definition.log, number)))
+        copied, held = checkpoint_of(store), owner.checkpoint
         is_same = copied.position == held.position and (copied.complete, copied.changes_id) == (
             True,
             held.changes_id,
         )
         if is_same and not copied.stale_keys and not held.stale_keys:
-            self._check(number, copy._store, copied)
+            self._check(number, store, copied)
 
     def _check(self, number: int, store: Store, copied: Checkpoint) -> None:
         found, held = self._world.lines(number, store, copied), self._world.own_lines(number)

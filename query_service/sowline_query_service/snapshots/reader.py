@@ -11,7 +11,7 @@ from sowline.kafka.changes_driver import ChangesPartition
 from sowline_query_service.snapshots.block import decoded, decoded_index
 from sowline_query_service.snapshots.directory import SnapshotDirectory
 from sowline_query_service.snapshots.manifest import Expected, Manifest, Unreadable, discard_reason
-from sowline_query_service.topics.follower import InLoop
+from sowline_query_service.topics.followed_partitions import InLoop
 from sowline_query_service.topics.state import ServedTopics
 
 log = structlog.get_logger()

@@ -12,7 +12,7 @@ from sowline_query_service.snapshots.directory import DirectoryInUse, SnapshotDi
 from sowline_query_service.snapshots.manifest import DiscardReason
 from sowline_query_service.snapshots.reader import SnapshotReader
 from sowline_query_service.snapshots.writer import SnapshotWriter
-from sowline_query_service.topics.follower import InLoop
+from sowline_query_service.topics.followed_partitions import InLoop
 from sowline_query_service.topics.state import ServedTopics
 
 log = structlog.get_logger()

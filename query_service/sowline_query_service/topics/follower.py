@@ -8,94 +8,54 @@ that was deleted and created again.
 import asyncio
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from itertools import groupby
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import structlog
-from confluent_kafka import Message
 
-from sowline.changes.changes_reader import ChangesReader, Phase
-from sowline.changes.wholeness import is_of
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.shard import WHOLE, Shard
 from sowline.config.topic_definition import TopicDefinition
-from sowline.kafka.admin import Cluster, await_answer
-from sowline.kafka.changes_driver import AssignedChanges, ChangesPartition
+from sowline.kafka.admin import Cluster
+from sowline.kafka.changes_driver import AssignedChanges
 from sowline.serving.cooperative import StepSize
-from sowline_query_service.replica.partition_replica import whole_records
-from sowline_query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
-from sowline_query_service.topics.message_reader import MessageReader, Portions, is_plain
+from sowline_query_service.topics.followed_partitions import FollowedPartitions, Replicas
 
 log = structlog.get_logger()
-
-Batches = Mapping[ChangesPartition, Sequence[Portion]]
-
-InLoop = Callable[..., Any]
-"""Calls a function with arguments in the event loop, waits for it, and returns its result."""
-
-Restore = Callable[[TopicDefinition, int, str, range, InLoop], int | None]
-"""Restores a partition of a topic from its snapshot, given the id and the offsets of its changes topic. Returns the
-offset to follow from; None if the partition must be loaded."""
-
-
-def no_snapshot(*partition: object) -> None:
-    """Restore nothing."""
 
 
 class TopicFollower:
     """Reads the partitions of changes topics from their start, or from a snapshot, then follows them.
 
-    It makes all its calls in the event loop, one after another. `take(batches)` gets the events that arrived; a batch
-    never ends within the changes of one log record. It may return partitions to load again from the start of their
-    topic, because changes are missing after their snapshot. `loaded(partitions)` gets partitions whose load is
-    complete (`sowline.changes.changes_reader`). `failed(error)` reports that following has ended.
-
-    A transient topic starts empty with the service, so its earlier changes are void. If no member of the group
-    `workers` owns one of its partitions at the start, that is loaded once a worker has opened it and written an
-    event.
+    It makes all its calls in the event loop, one after another. `failed(error)` reports that following has ended.
     """
 
     def __init__(
         self,
         kafka: KafkaConfig,
         topics: Sequence[TopicDefinition],
-        take: Callable[[Batches], Iterable[ChangesPartition] | None],
-        loaded: Callable[[list[ChangesPartition]], None],
+        replicas: Replicas,
         failed: Callable[[BaseException], None],
         workers: str = "",
         native: ModuleType | None = None,
-        restore: Restore = no_snapshot,
-        discard: Callable[[ChangesPartition, str, str], None] = no_snapshot,
         shard: Shard = WHOLE,
     ) -> None:
         """Follow the shard's partitions of topics once it starts.
 
         `native` is the module of the native core, if that reads plain changes.
         """
-        self._shard = shard
-        self._restore = restore
-        self._discard = discard
         self._kafka = kafka
-        self._topics = topics
-        self._take = take
-        self._loaded = loaded
         self._failed = failed
-        self._workers = workers
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._reader = MessageReader(native)
-        self._plain = {topic.changes for topic in topics if is_plain(topic)}
-        self._held_back: Portions = defaultdict(list)
-        self._unopened: dict[ChangesPartition, int] = {}
-        """The end offset of each partition of a transient topic that no worker owned at the start."""
         self._pace = StepSize()
-        self._cluster = Cluster(kafka, self._stop)
-        self._changes = AssignedChanges(self._cluster, topics, self._stop)
+        cluster = Cluster(kafka, self._stop)
+        self._changes = AssignedChanges(cluster, topics, self._stop)
+        self.partitions = FollowedPartitions(
+            topics, cluster, self._changes, replicas, self._in_loop, self._stop, workers, native, shard
+        )
         self.behind = self._changes.behind
         """The number of events in Kafka that were not handed over yet."""
 
@@ -120,129 +80,13 @@ class TopicFollower:
 
     def _follow(self) -> None:
         changes = self._changes
-        for topic in self._topics:
-            await_answer(partial(self._look_up, topic), self._stop)
-        for topic in self._topics:
-            for number in self._shard.partitions(topic):
-                self._begin_with_snapshot(topic, number)
+        self.partitions.begin()
         changes.assign(self._kafka)
         try:
             while not self._stop.is_set():
-                messages = changes.poll(self._pace.records, 0.2)
-                if messages:
-                    for partition in self._hand_over(messages):
-                        self._load_again(partition)
-                if not self._stop.is_set():
-                    self._advance_loads()
+                self.partitions.turn(changes.poll(self._pace.records, 0.2))
         finally:
             changes.close()
-
-    def _look_up(self, topic: TopicDefinition) -> None:
-        """Begin to load the changes of a topic."""
-        numbers = list(self._shard.partitions(topic))
-        if topic.starts_empty:
-            self._find_unopened(topic, numbers)
-        self._changes.load(topic.changes, numbers)
-
-    def _begin_with_snapshot(self, topic: TopicDefinition, number: int) -> None:
-        if self._stop.is_set():
-            return
-        reader = self._changes.readers[topic.changes, number]
-        offsets = range(reader.next_offset, reader.target)
-        offset = self._restore(topic, number, reader.topic_id, offsets, self._in_loop)
-        if offset is not None:
-            reader.begin_with_snapshot(offset)
-
-    def _advance_loads(self) -> None:
-        self._changes.look()
-        self._leave_old_snapshots()
-        self._report_loaded()
-
-    def _leave_old_snapshots(self) -> None:
-        """Load partitions that have followed from their snapshots for too long."""
-        for partition, reader in list(self._changes.loading.items()):
-            if reader.phase is Phase.MISSING:
-                self._in_loop(self._discard, partition, "old", "following from it takes too long")
-                self._load_again(partition)
-
-    def _load_again(self, partition: ChangesPartition) -> None:
-        """Load a partition from the start of its topic, instead of following from its snapshot."""
-        self._held_back[partition] = []
-        self._changes.load_again(partition)
-
-    def _find_unopened(self, topic: TopicDefinition, numbers: Sequence[int]) -> None:
-        """Note the end of each partition that no worker owns; a worker that opens it writes after that."""
-        # Read the ends first. If the owners came first: a partition has no owner, a worker opens it and writes its
-        # event, and the end includes that event. The load would wait for another one.
-        ends = self._cluster.ends(topic.changes, numbers)
-        owned = self._cluster.owned(self._workers)
-        self._unopened |= {
-            (topic.changes, number): end for number, end in ends.items() if (topic.log, number) not in owned
-        }
-
-    def _has_opened(self, partition: ChangesPartition) -> bool:
-        """Whether a worker has opened the partition, and all its events are applied here."""
-        end, reader = self._unopened.get(partition), self._changes.readers[partition]
-        return end is None or (reader.next_offset > end and not self._held_back[partition])
-
-    def _hand_over(self, messages: Sequence[Message]) -> Iterable[ChangesPartition]:
-        """Hand over the events in messages; return the partitions to load again."""
-        readers = self._changes.readers
-        loaded = [one for one, reader in self._changes.loading.items() if not reader.has_snapshot]
-        plain = [partition for partition in loaded if partition[0] in self._plain]
-        portions = self._reader.read(messages, plain)
-        for partition, found in portions.items():
-            _note_seen(readers[partition], found)
-        ours = {partition: _ours(readers[partition], found) for partition, found in portions.items()}
-        whole = {partition: self._whole(partition, found) for partition, found in ours.items() if found}
-        again: Iterable[ChangesPartition] | None = self._in_loop(
-            self._take, {partition: found for partition, found in whole.items() if found}
-        )
-        return again or ()
-
-    def _whole(self, partition: ChangesPartition, portions: list[Portion]) -> list[Portion]:
-        """Return the events to hand over; hold back the changes of a log record that is not complete yet."""
-        # A delete by filter makes many changes of one log record. If the batch ended within them, a query would see
-        # half of the command.
-        whole, self._held_back[partition] = whole_records([*self._held_back[partition], *portions])
-        return whole
-
-    def _report_loaded(self) -> None:
-        """Report the partitions whose load is complete."""
-        # `_has_opened`: the end of a transient topic that no worker has opened proves nothing. Its records are of the
-        # previous run, and become void when a worker opens it (test_a_transient_topic_without_an_owner).
-        done = [
-            partition
-            for partition, reader in self._changes.loading.items()
-            if reader.phase is Phase.COMPLETE and self._has_opened(partition)
-        ]
-        for partition in done:
-            # The topic may have been replaced after its id was looked up and before the first fetch. The offset of
-            # the snapshot names another event of the new topic (test_example, seed 23).
-            if self._changes.readers[partition].has_snapshot:
-                await_answer(partial(self._changes.require_same, partition), self._stop)
-            self._unopened.pop(partition, None)
-            self._changes.follow(partition)
-        if done:
-            self._in_loop(self._loaded, done)
-
-    @property
-    def is_native(self) -> bool:
-        """Whether the native core reads plain changes."""
-        return self._reader.is_native
-
-    def waiting(self) -> str | None:
-        """Return a sentence that names the partitions that can't be loaded yet, and why; None if there are none."""
-        sentences = [one for one in [self._changes.waiting()] if one is not None]
-        loading = dict(self._changes.loading)
-        incomplete = {partition for partition, one in loading.items() if one.phase is Phase.INCOMPLETE}
-        if unopened := sorted(self._unopened.keys() - incomplete):
-            listed = ", ".join(f"{changes} [{number}]" for changes, number in unopened)
-            sentences.append(
-                f"waiting for {listed}: a transient topic starts empty when a materializer opens it. Start a"
-                " materializer if none is running"
-            )
-        return "; ".join(sentences) or None
 
     def topic_id(self, changes: str) -> str:
         """Return Kafka's id of a changes topic, as it was when its load began."""
@@ -279,23 +123,3 @@ class TopicFollower:
         if errors:
             raise errors[0]
         return results[0] if results else None
-
-
-def _note_seen(reader: ChangesReader, portions: list[Portion]) -> None:
-    """Note what was read of a partition."""
-    if reader.is_loading:
-        for kind, found in groupby(portions, type):
-            if kind is PlainRun:
-                for run in cast(Iterable[PlainRun], found):
-                    reader.saw_plain(run.changes)
-            else:
-                offsets, events = zip(*cast(Iterable[EventAtOffset], found), strict=True)
-                reader.saw(events, offsets)
-    last = portions[-1]
-    reader.read_up_to(1 + (last.last_offset if isinstance(last, PlainRun) else last.offset))
-
-
-def _ours(reader: ChangesReader, portions: list[Portion]) -> list[Portion]:
-    # An owner that has not noticed a replaced changes topic reports positions of the old one. They would complete
-    # the load of a topic that is still being filled (test_the_word_of_an_owner_that_knows_another_topic).
-    return [one for one in portions if isinstance(one, PlainRun) or is_of(one.event, reader.changes_id)]

@@ -24,7 +24,7 @@ from sowline_query_service.replica.log_end import Reached
 from sowline_query_service.replica.partition_replica import RING_BYTES_MAX, Head
 from sowline_query_service.replica.plain_run import events_of
 from sowline_query_service.replica.timeline import Timelines
-from sowline_query_service.topics.follower import Batches
+from sowline_query_service.topics.followed_partitions import Batches
 from sowline_query_service.topics.log_ends import LogEndSample, LogPartition
 from sowline_query_service.topics.topic_state import TopicState
 

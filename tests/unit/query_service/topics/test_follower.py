@@ -1,8 +1,10 @@
 """What the follower's thread hands to the loop, and when it says that a partition is loaded."""
 
 import asyncio
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,14 +13,15 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from structlog.testing import capture_logs
 
 from sowline.changes.change import AGAIN, Change
-from sowline.changes.changes_reader import ChangesReplaced
+from sowline.changes.changes_reader import ChangesReader, ChangesReplaced
 from sowline.changes.event import Event
 from sowline.changes.progress import Progress
 from sowline.config.topic_definition import define_topic
 from sowline.kafka.admin import compaction_lag_ms
-from sowline.kafka.changes_driver import ChangesPartition
+from sowline.kafka.changes_driver import AssignedChanges, ChangesPartition
 from sowline.model.position import Position
 from sowline_query_service.replica.plain_run import EventAtOffset, events_of
+from sowline_query_service.topics.followed_partitions import Batches, FollowedPartitions, Replicas
 from sowline_query_service.topics.follower import TopicFollower
 from tests.property.world import Written, written
 
@@ -26,7 +29,7 @@ PARTITION = ("orders.changes", 0)
 
 
 class Message(Written):
-    """A record of the changes of `orders`."""
+    """A record of the changes of `orders`, or, without a key, the news that they were read to their end."""
 
     def topic(self) -> str:
         """Return the topic's name."""
@@ -36,8 +39,9 @@ class Message(Written):
         """Return the partition's number."""
         return PARTITION[1]
 
-    def error(self) -> None:
-        """None: it is a record."""
+    def error(self) -> Any:
+        """Return None for a record."""
+        return None if self.key() else KafkaError(KafkaError._PARTITION_EOF)
 
 
 def message(at: int, event: Event) -> Any:
@@ -57,188 +61,205 @@ def progress(offset: int) -> Progress:
     return Progress(position, position, offset + 1, {}, "digest", "log", 1000, {})
 
 
+def end(at: int) -> Any:
+    """Return the news that the partition was read to its end."""
+    return Message(at, b"", None, [])
+
+
+class Followed:
+    """The changes of one topic in a cluster that answers as it is told, which ended at offset 2 at first."""
+
+    def __init__(self, loaded: list[ChangesPartition], **definition: Any) -> None:
+        self.topic = define_topic(**{"name": "orders", **(definition or {"key": "/id"})})
+        self.cluster: Any = PlayedCluster(2)
+        self.consumer: Any = Consumer()
+        self.taken: list[EventAtOffset] = []
+        self.discarded: list[ChangesPartition] = []
+        self.snapshot: int | None = None
+        """The offset to follow from, if there is a snapshot."""
+        stop, cluster = threading.Event(), cast(Any, SimpleNamespace())
+        for name in ("starts", "ends", "topic_id", "ask", "owned"):
+            setattr(cluster, name, partial(self._asked, name))
+        self.changes = AssignedChanges(cluster, [self.topic], stop)
+        self.changes.consumer = cast(Any, self.consumer)
+        replicas = Replicas(
+            self._take,
+            loaded.extend,
+            lambda *_: self.snapshot,
+            lambda partition, *_: self.discarded.append(partition),
+        )
+        self.partitions = FollowedPartitions(
+            [self.topic], cluster, self.changes, replicas, lambda function, *given: function(*given), stop
+        )
+
+    def _asked(self, name: str, *given: Any, **named: Any) -> Any:
+        return getattr(self.cluster, name)(*given, **named)
+
+    def _take(self, batches: Batches) -> None:
+        self.taken += events_of(batches.get(PARTITION, []))
+
+    def begin(self) -> "Followed":
+        """Begin to read."""
+        self.partitions.begin()
+        return self
+
+    @property
+    def reader(self) -> ChangesReader:
+        """The reader of the partition."""
+        return self.changes.readers[PARTITION]
+
+    def read(self, *messages: Any) -> None:
+        """Let messages arrive."""
+        self.consumer.left = [*reversed(messages)]
+        self.partitions.turn(self.changes.poll(100, 0))
+
+    def look_for_replaced(self) -> None:
+        """Let it take the answer to a question that is pending, ask again, and take that answer."""
+        for _ in range(3):
+            self.read()
+
+
 @pytest.fixture
-def loaded() -> list[ChangesPartition]:
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[ChangesPartition]:
     """What was said to be loaded."""
+    monkeypatch.setattr("sowline.kafka.changes_driver.LOOK_SECONDS", 0.0)
     return []
 
 
-def follower_of(
-    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch, **definition: Any
-) -> TopicFollower:
-    """A follower of one topic, which ended at offset 2 when it began."""
-    topic = define_topic(**{"name": "orders", **(definition or {"key": "/id"})})
-    monkeypatch.setattr("sowline.kafka.changes_driver.LOOK_SECONDS", 0.0)
-    follower = TopicFollower({}, [topic], lambda batches: None, loaded.extend, lambda error: None)
-    monkeypatch.setattr(follower, "_in_loop", lambda function, *arguments: function(*arguments))
-    follower._changes.consumer = cast(Any, Consumer())
-    ask(follower, played(2))
-    follower._changes.load(*load_of(PARTITION))
-    return follower
+def follower_of(loaded: list[ChangesPartition], **definition: Any) -> Followed:
+    """Return a topic that is being loaded."""
+    return Followed(loaded, **definition).begin()
 
 
-def load_of(partition: ChangesPartition) -> tuple[str, list[int]]:
-    """Return a partition as a driver is asked to load it."""
-    return partition[0], [partition[1]]
+class PlayedCluster:
+    """A cluster that answers at once: its partitions begin at 0."""
 
+    def __init__(self, end: int, topic_id: str = "this", owned: Collection[tuple[str, int]] = ()) -> None:
+        self._end, self._topic_id, self._owned = end, topic_id, owned
 
-def played(end: int, topic_id: str = "this", **more: Any) -> Any:
-    """Return a cluster that answers at once: its partitions begin at 0."""
+    def starts(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
+        """Return where the partitions begin."""
+        return dict.fromkeys(numbers, 0)
 
-    def asked(topics: Iterable[str]) -> Any:
-        ids = dict.fromkeys(topics, topic_id)
+    def ends(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
+        """Return where the partitions end."""
+        return dict.fromkeys(numbers, self._end)
+
+    def topic_id(self, topic: str) -> str:
+        """Return the topic's id."""
+        return self._topic_id
+
+    def owned(self, group: str) -> Collection[tuple[str, int]]:
+        """Return which partitions workers own."""
+        return self._owned
+
+    def ask(self, topics: Iterable[str]) -> Any:
+        """Return a question that is answered."""
+        ids = dict.fromkeys(topics, self._topic_id)
         return SimpleNamespace(is_answered=True, gone=frozenset, topic_ids=lambda gone: ids)
 
-    return SimpleNamespace(
-        starts=lambda topic, numbers: dict.fromkeys(numbers, 0),
-        ends=lambda topic, numbers: dict.fromkeys(numbers, end),
-        topic_id=lambda topic: topic_id,
-        ask=asked,
-        **more,
-    )
 
-
-def ask(follower: TopicFollower, cluster: Any) -> None:
-    """Let a follower ask this cluster from now on."""
-    follower._cluster = follower._changes._cluster = cluster
-
-
-def long_ago(follower: TopicFollower) -> float:
+def long_ago(follower: Followed) -> float:
     """A time so long ago that compaction may have been at work since."""
-    return time.monotonic() - compaction_lag_ms(follower._topics[0]) / 1000
+    return time.monotonic() - compaction_lag_ms(follower.topic) / 1000
 
 
-def look_for_replaced(follower: TopicFollower) -> None:
-    """Let it take the answer to a question that is pending, ask again, and take that answer."""
-    for _ in range(3):
-        follower._advance_loads()
-
-
-def read(follower: TopicFollower, *messages: Any) -> None:
-    """Let messages arrive."""
-    follower._hand_over(list(messages))
-    follower._advance_loads()
-
-
-def test_loaded_at_the_end(loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loaded_at_the_end(loaded: list[ChangesPartition]) -> None:
     """A partition is loaded where it ended when the follower began."""
-    follower = follower_of(loaded, monkeypatch)
-    read(follower, message(0, progress(3)))
+    follower = follower_of(loaded)
+    follower.read(message(0, progress(3)))
     assert loaded == []
-    read(follower, message(1, again(2)))
+    follower.read(message(1, again(2)))
     assert loaded == [PARTITION]
 
 
-def test_changes_that_are_being_written_again(
-    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_that_are_being_written_again(loaded: list[ChangesPartition]) -> None:
     """Of a changes topic that was lost, the word of where the partition stands comes last."""
-    follower = follower_of(loaded, monkeypatch)
-    read(follower, message(0, again(7)), message(1, again(3)))
-    follower._changes._on_end(*PARTITION, 2)
-    follower._advance_loads()
+    follower = follower_of(loaded)
+    follower.read(message(0, again(7)), message(1, again(3)))
+    follower.read(end(2))
     assert loaded == []
-    read(follower, message(2, again(5)), message(3, progress(7)))
+    follower.read(message(2, again(5)), message(3, progress(7)))
     assert loaded == [PARTITION]
 
 
-def test_changes_that_are_written_again_behind_others(
-    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_that_are_written_again_behind_others(loaded: list[ChangesPartition]) -> None:
     """An owner without a disk had begun to fill a topic that was lost; what is newer is not all there yet."""
-    follower = follower_of(loaded, monkeypatch)
-    read(follower, message(0, progress(-1)), message(1, again(7)))
-    read(follower, message(2, progress(0)))
+    follower = follower_of(loaded)
+    follower.read(message(0, progress(-1)), message(1, again(7)))
+    follower.read(message(2, progress(0)))
     assert loaded == []
-    read(follower, message(3, progress(7)))
+    follower.read(message(3, progress(7)))
     assert loaded == [PARTITION]
 
 
-def test_the_word_of_an_owner_that_knows_another_topic(
-    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_word_of_an_owner_that_knows_another_topic(loaded: list[ChangesPartition]) -> None:
     """Nobody hears of it: what it has written up to there is in the topic that is no more."""
-    taken: list[EventAtOffset] = []
-    follower = follower_of(loaded, monkeypatch)
-    follower._take = lambda batches: taken.extend(events_of(batches.get(PARTITION, [])))
-    read(follower, message(0, progress(3)._replace(changes_id="this")))
-    read(follower, message(1, progress(9)._replace(changes_id="old")))
-    assert [event.position.offset for _, event in taken] == [3]
+    follower = follower_of(loaded)
+    follower.read(message(0, progress(3)._replace(changes_id="this")))
+    follower.read(message(1, progress(9)._replace(changes_id="old")))
+    assert [event.position.offset for _, event in follower.taken] == [3]
 
 
-def test_a_load_that_takes_long_goes_on(
-    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_load_that_takes_long_goes_on(loaded: list[ChangesPartition]) -> None:
     """Compaction may have taken what was below the end for what is behind it: that is read, too."""
-    follower = follower_of(loaded, monkeypatch)
-    ask(follower, played(4))
-    follower._changes.readers[PARTITION].aim(2, long_ago(follower))
-    read(follower, message(0, progress(3)), message(1, again(2)))
+    follower = follower_of(loaded)
+    follower.cluster = PlayedCluster(4)
+    follower.reader.aim(2, long_ago(follower))
+    follower.read(message(0, progress(3)), message(1, again(2)))
     assert loaded == []
-    read(follower, message(2, again(2)))
+    follower.read(message(2, again(2)))
     assert loaded == []
-    read(follower, message(3, again(3)))
+    follower.read(message(3, again(3)))
     assert loaded == [PARTITION]
 
 
-def test_a_load_to_the_very_end_lacks_nothing(
-    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_load_to_the_very_end_lacks_nothing(loaded: list[ChangesPartition]) -> None:
     """However long it took."""
-    follower = follower_of(loaded, monkeypatch)
-    follower._changes.readers[PARTITION].aim(9, long_ago(follower))
-    read(follower, message(0, progress(3)))
-    follower._changes._on_end(*PARTITION, 1)
-    follower._advance_loads()
+    follower = follower_of(loaded)
+    follower.reader.aim(9, long_ago(follower))
+    follower.read(message(0, progress(3)))
+    follower.read(end(1))
     assert loaded == [PARTITION]
 
 
-def test_a_reader_that_starts_at_an_empty_topic(
-    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_starts_at_an_empty_topic(loaded: list[ChangesPartition]) -> None:
     """Its owner may be about to fill it again: it is not loaded, and a sentence says so."""
-    follower = follower_of(loaded, monkeypatch)
-    assert follower.waiting() is None
-    follower._changes._on_end(*PARTITION, 0)
-    follower._advance_loads()
+    follower = follower_of(loaded)
+    assert follower.partitions.waiting() is None
+    follower.read(end(0))
     assert loaded == []
-    assert str(follower.waiting()).startswith(
+    assert str(follower.partitions.waiting()).startswith(
         "waiting for orders.changes [0]: it is empty, or its owner is still"
     )
-    follower._changes._on_end(*PARTITION, 1)
-    read(follower, message(0, progress(-1)))
+    follower.read(message(0, progress(-1)), end(1))
     assert loaded == [PARTITION]
-    assert follower.waiting() is None
+    assert follower.partitions.waiting() is None
 
 
-def test_a_topic_that_is_replaced_while_it_is_waited_for(
-    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_that_is_replaced_while_it_is_waited_for(loaded: list[ChangesPartition]) -> None:
     """The progress events of the new topic's owner name another topic, so the load would never be complete."""
-    follower = follower_of(loaded, monkeypatch)
-    follower._changes._on_end(*PARTITION, 0)
-    follower._advance_loads()
-    ask(follower, played(2, "another"))
+    follower = follower_of(loaded)
+    follower.read(end(0))
+    follower.cluster = PlayedCluster(2, "another")
     with pytest.raises(ChangesReplaced, match="was deleted and created again while it was read"):
-        look_for_replaced(follower)
+        follower.look_for_replaced()
 
 
-def test_a_topic_that_is_replaced_while_it_is_followed(
-    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_that_is_replaced_while_it_is_followed(loaded: list[ChangesPartition]) -> None:
     """The new one may be longer, so that Kafka does not refuse the offset; its progress events would not count."""
-    follower = follower_of(loaded, monkeypatch)
-    read(follower, message(0, progress(3)), message(1, again(2)))
+    follower = follower_of(loaded)
+    follower.read(message(0, progress(3)), message(1, again(2)))
     assert loaded == [PARTITION]
-    ask(follower, played(9, "another"))
+    follower.cluster = PlayedCluster(9, "another")
     with pytest.raises(ChangesReplaced):
-        look_for_replaced(follower)
+        follower.look_for_replaced()
 
 
-def test_a_topic_without_a_sow(loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_without_a_sow(loaded: list[ChangesPartition]) -> None:
     """There nothing lacks: its changes are deleted by their age, and with them what says where it stands."""
-    follower = follower_of(loaded, monkeypatch, sow=False)
-    read(follower, message(1, again(7)))
+    follower = follower_of(loaded, sow=False)
+    follower.read(message(1, again(7)))
     assert loaded == [PARTITION]
 
 
@@ -285,6 +306,7 @@ class Consumer:
 
     def __init__(self) -> None:
         self.left = [message(BEHIND - 1, progress(BEHIND))]
+        self.sought: list[int] = []
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         """Read from there on."""
@@ -295,8 +317,9 @@ class Consumer:
         return self.left.pop() if self.left else None
 
     def consume(self, count: int, seconds: float) -> list[Any]:
-        """Return no more."""
-        return []
+        """Return the others."""
+        left, self.left = self.left, []
+        return [*reversed(left)]
 
     def get_watermark_offsets(self, position: TopicPartition, cached: bool) -> tuple[int, int]:
         """Return where the partition begins and ends."""
@@ -304,6 +327,7 @@ class Consumer:
 
     def seek(self, partition: TopicPartition) -> None:
         """Read from another offset."""
+        self.sought.append(partition.offset)
 
     def close(self) -> None:
         """Read no more."""
@@ -318,7 +342,9 @@ async def follow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[Chan
         asyncio.get_running_loop().create_future()
     )
     topic = define_topic(**{"name": "orders", "key": "/id"})
-    follower = TopicFollower({}, [topic], lambda batches: None, result.set_result, result.set_result)
+    follower = TopicFollower(
+        {}, [topic], Replicas(lambda batches: None, result.set_result), result.set_result
+    )
     follower.start()
     try:
         return await result
@@ -346,22 +372,18 @@ def test_a_load_that_goes_on_asks_again(
 ) -> None:
     """Also where the end is looked up once more, Kafka may be away for the moment."""
     monkeypatch.setattr("sowline.kafka.admin.AGAIN_SECONDS", 0.0)
-    follower = follower_of(loaded, monkeypatch)
-    ask(follower, Cluster(KafkaError._TIMED_OUT, times=2))
-    follower._changes.readers[PARTITION].aim(1, long_ago(follower))
-    read(follower, message(0, progress(3)))
-    assert (loaded, follower._changes.readers[PARTITION].target) == ([], BEHIND)
+    follower = follower_of(loaded)
+    follower.cluster = Cluster(KafkaError._TIMED_OUT, times=2)
+    follower.reader.aim(1, long_ago(follower))
+    follower.read(message(0, progress(3)))
+    assert (loaded, follower.reader.target) == ([], BEHIND)
 
 
 def test_how_far_behind_the_end_it_is() -> None:
     """By what Kafka said of the ends when something was fetched."""
-    topic = define_topic(**{"name": "orders", "key": "/id"})
-    follower = TopicFollower({}, [topic], lambda batches: None, lambda partitions: None, lambda error: None)
-    follower._changes.consumer = cast(Any, Consumer())
-    ask(follower, played(BEHIND))
-    follower._changes.load(*load_of(PARTITION))
-    follower._changes.look()
-    assert follower.behind.lags == {PARTITION: BEHIND}
+    follower = follower_of([])
+    follower.read()
+    assert follower.changes.behind.lags == {PARTITION: BEHIND}
 
 
 def change(offset: int, *, last: bool = True) -> Change:
@@ -374,52 +396,45 @@ def change(offset: int, *, last: bool = True) -> Change:
 TRANSIENT = {"key": "/id", "durability": "transient", "recovery_point": "now"}
 
 
-def transient(
-    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch, owned: set[tuple[str, int]]
-) -> TopicFollower:
+def transient(loaded: list[ChangesPartition], owned: set[tuple[str, int]]) -> Followed:
     """A follower of a transient topic whose changes ended at 2 when it began; workers own some partitions."""
-    follower = follower_of(loaded, monkeypatch, **TRANSIENT)
-    ask(follower, played(2, owned=lambda _: owned))
-    follower._look_up(follower._topics[0])
-    read(follower, message(0, change(1)), message(1, progress(3)))
+    follower = Followed(loaded, **TRANSIENT)
+    follower.cluster = PlayedCluster(2, owned=owned)
+    follower.begin()
+    follower.read(message(0, change(1)), message(1, progress(3)))
     return follower
 
 
-def test_a_transient_topic_without_an_owner(
-    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_transient_topic_without_an_owner(loaded: list[ChangesPartition]) -> None:
     """It is loaded once a worker has opened it, and all that this ends is here; until then it says why."""
-    follower = transient(loaded, monkeypatch, set())
-    follower._changes._on_end(*PARTITION, 2)
-    follower._advance_loads()
+    follower = transient(loaded, set())
+    follower.read(end(2))
     assert loaded == []
-    assert "a transient topic starts empty when a materializer opens it" in (follower.waiting() or "")
-    read(follower, message(2, change(4, last=False)))
+    assert "a transient topic starts empty when a materializer opens it" in (
+        follower.partitions.waiting() or ""
+    )
+    follower.read(message(2, change(4, last=False)))
     assert loaded == []
-    read(follower, message(3, change(5)), message(4, progress(5)))
-    assert (loaded, follower.waiting()) == ([PARTITION], None)
+    follower.read(message(3, change(5)), message(4, progress(5)))
+    assert (loaded, follower.partitions.waiting()) == ([PARTITION], None)
 
 
-def test_a_transient_topic_that_a_worker_has(
-    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_transient_topic_that_a_worker_has(loaded: list[ChangesPartition]) -> None:
     """It is loaded at its end, like any other."""
-    transient(loaded, monkeypatch, {("orders", 0)})
+    transient(loaded, {("orders", 0)})
     assert loaded == [PARTITION]
 
 
-def test_a_snapshot_that_is_followed_for_too_long(
-    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_snapshot_that_is_followed_for_too_long(loaded: list[ChangesPartition]) -> None:
     """Compaction may have removed events since: the partition is emptied, and read from its start."""
-    follower, forgotten, sought = follower_of(loaded, monkeypatch), list[ChangesPartition](), list[int]()
-    ask(follower, played(9))
-    follower._discard = lambda partition, reason, why: forgotten.append(partition)
-    follower._changes.readers[PARTITION].begin_with_snapshot(1)
-    monkeypatch.setattr(follower._changes.consumer, "seek", lambda one: sought.append(one.offset))
-    follower._advance_loads()
-    assert (forgotten, sought) == ([], [])
-    follower._changes.readers[PARTITION].aim(2, long_ago(follower))
-    follower._advance_loads()
-    reader = follower._changes.readers[PARTITION]
-    assert (forgotten, sought, reader.has_snapshot, reader.target) == ([PARTITION], [0], False, 9)
+    follower = Followed(loaded)
+    follower.snapshot = 1
+    follower.begin()
+    follower.cluster = PlayedCluster(9)
+    follower.read()
+    assert (follower.discarded, follower.consumer.sought) == ([], [])
+    follower.reader.aim(2, long_ago(follower))
+    follower.read()
+    reader = follower.reader
+    assert (follower.discarded, follower.consumer.sought) == ([PARTITION], [0])
+    assert (reader.has_snapshot, reader.target) == (False, 9)
