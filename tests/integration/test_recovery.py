@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from sowline.changes.change import Change
 from sowline.changes.event import Event
 from sowline.changes.progress import PROGRESS_KEY
-from sowline.commands.command import Command, LogRecord
+from sowline.commands.command import LogRecord
 from sowline.config.settings import read_settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import parse_topics
@@ -23,7 +23,7 @@ from sowline.kafka.clients import exact_producer, read_range
 from sowline.kafka.messages import event_of
 from sowline.model.key import partition_of
 from sowline.model.position import Position
-from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.batch_state import BatchState
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.record import Record
 from sowline_materializer.partition.changes_loader import ChangesLoader
@@ -334,15 +334,15 @@ def test_an_unforeseen_exception_stops_its_partition(worked: Rig, monkeypatch: p
     worked.settings = worked.settings.model_copy(update={"core": "python"})
     fails_at = worked.cluster.ends(worked.topic.log, [0])[0] + 5
     worked.write(24)
-    apply_one = Applier._apply_one
+    begin = BatchState.begin
 
-    def failing(applier: Applier, record: LogRecord, command: Command) -> None:
-        if (applier._state.partition, record.offset) == (0, fails_at):
+    def failing(state: BatchState, record: LogRecord) -> None:
+        if (state.partition, record.offset) == (0, fails_at):
             raise TypeError("nobody foresaw this")
-        apply_one(applier, record, command)
+        begin(state, record)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Applier, "_apply_one", failing)
+        patched.setattr(BatchState, "begin", failing)
         now = worked.work()
         assert list(now.stopped) == [worked.topic_partition(0)]
         assert f"the log record at offset {fails_at}, got TypeError" in now.stopped[worked.topic_partition(0)]

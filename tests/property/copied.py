@@ -13,7 +13,7 @@ from sowline_materializer.partition.recovery import Recovery
 from sowline_materializer.standby.warm_copy import ReadEvent, WarmCopy
 from sowline_materializer.store.integrity import survey
 from tests.memory_store import MemoryStore
-from tests.property.world import Disk, World, rocks_in_memory
+from tests.property.world import Disk, World, rocks_in_memory, store_on
 
 
 class CopyInMemory(WarmCopy):
@@ -81,8 +81,7 @@ class CopiedWorld(World):
         while copy.reads_from is None:
             copy.check()
         if copy.is_warm:
-            store = copy._store
-            assert store is not None
+            store = self.copied_store(number)
             assert survey(store).checksum == store.checksum()
             assert Checkpoint.decode(store.checkpoint() or b"").changes_end == copy.next_offset
         return not new
@@ -91,8 +90,11 @@ class CopiedWorld(World):
         """Let the copy take in all there is; returns its store, if there was enough to make one of it."""
         while not self.follow(number, 3):
             pass
-        copy = self.copy(number)
-        return copy._store if copy.is_warm else None  # type: ignore[return-value]
+        return self.copied_store(number) if self.copy(number).is_warm else None
+
+    def copied_store(self, number: int) -> MemoryStore:
+        """Return the store of a copy that follows."""
+        return store_on(self.other, Path(str(number)))
 
     def move(self, number: int, cold: bool) -> None:
         """The worker with the copy becomes the owner, and the owner keeps a copy from now on."""

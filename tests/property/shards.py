@@ -37,7 +37,7 @@ from tests.property.world import World, Written
 from tests.sessions import session_of
 from tests.simulation.gateways import PlayedGateway
 from tests.simulation.network import Network, PlayedSocket, url_of
-from tests.unit.query_service.sessions import Json, Server, one_by_one
+from tests.unit.query_service.sessions import Json, Server
 
 BEGIN_MS = 1_700_000_000_000
 """The log time at the beginning."""
@@ -79,8 +79,8 @@ class Reader:
         """Return what comes by itself."""
         await self._loop.rest()
         messages: list[bytes] = []
-        while self._outbox._messages:
-            messages += await self._outbox.take()
+        while taken := self._outbox.take_now():
+            messages += taken
             await self._loop.rest()
         return messages
 
@@ -169,7 +169,6 @@ class Shards:
         """Yield the stand-ins for what the services ask Kafka, and for the clocks."""
         resolver = "sowline_query_service.subscriptions.bookmark_resolver"
         yield patch("sowline_query_service.subscriptions.catch_up.read_range", self.whole.read_range)
-        yield patch("sowline_query_service.subscriptions.catch_up._in_thread", one_by_one)
         yield patch(f"{resolver}.log_offsets_at", self._log_offsets_at)
         yield patch("sowline_query_service.subscriptions.end.log_offsets_at", self._log_offsets_at)
         yield patch(f"{resolver}.first_offsets", lambda kafka, topic: dict.fromkeys(topic.partitions, 0))

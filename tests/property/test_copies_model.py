@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from sowline_materializer.core.checkpoint import Checkpoint
+from sowline_materializer.store.integrity import checkpoint_of
 from tests.examples import examples
 from tests.memory_store import MemoryStore
 from tests.property.copied import CopiedWorld
@@ -50,9 +51,7 @@ class CopiesAgainstModel(CoreAgainstModel):
     def _check(self, number: int) -> None:
         store = self.copied.catch_up(number)
         assert store is not None
-        follower = self.copied.copy(number)._follower
-        assert follower is not None
-        self._same(number, store, follower.checkpoint)
+        self._same(number, store, checkpoint_of(store))
         super()._check(number)
 
 
@@ -83,12 +82,10 @@ class TransientCopies(Transient):
         with self.stack:
             self.settle()
             store, partition = self.copied.catch_up(0), self.copied.owner(0)
-            follower = self.copied.copy(0)._follower
             assert store is not None
-            assert follower is not None
             since = partition.checkpoint.remembered_since
             assert dump(store, since, 0) == dump(self.copied.store(0), since, 0)
-            assert same(follower.checkpoint) == same(partition.checkpoint)
+            assert same(checkpoint_of(store)) == same(partition.checkpoint)
             super().teardown()
 
 

@@ -613,15 +613,19 @@ class Connection:
     async def read(self) -> None:
         """Take everything that comes by itself."""
         await self.service.loop.rest()
-        while self.client.outbox._messages:
-            await self.sip()
+        while self._take_some():
             await self.service.loop.rest()
 
     async def sip(self) -> None:
         """Take one frame, if there is one."""
-        if self.client.outbox._messages:
-            for message in await self.client.outbox.take():
-                self.take(json.loads(message), self.sent[message].popleft())
+        self._take_some()
+
+    def _take_some(self) -> bool:
+        """Take one frame; return whether there is one."""
+        taken = self.client.outbox.take_now()
+        for message in taken:
+            self.take(json.loads(message), self.sent[message].popleft())
+        return bool(taken)
 
     def take(self, message: Json, sent: float) -> None:
         """Take one message, and when it was put."""

@@ -25,9 +25,9 @@ from tests.property.test_documents import DEFINITION, START, apply, compacted, d
 TTL = 5000
 
 
-def replica_of(loaded: list[EventAtOffset], followed: list[EventAtOffset]) -> PartitionReplica:
-    """Return a replica that has read these events, with a timeline."""
-    replica = PartitionReplica(0, Rows(), 100, timeline=Timeline(TTL))
+def replica_of(rows: Rows, loaded: list[EventAtOffset], followed: list[EventAtOffset]) -> PartitionReplica:
+    """Return a replica of these rows that has read these events, with a timeline."""
+    replica = PartitionReplica(0, rows, 100, timeline=Timeline(TTL))
     replica.load(loaded)
     replica.loaded()
     replica.apply(followed)
@@ -68,7 +68,8 @@ def test_folded_from_its_first_write_it_leads_to_the_document(
     split = min(split, len(events))
     left = compacted(events[:split]) if is_compacted else events[:split]
     placed = [EventAtOffset(2 * offset, event) for offset, event in enumerate(events)]
-    replica = replica_of([one for one in placed[:split] if one.event in left], placed[split:])
+    rows = Rows()
+    replica = replica_of(rows, [one for one in placed[:split] if one.event in left], placed[split:])
     by_offset = {one.offset: one.event for one in placed}
     assert replica.timeline is not None
     for text in "abc":
@@ -91,7 +92,7 @@ def test_folded_from_its_first_write_it_leads_to_the_document(
                 step = DocumentDelta(delta_of(change), change_id, change.time, tags)
                 folded = fold(folded, step).document
                 assert folded == document(text, change.body, change.writes)
-        row = replica._rows.numbers.get(key)
-        known = replica._rows.deleted[key] if row is None else replica._rows.rare[row].known
+        row = rows.numbers.get(key)
+        known = rows.deleted[key] if row is None else rows.rare[row].known
         assert known is not None
-        assert (changes[-1].body, changes[-1].writes) == (replica._rows.body(key), known.writes)
+        assert (changes[-1].body, changes[-1].writes) == (rows.body(key), known.writes)

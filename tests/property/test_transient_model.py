@@ -122,9 +122,10 @@ class Transient(RuleBasedStateMachine):
         with self.stack:
             self.settle()
             partition = self.world.owner(0)
-            assert survey(partition._store).checksum == partition._store.checksum()
+            store = self.world.store(0)
+            assert survey(store).checksum == store.checksum()
             since = partition.checkpoint.remembered_since
-            records = dump(partition._store, since, 0)
+            records = dump(store, since, 0)
             live = {key: record.body for key, record in records.items() if record.body is not None}
             assert len(live) == partition.checkpoint.records
             assert self.followed() == live

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from sowline.serving.backlogs import Backlogs
 from sowline.serving.flag import Flag
@@ -54,10 +54,6 @@ class Outbox:
         Without this, messages are taken with `take`.
         """
         self._write = write
-
-    @property
-    def _messages(self) -> Sequence[bytes]:
-        return self._order.ready or ()
 
     @property
     def unsent_bytes(self) -> int:

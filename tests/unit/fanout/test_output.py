@@ -1,6 +1,7 @@
 """The messages of fanouts of views and conflated topics."""
 
 from typing import Any
+from unittest.mock import patch
 
 import orjson
 import pytest
@@ -41,8 +42,9 @@ class FakeProducer:
 def written(source: str, *messages: tuple[Change, Delivery], **fanout: Any) -> list[tuple[str, Any]]:
     """Return the commands and the values that a fanout of a topic writes."""
     definition = FanoutDefinition.model_validate({"name": "f", "topic": source, **fanout})
-    output = FanoutOutput({"bootstrap.servers": "127.0.0.1:1"}, definition, TOPICS.named(source))
-    output._producer = producer = FakeProducer()  # type: ignore[assignment]
+    producer = FakeProducer()
+    with patch("sowline.kafka.exact_output.exact_producer", lambda *_, **__: producer):
+        output = FanoutOutput({}, definition, TOPICS.named(source))
     for change, delivery in messages:
         output.send(0, change, delivery)
     return [(one.command, orjson.loads(one.value)) for one in producer.produced]

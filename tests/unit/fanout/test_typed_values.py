@@ -3,6 +3,7 @@
 from datetime import date
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import orjson
 import pytest
@@ -73,9 +74,9 @@ class Written:
 
     def __init__(self, source: TopicDefinition, definition: FanoutDefinition) -> None:
         self.values = TypedValues.of(definition, source, None)
-        self.output = FanoutOutput({"bootstrap.servers": "127.0.0.1:1"}, definition, source, self.values)
         self.producer = FakeProducer()
-        self.output._producer = self.producer  # type: ignore[assignment]
+        with patch("sowline.kafka.exact_output.exact_producer", lambda *_, **__: self.producer):
+            self.output = FanoutOutput({}, definition, source, self.values)
 
     def send(self, delivery: Delivery) -> tuple[bytes, OutputMessage]:
         """Return the value of a delivery's message, and the message as it is read back."""

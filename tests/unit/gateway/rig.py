@@ -39,7 +39,8 @@ from sowline_gateway.server.commands import GatewayCommands
 from sowline_query_service.replica.plain_run import EventAtOffset
 from sowline_query_service.server.server import server_of
 from tests.described import checked_message
-from tests.unit.query_service.sessions import Server, one_by_one
+from tests.property.clock import at_once
+from tests.unit.query_service.sessions import Server
 
 Json = dict[str, Any]
 HOST = "127.0.0.1"
@@ -188,7 +189,7 @@ class Rig:
 
         with (
             patch("sowline_query_service.subscriptions.catch_up.read_range", read_range),
-            patch("sowline_query_service.subscriptions.catch_up._in_thread", one_by_one),
+            patch("asyncio.to_thread", at_once),
         ):
             yield
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rocksdict import Rdict
 from structlog.testing import capture_logs
 
 from sowline.changes.change import AGAIN
@@ -18,6 +19,7 @@ from sowline.config.topics import parse_topics
 from sowline_materializer import service
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.service import Materializer
+from sowline_materializer.store import rocksdb
 from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.disk_space import has_disk_space
 from sowline_materializer.store.errors import DiskFull, judged
@@ -151,17 +153,24 @@ def test_what_is_no_want_of_room_is_damage() -> None:
         raise Exception("Corruption: block checksum mismatch")
 
 
-def test_a_store_that_can_not_be_closed_in_order_is_closed(tmp_path: Path) -> None:
+def test_a_store_that_can_not_be_closed_in_order_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever the disk says then, the other partitions are closed, too, and the worker begins again."""
-    store = RocksStore(tmp_path / "s", create=True)
-    database = store._db
 
     class Failing:
+        def __init__(self, *given: Any) -> None:
+            self._database = Rdict(*given)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._database, name)
+
         def close(self) -> None:
-            database.close()
+            self._database.close()
             raise Exception("IO error: Writer has previous error.")
 
-    store._db = Failing()  # type: ignore[assignment]
+    monkeypatch.setattr(rocksdb, "Rdict", Failing)
+    store = RocksStore(tmp_path / "s", create=True)
     with capture_logs() as logs:
         store.close()
     assert [(line["event"], line["why"]) for line in logs] == [
@@ -223,7 +232,7 @@ def test_a_worker_waits_for_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr(service, "Worker", FullDisk)
     monkeypatch.setattr(service, "ensure_topics", lambda *_: None)
     monkeypatch.setattr(service, "has_disk_space", lambda directory: next(room))
-    monkeypatch.setattr(Materializer, "_start", lambda self: None)
+    monkeypatch.setattr(service, "StartPhase", lambda *_: None)
     stop = Stops(5, look)
     one = Materializer(Settings(data_dir=tmp_path), parse_topics("topics: [{name: t, key: /id}]"), stop)
     with capture_logs() as logs:
@@ -262,7 +271,7 @@ def test_too_few_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(service, "Worker", Hungry)
     monkeypatch.setattr(service, "ensure_topics", lambda *_: None)
-    monkeypatch.setattr(Materializer, "_start", lambda self: None)
+    monkeypatch.setattr(service, "StartPhase", lambda *_: None)
     stop = Stops(5, lambda: looks.append(one.not_started()))
     one = Materializer(Settings(data_dir=tmp_path), parse_topics("topics: [{name: t, key: /id}]"), stop)
     with capture_logs() as logs:

@@ -186,7 +186,7 @@ def test_a_worker_waits_until_its_state_is_free(monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr(service, "Worker", Owner)
     monkeypatch.setattr(service, "ensure_topics", lambda *_: None)
-    monkeypatch.setattr(Materializer, "_start", lambda self: None)
+    monkeypatch.setattr(service, "StartPhase", lambda *_: None)
     made: list[Materializer] = []
     with held_elsewhere(path) as holder, capture_logs() as logs:
         stop = Stops(made, holder)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -22,16 +22,36 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import QueryLimits
 from sowline.serving.sessions.session import Session
 from sowline_query_service.context import ServiceContext
-from sowline_query_service.live.dispatcher import Dispatcher
+from sowline_query_service.live.dispatcher import Dispatcher, ViewName
+from sowline_query_service.live.view import LiveView
 from sowline_query_service.replica.plain_run import EventAtOffset
 from sowline_query_service.topics.state import ServedTopics
 from sowline_query_service.topics.topic_state import TopicState
 from tests.described import checked_message
+from tests.property.clock import at_once
 from tests.property.world import Written, written
 from tests.sessions import session_of
 
 DOMAIN = b"orders\0"
 Json = dict[str, Any]
+
+
+class WatchedDispatcher(Dispatcher):
+    """A dispatcher that knows which views get the changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.views: list[LiveView] = []
+
+    def add_view(self, topic: str, name: ViewName, view: LiveView) -> None:
+        """Note a view."""
+        self.views.append(view)
+        super().add_view(topic, name, view)
+
+    def remove_view(self, topic: str, name: ViewName, view: LiveView) -> None:
+        """Forget a view."""
+        self.views.remove(view)
+        super().remove_view(topic, name, view)
 
 
 class Server:
@@ -50,7 +70,7 @@ class Server:
         usual = f"{{name: orders, key: /id, partitions: {partitions}{more}}}"
         self.topics = parse_topics(f"topics: [{definition or usual}]")
         self.state = ServedTopics(self.topics, ring, shard=shard)
-        self.dispatcher = Dispatcher()
+        self.dispatcher = WatchedDispatcher()
         self.state.listen(self.dispatcher.on_changes)
         self.written: list[list[Written]] = [[] for _ in range(partitions)]
         self.last = [before_the_log()] * partitions
@@ -151,10 +171,7 @@ class Server:
     def patched(self) -> Iterator[None]:
         """Let clients that catch up read this server's changes topic, in the event loop."""
         reader = "sowline_query_service.subscriptions.catch_up.read_range"
-        with (
-            patch(reader, self.read_range),
-            patch("sowline_query_service.subscriptions.catch_up._in_thread", one_by_one),
-        ):
+        with patch(reader, self.read_range), patch("asyncio.to_thread", at_once):
             yield
 
 
@@ -185,19 +202,12 @@ class Client:
         await asyncio.gather(*self._in_threads)
         self._in_threads.clear()
         await settled()
-        messages = []
-        while self.outbox._messages:
-            messages += [json.loads(message) for message in await self.outbox.take()]
+        messages: list[Json] = []
+        while taken := self.outbox.take_now():
+            messages += map(json.loads, taken)
             await settled()
         self.received += messages if self._is_gateway else map(checked_message, messages)
         return messages
-
-
-async def one_by_one(batches: Iterator[list[Written]]) -> AsyncIterator[list[Written]]:
-    """Yield batches, and let others run in between."""
-    for batch in batches:
-        yield batch
-        await asyncio.sleep(0)
 
 
 async def settled(turns: int = 100) -> None:

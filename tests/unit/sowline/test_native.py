@@ -85,7 +85,7 @@ def test_a_worker_that_panics_is_followed_by_one_of_python(
 
     monkeypatch.setattr(service, "Worker", Panicking)
     monkeypatch.setattr(service, "ensure_topics", lambda *_: None)
-    monkeypatch.setattr(Materializer, "_start", lambda self: None)
+    monkeypatch.setattr(service, "StartPhase", lambda *_: None)
     one = Materializer(Settings(data_dir=tmp_path), parse_topics("topics: [{name: t, key: /id}]"), stop)
     assert one.core == "native"
     one.run()

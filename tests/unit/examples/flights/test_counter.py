@@ -1,9 +1,14 @@
 """The demo's bookkeeper tells visitors' commands from those of the pipeline."""
 
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from queue import Empty, Queue
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
-from confluent_kafka import Message
+import pytest
+from confluent_kafka import Message, TopicPartition
 
 from examples.flights.counter import ChangeCounter
 from sowline.changes.change import Change
@@ -21,6 +26,7 @@ def read(topic: str, offset: int, headers: Any, key: bytes | None) -> Any:
         "key": key,
         "value": b"{}",
     }
+    message.error.return_value = None
     for name, value in fields.items():
         getattr(message, name).return_value = value
     return message
@@ -39,42 +45,95 @@ def change(offset: int, key: bytes) -> Any:
     return read("flights.changes", offset, made.headers(), key)
 
 
-def counter() -> ChangeCounter:
-    """A bookkeeper that reads what a test gives it."""
-    made = ChangeCounter("127.0.0.1:1", "flights", "flights")
-    made._positions = {0: before_the_log()}
-    return made
+class Consumer:
+    """A consumer that reads what a test gives it."""
+
+    def __init__(self) -> None:
+        self._given: Queue[list[Any]] = Queue()
+        self._is_counting = False
+
+    def read(self, *messages: Any) -> None:
+        """Let messages arrive; return when they are counted."""
+        self._given.put(list(messages))
+        self._given.join()
+
+    def list_topics(self, timeout: float) -> Any:
+        """Return that all topics have one partition."""
+        topic = SimpleNamespace(partitions=[0])
+        return SimpleNamespace(topics=defaultdict(lambda: topic))
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        """Read these."""
+
+    def consume(self, count: int, seconds: float) -> list[Any]:
+        """Return what has arrived; what came before is counted."""
+        if self._is_counting:
+            self._given.task_done()
+        try:
+            messages = self._given.get(timeout=0.01)
+        except Empty:
+            messages = []
+        self._is_counting = bool(messages)
+        return messages
+
+    def position(self, partitions: object) -> list[TopicPartition]:
+        """Return nothing."""
+        return []
+
+    def assignment(self) -> list[TopicPartition]:
+        """Return nothing."""
+        return []
+
+    def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
+        """Return that the log is empty."""
+        return 0, 0
+
+    def close(self) -> None:
+        """Read no more."""
 
 
-def test_a_visitor_is_another_publisher() -> None:
+Counting = tuple[ChangeCounter, Callable[..., None]]
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
+    """A bookkeeper, and what lets it read messages."""
+    consumer = Consumer()
+    monkeypatch.setattr("examples.flights.counter.plain_consumer", lambda kafka: consumer)
+    with ChangeCounter("127.0.0.1:1", "flights", "flights") as made:
+        yield made, consumer.read
+    assert made.error is None
+
+
+def test_a_visitor_is_another_publisher(counting: Counting) -> None:
     """Also one without a name, and one whose name only begins like the pipeline's."""
-    made = counter()
+    made, read_all = counting
     for offset, publisher in enumerate(("flights/0", None, "flights2/0", "python-1", "flights/12")):
-        made._count(command(offset, publisher))
+        read_all(command(offset, publisher))
     assert (made.commands, made.by_visitors) == (2, 3)
     for offset in range(5):
-        made._count(change(offset, f"key {offset}".encode()))
+        read_all(change(offset, f"key {offset}".encode()))
     assert made.visited == {"key 1", "key 2", "key 3"}
     assert made.changes == 5
 
 
-def test_changes_may_come_before_their_commands() -> None:
+def test_changes_may_come_before_their_commands(counting: Counting) -> None:
     """The two topics are read side by side."""
-    made = counter()
+    made, read_all = counting
     for offset in range(3):
-        made._count(change(offset, f"key {offset}".encode()))
+        read_all(change(offset, f"key {offset}".encode()))
     assert made.visited == set()
-    made._count(command(0, None))
+    read_all(command(0, None))
     assert made.visited == {"key 0"}
-    made._count(command(1, "flights/0"))
-    made._count(command(2, "someone"))
+    read_all(command(1, "flights/0"))
+    read_all(command(2, "someone"))
     assert made.visited == {"key 0", "key 2"}
 
 
-def test_only_the_pipelines_dead_letters_are_losses() -> None:
+def test_only_the_pipelines_dead_letters_are_losses(counting: Counting) -> None:
     """What a visitor wrote wrongly is no failure of the demo."""
-    made = counter()
-    made._count(command(0, None, "flights.dead"))
+    made, read_all = counting
+    read_all(command(0, None, "flights.dead"))
     assert made.dead == 0
-    made._count(command(1, "flights/1", "flights.dead"))
+    read_all(command(1, "flights/1", "flights.dead"))
     assert made.dead == 1

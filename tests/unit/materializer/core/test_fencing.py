@@ -25,7 +25,7 @@ from sowline_materializer.worker.schemas import Schemas
 from sowline_query_service.index.rows import Rows
 from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
-from tests.property.world import Topic, World
+from tests.property.world import Topic, World, store_on
 
 DEFINITION = define_topic(**{"name": "orders", "key": "/id"})
 
@@ -125,7 +125,7 @@ def test_an_owner_of_before_writes_as_an_era_begins(world: World, start: int | N
     key = sow_key(DEFINITION.declared.domain_prefix, "3")
     late = Change(key, b'{"id":3}', None, Position(0, 2), Position(0, 1), "publish", 1000)
     partition = assignment_in(world, [late], start).opened(("orders", 0))
-    keys = {key for key, _ in partition._store.scan()}
+    keys = {key for key, _ in store_on(world.disk, Path("orders/0")).scan()}
     assert (key in keys) is (start is None)
     assert len(keys) == (3 if start is None else 0)
     followed, loaded = Rows(), Rows()

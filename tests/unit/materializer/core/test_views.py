@@ -489,10 +489,10 @@ def progress(core: ViewCore) -> Progress:
     )
 
 
-def partition_of(core: ViewCore) -> Partition:
-    """Return a partition of the materializer that has applied nothing."""
+def partition_of(core: ViewCore, store: MemoryStore | None = None) -> Partition:
+    """Return a partition of the materializer that has applied nothing, with an empty store."""
     begin = Checkpoint(limits=core.definition.limits, log_id="log", definition=core.definition.digest)
-    return Partition(core.definition, 0, OpenedPartition(MemoryStore(), begin, begin.position))  # type: ignore[arg-type]
+    return Partition(core.definition, 0, OpenedPartition(store or MemoryStore(), begin, begin.position))  # type: ignore[arg-type]
 
 
 def run(partition: Partition, *messages: Partials) -> list[Event]:
@@ -582,7 +582,8 @@ def test_every_reader_knows_what_was_taken_of_joined_topics() -> None:
 def test_a_group_written_again_keeps_its_states() -> None:
     """A stale owner has written old events of a shown group and of a hidden one."""
     core = ViewCore(having="/qty > 1", **TOTALS)
-    partition = partition_of(core)
+    held = MemoryStore()
+    partition = partition_of(core, held)
     run(
         partition,
         message(core, "-1", "-1", is_snapshot=True),
@@ -599,21 +600,22 @@ def test_a_group_written_again_keeps_its_states() -> None:
     loaded.store, loaded.checkpoint = store, loader.checkpoint(0)
     assert (list(loaded.records), loaded.kept) == ([NORTH], [NORTH, SOUTH])
     assert [decode_record(data).states for _, data in loaded.store.scan()] == [
-        decode_record(data).states for _, data in partition._store.scan()
+        decode_record(data).states for _, data in held.scan()
     ]
 
 
 def test_a_view_that_is_rebuilt() -> None:
     """Its era begins without records, without hidden groups, and reflects nothing: all messages count again."""
     core = ViewCore(having="/qty > 1", **TOTALS)
-    partition = partition_of(core)
+    held = MemoryStore()
+    partition = partition_of(core, held)
     messages = [
         message(core, "-1", "-1", is_snapshot=True, taken="orders:0@1"),
         message(core, "-1", "5", ("4", NORTH, state("north", 5, 1)), ("5", SOUTH, state("south", 1, 1))),
     ]
     events = run(partition, *messages)
     begun = StateReset.begun(partition.checkpoint, "log", 0)
-    ends = [change for batch in begun.ends(partition._store) for change in batch]
+    ends = [change for batch in begun.ends(held) for change in batch]
     assert [(one.sow_key.decode(), one.body, one.reason, one.last) for one in ends] == [
         (NORTH, None, DELETED, False),
         (SOUTH, None, DELETED, True),
@@ -635,13 +637,14 @@ def test_a_view_that_is_rebuilt() -> None:
 def test_a_rebuild_that_is_interrupted_reflects_nothing(written: int) -> None:
     """The progress event that begins its era is not written yet; that of the era before does not count."""
     core = ViewCore()
-    partition = partition_of(core)
+    held = MemoryStore()
+    partition = partition_of(core, held)
     events = run(
         partition,
         message(core, "-1", "-1", is_snapshot=True),
         message(core, "-1", "5", ("4", NORTH, state("north", 5, 1)), ("5", SOUTH, state("south", 1, 1))),
     )
-    (ends,) = StateReset.begun(partition.checkpoint, "log", 0).ends(partition._store)
+    (ends,) = StateReset.begun(partition.checkpoint, "log", 0).ends(held)
     loader = ChangesLoader(MemoryStore(), core.definition)
     loader.load([*events, *ends[:written]])
     assert loader.checkpoint(0).reflected == {}

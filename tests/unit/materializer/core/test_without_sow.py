@@ -189,7 +189,7 @@ def test_every_recovery_source_goes_on_where_it_was(world: World, recovery_sourc
     elif recovery_source == "changes only":
         world.changes[0].held = [message for message in held if isinstance(message.event, Change)][2:]
     partition = world.owner(0)
-    assert survey(partition._store).checksum.entries == 0
+    assert survey(world.store(0)).checksum.entries == 0
     if recovery_source == "changes only":
         assert partition.checkpoint.position == Position(0, 3)
     else:

@@ -11,12 +11,12 @@ from sowline.changes.change import AGAIN, Change
 from sowline.changes.event import Event
 from sowline.changes.progress import CATCH_UP_KEY, PROGRESS_KEY, Progress
 from sowline.changes.wholeness import Wholeness
-from sowline.commands.command import Command, LogRecord
+from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import define_topic
 from sowline.model.key import sow_key
 from sowline.model.log_time import CREATE_TIME
 from sowline.model.position import Position
-from sowline_materializer.core.applier import Applier
+from sowline_materializer.core.batch_state import BatchState
 from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.partition.changes_loader import ChangesLoader
@@ -79,14 +79,14 @@ def test_what_is_before_a_record_that_fails_is_applied(
     partition: Partition, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """The batch ends before that record, with why; what says nothing about the record is raised as it is."""
-    apply_one = Applier._apply_one
+    add_change = BatchState.add_change
 
-    def failing(applier: Applier, record: LogRecord, command: Command) -> None:
-        apply_one(applier, record, command)
-        if record.offset == 2:
+    def failing(state: BatchState, change: Change) -> None:
+        add_change(state, change)
+        if change.position.offset == 2:
             raise error
 
-    monkeypatch.setattr(Applier, "_apply_one", failing)
+    monkeypatch.setattr(BatchState, "add_change", failing)
     records = [record(offset, b'{"id":%d}' % offset) for offset in range(4)]
     if isinstance(error, StoreDamaged):
         with pytest.raises(StoreDamaged):

@@ -10,7 +10,6 @@ from sowline.changes.change import RESET, Change
 from sowline.commands.command import Headers
 from sowline.config.topic_definition import define_topic
 from sowline.model.position import Position
-from sowline_materializer.partition.partition import Partition
 from sowline_query_service.index.rows import Rows
 from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
@@ -36,9 +35,9 @@ def world() -> Iterator[World]:
         yield world
 
 
-def texts(partition: Partition) -> set[str]:
-    """Return the key texts of a partition's live records."""
-    return {record.key_text for record in dump(partition._store, 0, 0).values() if record.body is not None}
+def texts(world: World) -> set[str]:
+    """Return the key texts of the live records."""
+    return {record.key_text for record in dump(world.store(0), 0, 0).values() if record.body is not None}
 
 
 def follow(world: World) -> tuple[set[bytes], Position]:
@@ -62,7 +61,7 @@ def check(world: World, expected: set[str], era: int) -> None:
         if lose:
             world.disk.clear()
         partition = world.owner(0)
-        assert texts(partition) == expected
+        assert texts(world) == expected
         assert (partition.checkpoint.records, partition.checkpoint.position.era) == (len(expected), era)
         keys, held = follow(world)
         assert (len(keys), held) == (len(expected), partition.checkpoint.position)
@@ -126,7 +125,7 @@ def test_what_was_begun_is_finished(world: World, cut: int, lost: bool) -> None:
     assert [change.last for change in resets(world)] == [False, False, True] * bool(cut)
     world.write(0, b'{"id":9}', None, [])
     world.drain()
-    assert "9" in texts(world.owner(0))
+    assert "9" in texts(world)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3])
@@ -157,7 +156,7 @@ def test_stale_owner_events_do_not_bring_records_back(world: World) -> None:
     world.changes[0].compact(lambda: False)
     world.disk.pop(Path("0"))
     world.crash(0)
-    assert texts(world.owner(0)) == set()
+    assert texts(world) == set()
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

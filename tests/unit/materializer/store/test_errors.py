@@ -14,7 +14,6 @@ from sowline.config.topic_definition import define_topic
 from sowline.model.key import sow_key
 from sowline.runtime.store_memory import StoreMemory
 from sowline_materializer.core.errors import StoreDamaged
-from sowline_materializer.partition.partition import Partition
 from sowline_materializer.store.integrity import survey
 from sowline_materializer.store.rocksdb import RocksStore
 from tests.property.world import World, dump
@@ -32,11 +31,11 @@ class Disk:
         self.directory = directory
         self._fill(0)
         self.world.drain(100)
-        self.world.owner(0)._store.mark_finished()  # type: ignore[attr-defined]
+        self.world.store(0).mark_finished()  # type: ignore[attr-defined]
         self._fill(RECORDS)
         self.world.drain(100)
         shutil.copytree(STORE, directory / "killed")
-        self.expected = self._state(self.world.owner(0))
+        self.expected = self._state()
         self.close()
         shutil.copytree(STORE, directory / "closed")
 
@@ -51,10 +50,10 @@ class Disk:
         self.world.write(0, None, None, [("sow.command", b"sow_delete"), ("sow.filter", b"/id IN (3,4,5,6)")])
         self.world.write(0, b"{", None, [])
 
-    @staticmethod
-    def _state(partition: Partition) -> Any:
+    def _state(self) -> Any:
+        partition, store = self.world.owner(0), self.world.store(0)
         checkpoint = replace(partition.checkpoint, changes_end=0, stale_keys=frozenset())
-        return checkpoint, dump(partition._store, 0, 10**9), list(partition._store.expiries())
+        return checkpoint, dump(store, 0, 10**9), list(store.expiries())
 
     def put_back(self, kind: str) -> None:
         """Let the disk be as it was before any damage: after a clean end, or after a kill."""
@@ -71,9 +70,9 @@ class Disk:
         """Open the partition and apply its log; tell whether all is as it was."""
         self.world.owner(0)
         self.world.drain(100)
-        partition = self.world.owner(0)
-        assert survey(partition._store).checksum == partition._store.checksum()
-        return bool(self._state(partition) == self.expected)
+        store = self.world.store(0)
+        assert survey(store).checksum == store.checksum()
+        return bool(self._state() == self.expected)
 
     def close(self) -> None:
         """End the owner."""

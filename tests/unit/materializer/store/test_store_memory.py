@@ -72,7 +72,7 @@ def test_stores_that_are_opened_again_use_their_memory(memory: StoreMemory, tmp_
                 store.mark_finished()
                 fill(store, range(first, first + KEYS))
             assert all(store.get(b"%08d" % key) == VALUE for key in range(first, first + KEYS, 7))
-            options = max((store._path / "db").glob("OPTIONS-*")).read_text()
+            options = max((tmp_path / str(number) / "db").glob("OPTIONS-*")).read_text()
             assert f"write_buffer_size={memory.write_buffer_bytes}\n" in options
         assert BYTES_MAX * 5 / 8 <= memory.used_bytes <= BYTES_MAX * 3 / 2
         for store in stores:

@@ -26,7 +26,7 @@ async def test_clients_get_their_own_messages() -> None:
     for box, text in zip(boxes, ("", "/a = 1", "/a = 2"), strict=True):
         live(server, box, "s", text)
     server.put({"id": 1, "a": 1})
-    assert [len(box._messages) for box in boxes] == [1, 1, 0]
+    assert [len(box.take_now()) for box in boxes[:1] + boxes[2:]] == [1, 0]
     assert (server.dispatcher.live, server.dispatcher.messages_sent) == (3, 2)
     assert (server.dispatcher.live_in("orders"), server.dispatcher.live_in("others")) == (3, 0)
     assert json.loads((await boxes[1].take())[0])["sids"] == ["s"]
@@ -39,7 +39,7 @@ async def test_who_is_removed_is_sent_nothing() -> None:
     for _ in range(2):
         server.dispatcher.remove(active)
     server.put({"id": 1})
-    assert (server.dispatcher.live, len(box._messages)) == (0, 0)
+    assert (server.dispatcher.live, len(box.take_now())) == (0, 0)
 
 
 async def test_who_is_too_slow_falls_behind_where_it_was_left() -> None:
@@ -48,5 +48,5 @@ async def test_who_is_too_slow_falls_behind_where_it_was_left() -> None:
     active = live(server, box, "s")
     server.put({"id": 1})
     server.put({"id": 2})
-    assert (server.dispatcher.live, len(box._messages)) == (0, 1)
+    assert (server.dispatcher.live, len(box.take_now())) == (0, 1)
     assert active.positions == {0: Position(0, 0)}

@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import structlog
@@ -11,9 +13,9 @@ from sowline.changes.change import Change
 from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.serving.result import QueryLimits
+from sowline.subscriptions.engine.page import SortedSet
 from sowline.subscriptions.engine.subscription import ChangeView
-from sowline_query_service.live.pages import PageView
-from sowline_query_service.query.query import Query
+from sowline_query_service.live.pages import sorted_set
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, settled, view_of
 
 PAGE = {"order_by": "/n", "top_n": 2, "skip_n": 1}
@@ -84,7 +86,7 @@ async def test_pages_share_a_set_and_end_with_their_subscribers(server: Server) 
     for client, skip in ((first, 0), (second, 1)):
         client.ask("sow_and_subscribe", order_by="/n", top_n=1, skip_n=skip, sub_id="s")
     await settled()
-    assert (len(server.dispatcher._views["orders"]), server.dispatcher.live) == (1, 2)
+    assert (len(server.dispatcher.views), server.dispatcher.live) == (1, 2)
     server.put({"id": 1, "n": 5})
     server.put({"id": 2, "n": 4})
     assert ids(await first.read()) == [("publish", 1), ("publish", 2)]
@@ -92,7 +94,7 @@ async def test_pages_share_a_set_and_end_with_their_subscribers(server: Server) 
     for client in (first, second):
         client.ask("unsubscribe", sub_id="s")
         await settled()
-    assert (server.dispatcher._views["orders"], server.dispatcher.live) == ({}, 0)
+    assert (server.dispatcher.views, server.dispatcher.live) == ([], 0)
 
 
 async def test_a_select_list_and_options_hold_in_a_page(server: Server) -> None:
@@ -252,34 +254,33 @@ async def test_what_breaks_a_view_while_it_is_filled_ends_it(
 ) -> None:
     """All who wait for it are told, and keep nothing; anyone who asks later gets a new one."""
     begun, go_on = asyncio.Event(), asyncio.Event()
-    load, take = PageView._load, PageView._take
 
-    async def slow(self: PageView, query: Query) -> None:
-        await load(self, query)
+    async def slow(keyed: Any) -> Any:
         begun.set()
         await go_on.wait()
         if during == "loading":
             raise ZeroDivisionError("mine")
+        return await sorted_set(keyed)
 
-    def broken(self: PageView, partition: int, seen: ChangeView) -> object:
-        if during != "loading":
-            raise ZeroDivisionError("mine")
-        return take(self, partition, seen)
+    def broken(*_: object) -> object:
+        raise ZeroDivisionError("mine")
 
-    monkeypatch.setattr(PageView, "_load", slow)
-    monkeypatch.setattr(PageView, "_take", broken)
+    monkeypatch.setattr("sowline_query_service.live.pages.sorted_set", slow)
+    if during != "loading":
+        monkeypatch.setattr(SortedSet, "put", broken)
     clients = [server.connect(), server.connect()]
     for client in clients:
         client.ask("sow_and_subscribe", **PAGE)
     await begun.wait()
     await settled()
-    (view,) = server.dispatcher._views["orders"].values()
+    (view,) = server.dispatcher.views
     server.put({"id": 1, "n": 1})
     go_on.set()
     with structlog.testing.capture_logs() as logged:
         await settled()
-    assert view.apply(0, ChangeView(changed(server), server.topic.metadata, "orders:0", server.last[0])) == 0
-    assert view._pending is None
+    seen = ChangeView(changed(server), server.topic.metadata, "orders:0", server.last[0])
+    kept_by = sys.getrefcount(seen)
+    assert (view.apply(0, seen), sys.getrefcount(seen)) == (0, kept_by)
     for client in clients:
         (failure,) = await client.read()
         assert (failure["status"], failure["reason"], "ZeroDivisionError;" in failure["message"]) == (
@@ -289,7 +290,7 @@ async def test_what_breaks_a_view_while_it_is_filled_ends_it(
         )
         assert "mine" not in failure["message"]
     assert [entry["topic"] for entry in logged] == ["orders"]
-    assert (server.dispatcher._views["orders"], server.dispatcher.live) == ({}, 0)
+    assert (server.dispatcher.views, server.dispatcher.live) == ([], 0)
     monkeypatch.undo()
     clients[0].ask("sow_and_subscribe", **PAGE)
     assert [message["command"] for message in await clients[0].read()] == ["group_begin", "group_end"]

@@ -81,6 +81,8 @@ async def test_the_estimate_is_right(fields: Json) -> None:
     server = server_of(3000)
     assert await subscribed(server.connect(), "s", **fields) == ""
     (view,) = views_of(server)
+    assert view.filling is not None
+    await view.filling
     kept = [getattr(view, name, None) for name in ("_set", "_groups")]
     size = deep_bytes(kept, _shared_with(server))
     assert size / 1.5 < server.context.views.nbytes < size * 1.5
@@ -93,7 +95,7 @@ def _shared_with(server: Server) -> set[int]:
 
 def views_of(server: Server) -> list[LiveView]:
     """Return the views that are open."""
-    return list(server.dispatcher._views["orders"].values())
+    return list(server.dispatcher.views)
 
 
 async def test_a_connection_has_a_limit() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 from hypothesis import given
@@ -45,9 +46,15 @@ def placed(events: Iterable[Event], start: int = 0) -> list[EventAtOffset]:
     return [EventAtOffset(offset, event) for offset, event in enumerate(events, start)]
 
 
+ROWS: WeakKeyDictionary[PartitionReplica, Rows] = WeakKeyDictionary()
+"""The rows of each replica."""
+
+
 def replica_of(*events: Event, ring: int = 100, ring_bytes: int = 10**6) -> PartitionReplica:
     """Return a replica that has loaded these events."""
-    replica = PartitionReplica(3, Rows(), ring, ring_bytes)
+    rows = Rows()
+    replica = PartitionReplica(3, rows, ring, ring_bytes)
+    ROWS[replica] = rows
     replica.load(placed(events))
     replica.loaded()
     return replica
@@ -55,9 +62,8 @@ def replica_of(*events: Event, ring: int = 100, ring_bytes: int = 10**6) -> Part
 
 def held(replica: PartitionReplica) -> dict[bytes, int]:
     """Return the offset of each record's last change."""
-    return {
-        key: position.offset for key in replica._rows.numbers if (position := replica._rows.position(key))
-    }
+    rows = ROWS[replica]
+    return {key: position.offset for key in rows.numbers if (position := rows.position(key))}
 
 
 # loading
@@ -89,7 +95,8 @@ def test_a_load_takes_the_newest_of_each_key() -> None:
 
 def test_a_record_is_its_body_position_and_time() -> None:
     """What a query needs of a record is kept as it came."""
-    rows = replica_of(change(5, body=b'{ "a": 1.0}', correlation="c"))._rows
+    replica = replica_of(change(5, body=b'{ "a": 1.0}', correlation="c"))
+    rows = ROWS[replica]
     held = rows.capture(rows.all())
     assert (held.keys, held.bodies, held.position(0)) == ([b"1"], [b'{ "a": 1.0}'], Position(0, 5))
     assert (held.times.tolist(), held.partitions.tolist(), held.rare) == ([1005], [3], {0: Rare("c")})

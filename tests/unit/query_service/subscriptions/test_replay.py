@@ -237,10 +237,10 @@ async def test_whatever_ends_a_replay_ends_it_at_once(server: Server, turns: int
         client.ask("subscribe", sub_id="s", options="replace,pause")
     else:
         client.ask(what, sub_id="s")
-    before = len(client.outbox._messages)
+    before = client.outbox.unsent_bytes
     server.put({"id": 1, "n": 10})
     await settled()
-    assert (len(client.outbox._messages), server.dispatcher.live) == (before, 0)
+    assert (client.outbox.unsent_bytes, server.dispatcher.live) == (before, 0)
 
 
 async def test_a_pause_may_be_too_long(server: Server) -> None:

@@ -30,10 +30,30 @@ class Log:
         )
 
 
-def view(order_by: str = "", callbacks: Callbacks | None = None, **held: Any) -> RecordView:
+class Shown(RecordView):
+    """A view that a test keeps up to date."""
+
+    def take(self, messages: Iterable[Message], shown: ServedRequest | None = None) -> None:
+        """Let messages arrive."""
+        self._take(list(messages), shown)
+
+    def fail(self, error: SowlineError) -> None:
+        """End it."""
+        self._fail(error)
+
+    def begin_to_wait(self, waiting: Waiting) -> None:
+        """Wait for something."""
+        self._begin_to_wait(waiting)
+
+    def give_up(self, waiting: Waiting) -> None:
+        """Wait no longer."""
+        self._give_up(waiting)
+
+
+def view(order_by: str = "", callbacks: Callbacks | None = None, **held: Any) -> Shown:
     """A view of records, by their keys without the first letter."""
     bodies = {key[1:]: json.dumps(record).encode() for key, record in held.items()}
-    return RecordView(
+    return Shown(
         "orders",
         RecordSet(bodies, PositionTracker("orders:0@0")),
         parse_order(order_by),
@@ -58,22 +78,17 @@ def group(**held: Any) -> list[Message]:
     return [Message("group_begin"), *records, Message("group_end", bookmark="orders:0@5")]
 
 
-def waited_for(shown: RecordView, condition: Callable[[], bool]) -> list[BaseException | None]:
+def waited_for(shown: Shown, condition: Callable[[], bool]) -> list[BaseException | None]:
     """Begin to wait; return where the answer will be."""
     answers: list[BaseException | None] = []
-    shown._begin_to_wait(Waiting(condition, answers.append))
+    shown.begin_to_wait(Waiting(condition, answers.append))
     return answers
-
-
-def take(shown: RecordView, messages: Iterable[Message]) -> None:
-    """Let messages arrive."""
-    shown._take(list(messages), None)
 
 
 def test_it_is_a_mapping_of_records() -> None:
     """By SOW key, in the order in which they came; equal to a dict of the same."""
     shown = view(k1={"a": 1}, k2={"a": 2})
-    take(shown, [publish("3", {"a": 3}), publish("1", {"a": 9}), oof("2")])
+    shown.take([publish("3", {"a": 3}), publish("1", {"a": 9}), oof("2")])
     assert (shown["1"], shown.get("2"), len(shown), "3" in shown) == ({"a": 9}, None, 2, True)
     assert list(shown) == list(shown.keys()) == ["1", "3"]
     assert list(shown.items()) == [("1", {"a": 9}), ("3", {"a": 3})]
@@ -82,7 +97,7 @@ def test_it_is_a_mapping_of_records() -> None:
     assert {"a": 2} not in shown.values()
     assert ("1", {"a": 9}) in shown.items()
     assert shown == {"1": {"a": 9}, "3": {"a": 3}}
-    assert repr(shown) == "<RecordView of orders: 2 records>"
+    assert repr(shown) == "<Shown of orders: 2 records>"
     with pytest.raises(KeyError):
         shown["2"]
 
@@ -96,7 +111,7 @@ def test_what_is_handed_out_is_the_callers_own() -> None:
         record.clear()
     shown.saved().records.clear()
     assert shown == {"1": {"a": {"b": [1]}}}
-    take(shown, [Message("publish", sow_key="1", body=b'{"c":1}', delta=True)])
+    shown.take([Message("publish", sow_key="1", body=b'{"c":1}', delta=True)])
     assert log.calls == [("update", "1", {"a": {"b": [1]}, "c": 1}, {"a": {"b": [1]}})]
     log.calls[0][2].clear()
     assert shown["1"] == {"a": {"b": [1]}, "c": 1}
@@ -113,7 +128,7 @@ def test_an_iterator_sees_one_instant() -> None:
     shown = view(k1={"a": 1}, k2={"a": 2}, k3={"a": 3})
     items, keys, values = iter(shown.items()), iter(shown), iter(shown.values())
     next(items), next(keys), next(values)
-    take(shown, [oof("2"), publish("3", {"a": 4}), publish("5", {})])
+    shown.take([oof("2"), publish("3", {"a": 4}), publish("5", {})])
     assert list(items) == [("2", {"a": 2}), ("3", {"a": 3})]
     assert (list(keys), list(values)) == (["2", "3"], [{"a": 2}, {"a": 3}])
 
@@ -122,10 +137,10 @@ def test_with_an_order_it_iterates_in_that() -> None:
     """Through inserts, updates and removals; equal ones by SOW key, NULL first."""
     shown = view("/a DESC, /b", k2={"a": 1}, k1={"a": 1}, k3={"a": 5})
     assert list(shown) == ["3", "1", "2"]
-    take(shown, [publish("4", {"a": 3}), publish("3", {"a": 0}), oof("1"), publish("5", {})])
+    shown.take([publish("4", {"a": 3}), publish("3", {"a": 0}), oof("1"), publish("5", {})])
     assert list(shown) == ["4", "2", "3", "5"]
     assert list(shown.saved().records) == ["4", "2", "3", "5"]
-    take(shown, group(k2={"a": 1}, k9={"a": 2}, k8={"a": 2, "b": 1}))
+    shown.take(group(k2={"a": 1}, k9={"a": 2}, k8={"a": 2, "b": 1}))
     assert [record["a"] for record in shown.values()] == [2, 2, 1]
     assert list(shown) == ["9", "8", "2"]
 
@@ -139,11 +154,11 @@ def test_a_replaced_subscription_brings_its_order_with_its_group() -> None:
     rest = group(k3={"a": 0, "b": 0})[1:]
     seen: list[list[str]] = []
     waited_for(shown, lambda: bool(seen.append(list(shown))))  # type: ignore[func-returns-value]
-    shown._take([publish("5", {}), oof("5")], before)
+    shown.take([publish("5", {}), oof("5")], before)
     leaving = [oof("2", more=True), Message("group_begin", replace=True), *rest]
-    shown._take([publish("1", {"a": 3, "b": 0.5}), *leaving], now)
+    shown.take([publish("1", {"a": 3, "b": 0.5}), *leaving], now)
     assert seen == [["1", "2"], ["5", "1", "2"], ["1", "2"], ["2", "1"], ["3", "1"]]
-    shown._take([publish("4", {"a": 9, "b": 1})], now)
+    shown.take([publish("4", {"a": 9, "b": 1})], now)
     assert list(shown) == ["3", "1", "4"]
 
 
@@ -151,8 +166,8 @@ def test_callbacks_are_sent_what_differs() -> None:
     """In the order of the messages, each with the record; of what did not change, nothing."""
     log = Log()
     shown = view(callbacks=log.callbacks, k1={"a": 1})
-    take(shown, [publish("2", {"a": 2}), publish("2", {"a": 2}), publish("1", {"a": 3}), oof("2"), oof("7")])
-    take(shown, group(k5={}))
+    shown.take([publish("2", {"a": 2}), publish("2", {"a": 2}), publish("1", {"a": 3}), oof("2"), oof("7")])
+    shown.take(group(k5={}))
     assert log.calls == [
         ("insert", "2", {"a": 2}),
         ("update", "1", {"a": 3}, {"a": 1}),
@@ -172,7 +187,7 @@ def test_callbacks_see_the_step_as_a_whole() -> None:
         reading.join(10)
 
     shown = view(callbacks=Callbacks(look, look, look), k1={})
-    take(shown, [oof("1", more=True), publish("2", {}, more=True), publish("3", {})])
+    shown.take([oof("1", more=True), publish("2", {}, more=True), publish("3", {})])
     assert seen == [("1", ["2", "3"]), ("2", ["2", "3"]), ("3", ["2", "3"])]
 
 
@@ -185,19 +200,18 @@ def test_a_callback_that_fails_is_logged_and_changes_nothing_else(caplog: pytest
 
     shown = view(callbacks=log.callbacks._replace(on_insert=fail))
     with caplog.at_level(logging.ERROR, "sowline"):
-        take(shown, [publish("1", {}), publish("1", {"a": 1})])
+        shown.take([publish("1", {}), publish("1", {"a": 1})])
     assert (shown, [call[0] for call in log.calls]) == ({"1": {"a": 1}}, ["update"])
     (logged,) = caplog.records
     assert logged.exc_info is not None
-    assert logged.getMessage() == "a callback of <RecordView of orders: 1 records> failed"
+    assert logged.getMessage() == "a callback of <Shown of orders: 1 records> failed"
 
 
 def test_a_saved_copy_is_of_one_instant() -> None:
     """Bodies as they were sent, with the place that they are of; during a step, those before it."""
     shown = view()
     assert shown.bookmark == "orders:0@0"
-    take(
-        shown,
+    shown.take(
         [
             *group(k1={"a": 1}),
             publish("2", {}, at=6),
@@ -214,14 +228,15 @@ def test_a_waiter_is_woken_by_the_step_that_makes_it_true() -> None:
     log = Log()
     shown = view(callbacks=log.callbacks)
     counts: list[int] = []
-    shown._begin_to_wait(Waiting(lambda: len(shown) == 2, lambda _: counts.append(len(log.calls))))
-    take(shown, [publish("1", {}), publish("2", {}, more=True)])
+    shown.begin_to_wait(Waiting(lambda: len(shown) == 2, lambda _: counts.append(len(log.calls))))
+    shown.take([publish("1", {}), publish("2", {}, more=True)])
     assert counts == []
-    take(shown, [oof("1", more=True), publish("3", {}), publish("4", {})])
+    shown.take([oof("1", more=True), publish("3", {}), publish("4", {})])
     assert counts == [4]
     assert len(shown) == 3
     assert waited_for(shown, lambda: len(shown) == 3) == [None]
-    assert shown._waiting == []
+    shown.take([oof("3"), publish("5", {}), oof("5")])
+    assert counts == [4]
 
 
 def test_a_wait_that_begins_during_callbacks_waits_for_their_end() -> None:
@@ -234,7 +249,7 @@ def test_a_wait_that_begins_during_callbacks_waits_for_their_end() -> None:
         at_once.append(len(answers[0]))
 
     shown = view(callbacks=Callbacks(on_insert=wait))
-    take(shown, [publish("1", {})])
+    shown.take([publish("1", {})])
     assert (at_once, answers) == ([0], [[None]])
 
 
@@ -248,19 +263,22 @@ def test_a_condition_that_fails_fails_its_waiter_alone() -> None:
     failing = waited_for(shown, lambda: len(shown) > 0 and bool(shown["2"]))
     leaving = waited_for(shown, lambda: len(shown) > 0 and leave())
     other = waited_for(shown, lambda: "1" in shown)
-    take(shown, [publish("1", {"a": 1})])
+    shown.take([publish("1", {"a": 1})])
     assert [type(answers[0]) for answers in (failing, leaving, other)] == [KeyError, SystemExit, type(None)]
-    assert (shown._waiting, shown.error) == ([], None)
+    shown.take([publish("3", {})])
+    assert ([len(answers) for answers in (failing, leaving, other)], shown.error) == ([1, 1, 1], None)
 
 
 def test_a_view_that_ends_stays_readable_and_wakes_those_who_wait() -> None:
     """Its first error counts. What is true already can still be waited for."""
     shown = view(k1={})
-    waiting, left = waited_for(shown, lambda: "2" in shown), waited_for(shown, lambda: "2" in shown)
-    shown._give_up(shown._waiting[1])
+    waiting, left = waited_for(shown, lambda: "2" in shown), list[BaseException | None]()
+    leaving = Waiting(lambda: "2" in shown, left.append)
+    shown.begin_to_wait(leaving)
+    shown.give_up(leaving)
     assert shown.error is None
-    shown._fail(SowlineError("gap", "first"))
-    shown._fail(SowlineError("internal", "second"))
+    shown.fail(SowlineError("gap", "first"))
+    shown.fail(SowlineError("internal", "second"))
     assert waiting == [shown.error]
     assert (left, str(shown.error), shown) == ([], "first", {"1": {}})
     assert waited_for(shown, lambda: "1" in shown) == [None]
@@ -282,7 +300,7 @@ def test_threads_never_see_half_a_step() -> None:
     for reader in readers:
         reader.start()
     for number in range(2000):
-        take(shown, [publish("1", {"n": number}, more=True), publish("2", {"n": number})])
+        shown.take([publish("1", {"n": number}, more=True), publish("2", {"n": number})])
     stop.set()
     for reader in readers:
         reader.join()

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Hashable
+from types import SimpleNamespace
 
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.serving.query_slots import READ_BYTES_MIN, Asker, QuerySlot, QuerySlots, SlotLimits
+from sowline.serving.query_slots import LOOKS, READ_BYTES_MIN, Asker, QuerySlot, QuerySlots, SlotLimits
+from tests.property.clock import clock, on_clock
 
 
 class Played:
@@ -15,6 +17,12 @@ class Played:
     def __init__(self, *, is_blocked: bool = True) -> None:
         self.is_blocked = is_blocked
         self.sent_bytes = 0
+
+
+@pytest.fixture(autouse=True)
+def _played_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time())
+    monkeypatch.setattr("sowline.serving.query_slots.time", time)
 
 
 def slots_of(
@@ -31,10 +39,12 @@ def taken(slots: QuerySlots, user: str, connection: Hashable) -> QuerySlot:
     return slot
 
 
-async def waiting(slots: QuerySlots, user: str, connection: Hashable, order: list[Hashable]) -> None:
+async def waiting(slots: QuerySlots, user: str, connection: Hashable, order: list[Hashable]) -> QuerySlot:
     """Take a slot once it is free, note the connection, and keep the slot."""
-    await slots.new(Asker(user, connection)).take()
+    slot = slots.new(Asker(user, connection))
+    await slot.take()
     order.append(connection)
+    return slot
 
 
 async def settled() -> None:
@@ -72,11 +82,12 @@ async def test_users_take_turns() -> None:
     await settled()
     tasks += [asyncio.create_task(waiting(slots, "plain", f"p{number}", order)) for number in range(2)]
     await settled()
-    running = [held]
+    held.free()
+    await settled()
     while len(order) < len(tasks):
-        running.pop().free()
+        (running,) = (task.result() for task in tasks if task.done() and task.result().is_taken)
+        running.free()
         await settled()
-        running = list(slots._running)
     assert order == ["g0", "p0", "g1", "p1", "g2", "g3"]
 
 
@@ -152,6 +163,7 @@ async def test_who_reads_nothing_makes_way_for_others() -> None:
     assert (ended.value.reason, order, slots.ended) == ("not read", [2], 1)
 
 
+@on_clock
 async def test_who_takes_long_to_end_is_ended_once() -> None:
     """The look-out goes on meanwhile: others that read nothing make way, too."""
     slots, begun, may_end = slots_of(service=1, seconds=0.001), asyncio.Event(), asyncio.Event()
@@ -168,11 +180,10 @@ async def test_who_takes_long_to_end_is_ended_once() -> None:
     unread = asyncio.create_task(long_to_end(slots.new(Asker("ann", 1, Played()))))
     await begun.wait()
     behind = asyncio.create_task(waiting(slots, "bob", 2, []))
-    while not slots.ended:
-        await asyncio.sleep(0.001)
-    for _ in range(3):
-        slots._end_unread()
-        await settled()
+    errors: list[object] = []
+    clock().set_exception_handler(lambda loop, context: errors.append(context))
+    await clock().tick(20)
+    assert (slots.ended, errors) == (1, [])
     may_end.set()
     with pytest.raises(SowlineError, match="read faster"):
         await unread
@@ -181,6 +192,7 @@ async def test_who_takes_long_to_end_is_ended_once() -> None:
 
 
 @pytest.mark.parametrize("other", [("ann", 1), ("ann", 2)], ids=["itself", "of its user"])
+@on_clock
 async def test_who_keeps_no_other_from_running_may_take_its_time(other: tuple[str, int]) -> None:
     """Only its own queries wait for it, or those that wait for another one of its user's."""
     slots, begun = slots_of(service=9, user=9, seconds=0.001), asyncio.Event()
@@ -190,9 +202,7 @@ async def test_who_keeps_no_other_from_running_may_take_its_time(other: tuple[st
     behind = asyncio.create_task(_kept(slots.new(Asker(*other)), asyncio.Event()))
     await settled()
     assert slots.waiting == 1
-    for _ in range(20):
-        slots._end_unread()
-        await asyncio.sleep(0.001)
+    await clock().tick(20)
     assert (unread.done(), behind.done(), slots.ended) == (False, False, 0)
     for task in (unread, behind):
         task.cancel()
@@ -200,16 +210,14 @@ async def test_who_keeps_no_other_from_running_may_take_its_time(other: tuple[st
 
 
 @pytest.mark.parametrize("reader", [Played(is_blocked=False), None], ids=["computes", "fills a view"])
+@on_clock
 async def test_who_waits_for_no_client_is_not_ended(reader: Played | None) -> None:
     """A query that computes for long has a limit of its own."""
     slots, begun = slots_of(service=1, seconds=0.001), asyncio.Event()
     long = asyncio.create_task(_kept(slots.new(Asker("ann", 1, reader)), begun))
     await begun.wait()
     behind = asyncio.create_task(waiting(slots, "bob", 2, []))
-    for _ in range(20):
-        await settled()
-        slots._end_unread()
-        await asyncio.sleep(0.001)
+    await clock().tick(20)
     assert (long.done(), behind.done()) == (False, False)
     for task in (long, behind):
         task.cancel()
@@ -231,15 +239,14 @@ class ReadsSlowly:
         return self._sent
 
 
+@on_clock
 async def test_who_reads_slowly_is_not_ended() -> None:
     """As long as it reads a quarter of a mebibyte in the time, a query goes on."""
     slots, begun = slots_of(service=1, seconds=0.001), asyncio.Event()
     task = asyncio.create_task(_kept(slots.new(Asker("ann", 1, ReadsSlowly(READ_BYTES_MIN))), begun))
     await begun.wait()
     behind = asyncio.create_task(waiting(slots, "bob", 2, []))
-    for _ in range(20):
-        slots._end_unread()
-        await asyncio.sleep(0.001)
+    await clock().tick(20)
     assert not task.done()
     for one in (task, behind):
         one.cancel()
@@ -256,6 +263,7 @@ async def test_who_reads_a_byte_now_and_then_makes_way() -> None:
     assert (order, slots.ended) == ([2], 1)
 
 
+@on_clock
 async def test_the_time_begins_when_others_begin_to_wait() -> None:
     """A look of long ago, at a query that others no longer wait for, counts for nothing."""
     slots, begun = slots_of(service=1), asyncio.Event()
@@ -263,11 +271,9 @@ async def test_the_time_begins_when_others_begin_to_wait() -> None:
     running = asyncio.create_task(_kept(unread, begun))
     await begun.wait()
     behind = asyncio.create_task(waiting(slots, "bob", 2, []))
-    await settled()
-    slots._end_unread()
+    await clock().tick(3600 * 1000 / LOOKS)
     assert unread.unread_since is not None
     behind.cancel()
-    await settled()
-    slots._end_unread()
+    await clock().tick(3600 * 1000 / LOOKS)
     assert unread.unread_since is None
     running.cancel()
