@@ -15,6 +15,7 @@ from sowline.cli.typescript import (
     field_name,
     literal,
 )
+from sowline.model.json_pointer import part_at
 
 Node = dict[str, Any] | bool
 """A schema, or a part of one that is a schema itself."""
@@ -88,7 +89,7 @@ class _Document:
         if fragment and not fragment.startswith("/"):
             found = self._named.get(f"{url}#{fragment}")
         else:
-            found = _at(self._named.get(url), unquote(fragment))
+            found = part_at(self._named.get(url), unquote(fragment))
         return found if isinstance(found, dict) else True
 
     def words(self, part: Mapping[str, Any]) -> list[str]:
@@ -116,16 +117,6 @@ def _joined(base: str, reference: str) -> str:
     scheme, _, rest = base.partition(":")
     url = urldefrag(urljoin(f"http:{rest}", reference)).url
     return url if urlsplit(reference).scheme else f"{scheme}:{url.partition(':')[2]}"
-
-
-def _at(part: Any, pointer: str) -> Any:
-    for step in pointer.split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(part, list) and name.isdecimal() and int(name) < len(part):
-            part = part[int(name)]
-        else:
-            part = part.get(name) if isinstance(part, dict) else None
-    return part
 
 
 def _capitalized(text: str) -> str:

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from sowline.errors import SowlineError
+from sowline.spark.json_schema import unsupported
 
 _PRIMITIVES: Mapping[str, type[DataType]] = {
     "boolean": BooleanType,
@@ -55,7 +55,7 @@ class _AvroReader:
         if isinstance(schema, str):
             return self._reference(schema, path, namespace)
         if not isinstance(schema, dict) or "type" not in schema:
-            raise _unsupported(path, "an Avro type", schema)
+            raise unsupported(path, "an Avro type", schema)
         kind = schema["type"]
         if kind in _NAMED:
             return self._definition(schema, path, namespace)
@@ -72,17 +72,17 @@ class _AvroReader:
         for narrow, wide in _WIDER:
             if narrow in types and wide in types and len(types) == 2:
                 return wide
-        raise _unsupported(path, "null and one other type in a union", branches)
+        raise unsupported(path, "null and one other type in a union", branches)
 
     def _reference(self, name: str, path: str, namespace: str) -> DataType:
         if name in _PRIMITIVES:
             return _PRIMITIVES[name]()
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         if full not in self._named:
-            raise _unsupported(path, "a type that the schema itself defines", name)
+            raise unsupported(path, "a type that the schema itself defines", name)
         found = self._named[full]
         if found is None:
-            raise _unsupported(path, "a type that does not hold itself", name)
+            raise unsupported(path, "a type that does not hold itself", name)
         return found
 
     def _definition(self, schema: Mapping[str, Any], path: str, namespace: str) -> DataType:
@@ -113,10 +113,5 @@ def _decimal(schema: Mapping[str, Any], path: str) -> DecimalType | None:
         return None
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if not isinstance(precision, int) or not 0 <= scale <= precision <= 38:
-        raise _unsupported(path, "a decimal of at most 38 digits", dict(schema))
+        raise unsupported(path, "a decimal of at most 38 digits", dict(schema))
     return DecimalType(precision, scale)
-
-
-def _unsupported(path: str, expected: str, found: Any) -> SowlineError:
-    where = path or "the schema"
-    return SowlineError("not supported", f"expected {expected} at {where}, got {str(found)[:200]}")

@@ -62,11 +62,11 @@ class _JsonReader:
 
     def type_of(self, schema: Any, path: str, depth: int) -> DataType:
         if depth > _DEPTH_MAX:
-            raise _unsupported(
+            raise unsupported(
                 path, f"a schema of at most {_DEPTH_MAX} levels", f"more than {_DEPTH_MAX} levels"
             )
         if not isinstance(schema, dict):
-            raise _unsupported(path, "a schema with a type", schema)
+            raise unsupported(path, "a schema with a type", schema)
         if "$ref" in schema:
             return self._reference(schema["$ref"], path, depth + 1)
         for choice in _CHOICES:
@@ -90,7 +90,7 @@ class _JsonReader:
 
     def _reference(self, reference: str, path: str, depth: int) -> DataType:
         if reference in self._open:
-            raise _unsupported(path, "a schema that does not hold itself", reference)
+            raise unsupported(path, "a schema that does not hold itself", reference)
         self._open.add(reference)
         found = self.type_of(self._referred(reference, path), path, depth)
         self._open.remove(reference)
@@ -99,18 +99,18 @@ class _JsonReader:
     def _referred(self, reference: str, path: str) -> Any:
         found = self._whole
         if not reference.startswith("#"):
-            raise _unsupported(path, "a $ref into the schema itself", reference)
+            raise unsupported(path, "a $ref into the schema itself", reference)
         for step in reference[1:].split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
             if not isinstance(found, dict) or name not in found:
-                raise _unsupported(path, "a $ref that leads somewhere", reference)
+                raise unsupported(path, "a $ref that leads somewhere", reference)
             found = found[name]
         return found
 
     def _one_of(self, branches: list[Any], path: str, depth: int) -> DataType:
         kept = [branch for branch in branches if not _is_null(branch)]
         if len(kept) != 1:
-            raise _unsupported(path, "null and one other schema to choose from", branches)
+            raise unsupported(path, "null and one other schema to choose from", branches)
         return self.type_of(kept[0], path, depth)
 
     def _object(self, schema: dict[str, Any], path: str, depth: int) -> DataType:
@@ -124,7 +124,7 @@ class _JsonReader:
             )
         values = schema.get("additionalProperties")
         if not isinstance(values, dict) or not values:
-            raise _unsupported(path, "an object with properties, or with a schema for all of them", schema)
+            raise unsupported(path, "an object with properties, or with a schema for all of them", schema)
         return MapType(StringType(), self._part(values, f"{path}{{}}", depth))
 
 
@@ -190,10 +190,11 @@ def _kind(schema: dict[str, Any], path: str) -> str:
         return "number"
     known = kinds & {"object", "array", "string", *_SIMPLE}
     if len(kinds) != 1 or not known:
-        raise _unsupported(path, "one type beside null", schema)
+        raise unsupported(path, "one type beside null", schema)
     return known.pop()
 
 
-def _unsupported(path: str, expected: str, found: Any) -> SowlineError:
+def unsupported(path: str, expected: str, found: Any) -> SowlineError:
+    """Return the error for a part of a schema that has no type in Spark."""
     where = path or "the schema"
     return SowlineError("not supported", f"expected {expected} at {where}, got {str(found)[:200]}")

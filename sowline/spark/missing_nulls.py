@@ -6,6 +6,7 @@ A field that may be null but has no default must be there. The schemas that Spar
 from typing import Any, Final
 
 from sowline.model.body import read_object, write_body
+from sowline.model.json_pointer import part_at
 
 _NULL: Final = {"type": "null"}
 
@@ -46,18 +47,12 @@ class MissingNulls:
         while isinstance(schema, dict):
             choices = [one for one in schema.get("anyOf", ()) if one != _NULL]
             if "$ref" in schema:
-                schema = self._referred(schema["$ref"])
+                schema = part_at(self._whole, schema["$ref"].removeprefix("#"))
             elif len(choices) == 1:
                 (schema,) = choices
             else:
                 return schema
         return {}
-
-    def _referred(self, reference: str) -> Any:
-        found: Any = self._whole
-        for step in reference.removeprefix("#").split("/")[1:]:
-            found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-        return found
 
 
 def _is_nullable(schema: dict[str, Any]) -> bool:

@@ -134,11 +134,6 @@ class TopicState:
         }
         return {number: one for number, one in found.items() if one is not None}
 
-    @property
-    def lag(self) -> Lag:
-        """How far the topic is behind its log: the sum of the partitions' records, and their longest time."""
-        return Lag.of(self.lags().values())
-
     def past(self, at: int) -> Past:
         """Return the state at a time, in ms since 1970, rounded down to the topic's granularity.
 

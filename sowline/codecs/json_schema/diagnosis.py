@@ -8,6 +8,7 @@ import jsonschema_rs
 
 from sowline.codecs.json_schema.compiled import SCHEMA_DEPTH_MAX, CompiledSchema, same_draft
 from sowline.codecs.json_schema.values import SHOWN_CHARS_MAX, is_deeper, sentence, shown
+from sowline.model.json_pointer import part_at
 from sowline.model.path import Step
 
 _WHY_STEPS_MAX: Final = 32
@@ -84,7 +85,7 @@ class Diagnosis:
             return None
         for below, inner, steps in _applied(schema, value):
             at = pointer + below if below[:1] != "#" else below[1:]
-            target = _at(self._schema.document, at)
+            target = part_at(self._schema.document, unquote(at))
             if isinstance(target, dict) and not self._fits(at, inner):
                 return at, self._schema.counted(target), inner, steps
         return None
@@ -126,22 +127,6 @@ def _applied_to_fields(
         for name, inner in value.items():
             if name not in properties:
                 yield "/additionalProperties", inner, (name,)
-
-
-def _at(document: dict[str, Any], pointer: str) -> Any:
-    """Return the part of a document at a JSON pointer of a URI; None if there is none."""
-    node: Any = document
-    for step in unquote(pointer).split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, dict):
-            node = node.get(name)
-        else:
-            node = (
-                node[int(name)]
-                if isinstance(node, list) and name.isdecimal() and int(name) < len(node)
-                else None
-            )
-    return node
 
 
 def _is_wrong_here(schema: dict[str, Any], value: Any, document: dict[str, Any]) -> bool:

@@ -206,6 +206,6 @@ def test_a_lag_is_that_of_all_topics() -> None:
     assert freshness.lag_seconds([server.topic]) is None
     sample(server, 1, seconds_ago=5)
     assert 5 <= (freshness.lag_seconds([server.topic]) or 0) < 60
-    assert server.topic.lag.records == 0
+    assert server.topic.lags()[0].records == 0
     assert server.state.unapplied(["orders"]) == {("orders", 0): range(1, 1)}
     assert server.state.reached(["orders"]) == {("orders", 0): Reached(Position(0, 0), "id")}

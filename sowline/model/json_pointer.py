@@ -1,0 +1,15 @@
+"""JSON pointers (RFC 6901): the part of a document that a text like `/$defs/Order` names."""
+
+from typing import Any
+
+
+def part_at(document: Any, pointer: str) -> Any:
+    """Return the part of a JSON document at a pointer; None if there is none."""
+    part = document
+    for step in pointer.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(part, list):
+            part = part[int(name)] if name.isdecimal() and int(name) < len(part) else None
+        else:
+            part = part.get(name) if isinstance(part, dict) else None
+    return part
