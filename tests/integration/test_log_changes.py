@@ -61,7 +61,7 @@ def check_whole(rig: Rig) -> None:
     assert late(rig) == {str(id) for id in range(10, 30)}
     rig.check()
     assert rig.state(EXTRA)[0] == {}
-    dead = [message.key() for message in rig._messages(rig.topic.kafka.dead, 0)]
+    dead = [message.key() for message in rig.messages(rig.topic.kafka.dead, 0)]
     assert f"{EXTRA}@21".encode() in dead
 
 
@@ -141,6 +141,6 @@ def test_every_record_of_a_log_ends_somewhere(rig: Rig) -> None:
         assert checkpoint.position.era == (1 if partition == 0 else 0)
         assert rig.compacted(partition) == records
     bad = {(p, r.offset) for p in range(PARTITIONS) for r in rig.log(p) if r.value == b"{"}
-    letters = {message.key() for message in rig._messages(rig.topic.kafka.dead, 0)}
+    letters = {message.key() for message in rig.messages(rig.topic.kafka.dead, 0)}
     assert bad
     assert {f"{partition}@{offset}".encode() for partition, offset in bad} <= letters

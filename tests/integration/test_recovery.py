@@ -86,13 +86,14 @@ class Rig:
 
     def log(self, partition: int) -> list[LogRecord]:
         """Return what a partition's log holds."""
-        return [as_log_record(message) for message in self._messages(self.topic.log, partition)]
+        return [as_log_record(message) for message in self.messages(self.topic.log, partition)]
 
     def changes(self, partition: int) -> list[Event]:
         """Return the events of a changes partition."""
-        return [event_of(message) for message in self._messages(self.topic.changes, partition)]
+        return [event_of(message) for message in self.messages(self.topic.changes, partition)]
 
-    def _messages(self, topic: str, partition: int):  # type: ignore[no-untyped-def]
+    def messages(self, topic: str, partition: int):  # type: ignore[no-untyped-def]
+        """Return all messages of a partition."""
         start = self.cluster.starts(topic, [partition])[partition]
         end = self.cluster.ends(topic, [partition])[partition]
         batches = read_range(self.settings.kafka_client, topic, partition, start, end)
@@ -446,13 +447,13 @@ def test_a_log_gets_its_append_time(kafka: str, prefix: str, tmp_path: Path) -> 
 
     wait_for(lambda: time_type() == "LogAppendTime", "the setting to be known")
     rig.write()
-    types = [message.timestamp()[0] for message in rig._messages(rig.topic.log, 0)]
+    types = [message.timestamp()[0] for message in rig.messages(rig.topic.log, 0)]
     assert (types[:3], set(types[3:])) == ([1, 1, 1], {2})
     with ExitStack() as stack:
         rig.settle(stack.enter_context(rig.working()))
     rig.check()
     assert now - 60_000 < rig.state()[1].time < now + 3_600_000
     refused = [
-        dict(message.headers() or [])["sow.reason"] for message in rig._messages(rig.topic.kafka.dead, 0)
+        dict(message.headers() or [])["sow.reason"] for message in rig.messages(rig.topic.kafka.dead, 0)
     ]
     assert refused.count(b"bad time") == 1

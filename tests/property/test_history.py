@@ -276,7 +276,7 @@ async def loaded(topics: Topics, events: Sequence[Sequence[Event]], batch: int) 
         for start in range(0, len(of_partition), batch):
             follow(state, number, of_partition[start : start + batch])
     state.loaded([("t.changes", number) for number in range(PARTITIONS)])
-    await asyncio.gather(*state._making)
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
     return state
 
 
@@ -472,7 +472,7 @@ def test_a_position_is_what_was_there(
         world = World(1, 0)
         state = ServedTopics(world.topics, ring_changes_max=ring)
         state.loaded([("t.changes", number) for number in range(PARTITIONS)])
-        await asyncio.gather(*state._making)
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
         world.apply([*FILLED, *before], state)
         marks = [log.moments[-1] for log in world.logs]
         bookmark = format_bookmark({"t": {number: mark.position for number, mark in enumerate(marks)}})

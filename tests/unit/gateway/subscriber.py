@@ -23,7 +23,7 @@ class Subscriber:
         self.held: dict[str, Json] = {}
         self.messages: list[Json] = []
         self.bookmark: dict[str, Any] = {}
-        self._has_snapshot = False
+        self.has_snapshot = False
         self._news = asyncio.Event()
 
     def send(self, command: str, **fields: Any) -> None:
@@ -36,10 +36,11 @@ class Subscriber:
         """Read messages, and apply them, until cancelled."""
         while True:
             for text in await self.client.session.outbox.take():
-                self._take(checked_message(json.loads(text)))
+                self.take(checked_message(json.loads(text)))
             self._news.set()
 
-    def _take(self, message: Json) -> None:
+    def take(self, message: Json) -> None:
+        """Take a message."""
         self.messages.append(message)
         if message["command"] in ("publish", "oof", "progress"):
             assert message["sids"] == ["mine"]
@@ -56,7 +57,7 @@ class Subscriber:
     def _apply(self, message: Json) -> None:
         """Change what is held."""
         if message["command"] == "group_begin":
-            self._has_snapshot = True
+            self.has_snapshot = True
             if message.get("reset"):
                 self.held.clear()
         for record in message["records"] if message["command"] == "sow" else ():
@@ -70,7 +71,7 @@ class Subscriber:
                 }
             else:
                 self.held[message["sow_key"]] = message["data"]
-        if message["command"] == "oof" and (self._has_snapshot or message["sow_key"] in self.held):
+        if message["command"] == "oof" and (self.has_snapshot or message["sow_key"] in self.held):
             del self.held[message["sow_key"]]
 
     async def until(self, condition: Any, what: str = "") -> None:

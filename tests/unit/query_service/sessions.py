@@ -66,10 +66,11 @@ class Server:
         more: str = "",
         definition: str = "",
         shard: Shard = WHOLE,
+        history_bytes_max: int = 1 << 30,
     ) -> None:
         usual = f"{{name: orders, key: /id, partitions: {partitions}{more}}}"
         self.topics = parse_topics(f"topics: [{definition or usual}]")
-        self.state = ServedTopics(self.topics, ring, shard=shard)
+        self.state = ServedTopics(self.topics, ring, shard=shard, history_bytes_max=history_bytes_max)
         self.dispatcher = WatchedDispatcher()
         self.state.listen(self.dispatcher.on_changes)
         self.written: list[list[Written]] = [[] for _ in range(partitions)]
@@ -94,10 +95,12 @@ class Server:
         self.state.loaded([("orders.changes", number) for number in self.topic.partitions])
         return self
 
-    def connect(self, rights: Rights = EVERYTHING, delegated: Rights | None = None) -> "Client":
+    def connect(
+        self, rights: Rights = EVERYTHING, delegated: Rights | None = None, backlog: int | None = None
+    ) -> "Client":
         """Return a new client; with `delegated`, a gateway that acts with these rights."""
         identity = replace(ANYBODY, own_rights=rights, delegated=delegated)
-        outbox, visit = Outbox(self._backlog), LoginSession(identity)
+        outbox, visit = Outbox(self._backlog if backlog is None else backlog), LoginSession(identity)
         session = session_of(self.context, outbox, visit)
         return Client(self, session, outbox, is_gateway=delegated is not None)
 

@@ -326,8 +326,8 @@ def check_checksums(mine: Subscriber) -> None:
     """Compare each checksum with what the client held when it came."""
     again = Subscriber(mine.client)
     for message in mine.messages:
-        again._take(message)
-        if "hash" in message and message["command"] == "progress" and again._has_snapshot:
+        again.take(message)
+        if "hash" in message and message["command"] == "progress" and again.has_snapshot:
             keys = [key.encode() for key in again.held]
             assert (message["records"], message["hash"]) == (len(keys), f"{hash_of(keys):016x}")
 

@@ -159,7 +159,7 @@ async def test_a_checksum_over_all_nodes() -> None:
         held: dict[str, Json] = {}
         replayed = Subscriber(made.client())
         for message in mine.messages:
-            replayed._take(message)
+            replayed.take(message)
             held = replayed.held
             if message["command"] == "progress" and "hash" in message:
                 keys = [key.encode() for key in held]

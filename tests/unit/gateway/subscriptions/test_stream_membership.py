@@ -47,21 +47,35 @@ class MovingStream:
         self.positions["orders"][0] = Position(0, offset)
 
 
-def waiting_for(stream: MovingStream, outbox: Outbox) -> tuple[PassingOutlet, StreamMembership]:
+class Streams:
+    """The streams of a gateway, of which there is one."""
+
+    def __init__(self, stream: MovingStream) -> None:
+        self._stream = stream
+
+    async def use(self, *_: object, relays: bool) -> MovingStream:
+        """Return it."""
+        return self._stream
+
+    def end_use(self, stream: MovingStream) -> None:
+        """Use it no longer."""
+
+
+async def waiting_for(stream: MovingStream, outbox: Outbox) -> tuple[PassingOutlet, StreamMembership]:
     """Return a subscription that wants to join a stream: what sends to its client, and its relation to the stream."""
     request = Subscribe(sub_id="mine", topic="orders")
     outlet = PassingOutlet(outbox, "mine", cast(Any, None))
-    context: Any = SimpleNamespace(streams=SimpleNamespace(end_use=lambda stream: None))
+    context: Any = SimpleNamespace(streams=Streams(stream))
     subscriber = RecordSubscriber(context, outbox, request, ["orders"], EVERYTHING, SeenPositions())
     membership = StreamMembership(subscriber, outlet)
-    membership._stream = cast(Any, stream)
+    await membership.hold_stream()
     return outlet, membership
 
 
 async def test_a_subscription_joins_although_it_is_always_behind() -> None:
     """It needs what the stream had sent when it first tried; from there on, what the stream sends waits for it."""
     outbox, stream = Outbox(1 << 20), MovingStream(3)
-    outlet, membership = waiting_for(stream, outbox)
+    outlet, membership = await waiting_for(stream, outbox)
     for offset in range(1, 6):
         outlet.note({"orders": {0: Position(0, offset)}})
         stream.send(offset + 3)
@@ -103,7 +117,7 @@ async def test_what_the_stream_is_to_send_counts_as_seen_when_it_was_sent() -> N
 async def test_an_attempt_to_join_is_given_up() -> None:
     """Nothing waits any more, and the next attempt begins where the stream is then."""
     stream = MovingStream(3)
-    outlet, membership = waiting_for(stream, Outbox(1 << 20))
+    outlet, membership = await waiting_for(stream, Outbox(1 << 20))
     outlet.note({"orders": {0: Position(0, 1)}})
     assert not membership.join_if_level()
     stream.send(4)

@@ -1,8 +1,6 @@
 """The memory of live views: how it is estimated, who it counts for, and what is refused."""
 
 import asyncio
-import gc
-import sys
 from typing import Any
 
 import pytest
@@ -12,6 +10,7 @@ from sowline.serving.query_slots import QuerySlots
 from sowline.serving.view_memory import ViewLimits, ViewMemory
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.view import LiveView
+from tests.memory import deep_bytes
 from tests.unit.query_service.sessions import Client, Json, Server
 
 PAGE = {"top_n": 5, "skip_n": 0, "order_by": "/name"}
@@ -43,18 +42,6 @@ async def subscribed(client: Client, sub_id: str, **fields: Any) -> str:
 def reason_in(messages: list[Json]) -> str:
     """Return the reason of a failure; empty without one."""
     return next((str(message["reason"]) for message in messages if message.get("status") == "failure"), "")
-
-
-def deep_bytes(held: object, shared: set[int]) -> int:
-    """Return the memory of an object with all that it refers to, other than what is shared."""
-    seen, found, size = set(shared), [held], 0
-    while found:
-        one = found.pop()
-        if id(one) not in seen and not isinstance(one, type) and not callable(one):
-            seen.add(id(one))
-            size += sys.getsizeof(one)
-            found += gc.get_referents(one)
-    return size
 
 
 @pytest.mark.parametrize(
@@ -222,12 +209,11 @@ async def test_a_replacement_after_a_failure_is_a_reset() -> None:
 async def test_a_view_that_has_failed_takes_no_memory(fields: Json) -> None:
     """A paused client gets the reason at once. Others have room again, for a view of the same name, too."""
     server = server_of(10, service=300 * KIB)
-    client, slow, other = (server.connect() for _ in range(3))
+    client, slow, other = (server.connect(backlog=backlog) for backlog in (None, 1, None))
     for one in (client, slow):
         assert await subscribed(one, "s", **fields) == ""
     client.ask("pause", sub_id="s", command_id="p")
     await client.read()
-    slow.outbox._bytes_max = 1
     (view,) = views_of(server)
     for number in range(10, 1500):
         server.put({"id": number, "name": f"name {number}"})

@@ -95,8 +95,7 @@ async def test_waiting_has_an_end() -> None:
 
 def test_want_of_memory_for_histories_is_reported_once() -> None:
     """The oldest states go, while loading and later; how many have gone is counted."""
-    server = Server(more=", history: {window: 1h}")
-    server.state.histories._bytes_max = 1000
+    server = Server(more=", history: {window: 1h}", history_bytes_max=1000)
     with capture_logs() as logs:
         for n in range(10):
             server.put({"id": 1, "n": n, "pad": "x" * 100})

@@ -48,6 +48,11 @@ class Played(AsyncClient):
         self._streams.connection = connection = PlayedConnection(self._streams)
         self.sent = connection.sent
 
+    @property
+    def open_ids(self) -> list[str]:
+        """The ids of the subscriptions that are open."""
+        return list(self._streams.by_id)
+
     async def hear(self, *messages: Json) -> None:
         """Let messages arrive, and all that waits for them take them in."""
         for received in read_frame(json.dumps(list(messages)).encode()):
@@ -172,7 +177,7 @@ async def test_a_refusal_is_raised_on_entering() -> None:
     await client.hear(refused("bad filter", command_id="1"))
     with pytest.raises(SowlineError) as error:
         await entering
-    assert (error.value.reason, client._streams.by_id) == ("bad filter", {})
+    assert (error.value.reason, client.open_ids) == ("bad filter", [])
 
 
 async def test_a_failure_within_the_group_is_raised_on_entering() -> None:
@@ -182,7 +187,7 @@ async def test_a_failure_within_the_group_is_raised_on_entering() -> None:
         await entered(
             client, client.local_view("orders"), group()[0], refused("gap", command_id="1", sub_id="1")
         )
-    assert (error.value.reason, client._streams.by_id) == ("gap", {})
+    assert (error.value.reason, client.open_ids) == ("gap", [])
 
 
 async def test_a_permanent_failure_is_raised_to_each_waiter() -> None:
@@ -287,10 +292,14 @@ def test_what_a_view_can_not_hold_is_refused(topic: str, asked: Json, reason: st
         ({"options": "bookmark_not_found=fail, select=[-/a]"}, (None, None)),
     ],
 )
-def test_what_a_view_asks_for(asked: Json, sent: tuple[Any, ...]) -> None:
+async def test_what_a_view_asks_for(asked: Json, sent: tuple[Any, ...]) -> None:
     """A limit asks for a page, which stays true; the caller's options come last."""
-    view = AsyncClient().local_view("orders", **asked)
-    request = view._ask.request("1")
+    client = Played()
+    view = client.local_view("orders", **asked)
+    entering = asyncio.create_task(view.__aenter__())
+    await settled()
+    (request,) = client.sent
+    entering.cancel()
     assert (request.get("top_n"), request.get("skip_n")) == sent
     assert request["options"] == "oof,reset" + ("," if "options" in asked else "") + asked.get("options", "")
 
@@ -384,7 +393,8 @@ async def test_whatever_a_condition_raises_is_raised() -> None:
 
     with pytest.raises(TimeoutError, match="mine"):
         await view.wait_for(too_late)
-    assert (view.error, view._waiting) == (None, [])
+    await client.hear(live("publish", "2", 3))
+    assert view.error is None
     await view.close()
 
 
@@ -450,14 +460,15 @@ def test_a_view_for_threads(threaded: Threaded) -> None:
     assert view == {"1": {"a": 1}}
     threaded.hear(live("publish", "1", 2, data={"a": 2}))
     view.wait_for(lambda view: view["1"]["a"] == 2, timeout=5)
+    never = Never()
     for seconds in (0, 0.01):
         with pytest.raises(TimeoutError, match=f"waited {seconds} s"):
-            view.wait_for(lambda view: len(view) == 9, seconds)
+            view.wait_for(never, seconds)
     with pytest.raises(KeyError, match="9"):
         view.wait_for(lambda view: view["9"])
     threaded.hear_once_asked(2, taken("1.1"), live("oof", "1", 2, more=True), *group(3, "replace", k2={}))
     view.replace(filter="/b = 1")
-    assert (list(view), view.bookmark, view._waiting) == (["2"], "orders:0@3", [])
+    assert (list(view), view.bookmark, never.asked) == (["2"], "orders:0@3", 2)
     with pytest.raises(RuntimeError, match="once"):
         view.__enter__()
     assert view.error is None
@@ -499,8 +510,7 @@ def test_interrupted_on_entering(threaded: Threaded) -> None:
     threaded.hear_once_asked(1, taken(), *group(k1={})[:2])
     with interrupted(threaded.view):
         threaded.view.__enter__()
-    assert (threaded.client._streams.by_id, threaded.view._waiting) == ({}, [])
-    assert threaded.view.error is not None
+    assert (threaded.client.open_ids, threaded.view.error is not None) == ([], True)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -32,6 +32,7 @@ class Cluster:
         self.error: KafkaException | None = None
         self.is_answering = True
         self.asked = 0
+        self.pending = SimpleNamespace()
 
     def topic_id(self, topic: str) -> str:
         """Return the topic's id."""
@@ -51,9 +52,10 @@ class Cluster:
         assert set(topics) == {CHANGES}
         self.asked += 1
         found = {} if self.id is None else {CHANGES: self.id}
-        return SimpleNamespace(
+        self.pending = SimpleNamespace(
             is_answered=self.is_answering, gone=self._gone, topic_ids=lambda gone: dict(found)
         )
+        return self.pending
 
     def _gone(self) -> frozenset[str]:
         if self.error is not None:
@@ -61,10 +63,35 @@ class Cluster:
         return frozenset()
 
 
+class AtEnd(NamedTuple):
+    """The news that a partition was read to its end."""
+
+    name: str
+    number: int
+    end: int
+
+    def error(self) -> KafkaError:
+        """Say so."""
+        return KafkaError(KafkaError._PARTITION_EOF)
+
+    def topic(self) -> str:
+        """Return the topic."""
+        return self.name
+
+    def partition(self) -> int:
+        """Return the partition."""
+        return self.number
+
+    def offset(self) -> int:
+        """Return the end."""
+        return self.end
+
+
 class Consumer:
     """A consumer that notes what it is asked to do."""
 
     def __init__(self) -> None:
+        self.at_end: list[AtEnd] = []
         self.calls: list[tuple[str, list[tuple[int, int]]]] = []
         self.callbacks: dict[str, Callable[..., None]] = {}
 
@@ -76,6 +103,14 @@ class Consumer:
     def seek(self, one: TopicPartition) -> None:
         """Read on elsewhere."""
         self.calls.append(("seek", [(one.partition, one.offset)]))
+
+    def poll(self, seconds: float) -> AtEnd:
+        """Return which partition was read to its end."""
+        return self.at_end.pop()
+
+    def consume(self, count: int, seconds: float) -> list[AtEnd]:
+        """Return nothing more."""
+        return []
 
     def subscribe(self, topics: list[str], **callbacks: Callable[..., None]) -> None:
         """Join the group."""
@@ -121,7 +156,8 @@ def test_a_load_ends_at_the_end_that_it_began_with(assigned: AssignedChanges) ->
     assert (reader.changes_id, reader.next_offset, reader.target) == ("this@3", 3, 5)
     assigned.look()
     assert reader.phase is Phase.LOADING
-    assigned._on_end(*FIRST, 5)
+    assigned.consumer.at_end = [AtEnd(*FIRST, 5)]  # type: ignore[attr-defined]
+    assert assigned.poll(10, 0) == []
     assigned.look()
     assert (assigned.waiting() or "").startswith("waiting for orders.changes [0]: it is empty")
     reader.take(WHOLE._replace(changes_id="this@3"), 5)
@@ -174,7 +210,7 @@ def test_a_topic_that_is_replaced_is_noticed(assigned: AssignedChanges, clock: A
     clock.now += LOOK_SECONDS
     assigned.look()
     assigned.look()
-    assigned._question._asked.is_answered = True  # type: ignore[union-attr, misc]
+    cluster.pending.is_answered = True
     with pytest.raises(ChangesReplaced, match=r"orders\.changes was deleted and created again") as error:
         assigned.look()
     assert (error.value.reason, assigned.readers[FIRST].phase) == ("changes replaced", Phase.REPLACED)

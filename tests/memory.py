@@ -1,0 +1,16 @@
+"""What objects take of memory."""
+
+import gc
+import sys
+
+
+def deep_bytes(held: object, shared: set[int]) -> int:
+    """Return the memory of an object with all that it refers to, other than what is shared."""
+    seen, found, size = set(shared), [held], 0
+    while found:
+        one = found.pop()
+        if id(one) not in seen and not isinstance(one, type) and not callable(one):
+            seen.add(id(one))
+            size += sys.getsizeof(one)
+            found += gc.get_referents(one)
+    return size
