@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from sowline.errors import SowlineError
-from sowline.model.position import Position
+from sowline.model.position import Position, invalid_bookmark
 
 Positions = dict[int, Position]
 
@@ -69,9 +68,7 @@ def read_time(text: str) -> int | None:
     try:
         time = datetime.strptime(seconds, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
     except ValueError:
-        raise SowlineError(
-            "invalid bookmark", f"expected a time like 20261121T120000Z, got {text.strip()!r}"
-        ) from None
+        raise invalid_bookmark(f"expected a time like 20261121T120000Z, got {text.strip()!r}") from None
     return max(0, (time - _1970) // timedelta(microseconds=1) + int((fraction or "").ljust(6, "0")))
 
 
@@ -81,12 +78,12 @@ def format_time(time: datetime) -> str:
     Raise `invalid bookmark` if the time has no time zone, or if its year in UTC is not from 1 to 9999.
     """
     if time.tzinfo is None:
-        raise SowlineError("invalid bookmark", f"expected a time with a zone, got {time.isoformat()}")
+        raise invalid_bookmark(f"expected a time with a zone, got {time.isoformat()}")
     try:
         utc = time.astimezone(UTC)
     except OverflowError:
-        raise SowlineError(
-            "invalid bookmark", f"expected a time in the years 1 to 9999 of UTC, got {time.isoformat()}"
+        raise invalid_bookmark(
+            f"expected a time in the years 1 to 9999 of UTC, got {time.isoformat()}"
         ) from None
     return f"{utc.year:04}{utc:%m%dT%H%M%S.%fZ}"  # %Y does not pad the year on every system
 
@@ -96,15 +93,11 @@ def parse_bookmark(text: str) -> dict[str, Positions]:
     positions: dict[str, Positions] = {}
     sections = text.strip().split(";")
     if len(sections) > LOGS_MAX:
-        raise SowlineError(
-            "invalid bookmark", f"expected a bookmark of at most {LOGS_MAX} logs, got {len(sections)}"
-        )
+        raise invalid_bookmark(f"expected a bookmark of at most {LOGS_MAX} logs, got {len(sections)}")
     for section in sections:
         topic, colon, parts = section.rpartition(":")
         if not colon or not _TOPIC.fullmatch(topic) or topic in positions:
-            raise SowlineError(
-                "invalid bookmark", f"expected a bookmark like orders:0@1187,1@1203, got {text[:200]!r}"
-            )
+            raise invalid_bookmark(f"expected a bookmark like orders:0@1187,1@1203, got {text[:200]!r}")
         positions[topic] = dict(_parts(parts.split(",")))
     return positions
 
@@ -114,7 +107,7 @@ def _parts(parts: Iterable[str]) -> Iterable[tuple[int, Position]]:
     for part in parts:
         number, at, position = part.partition("@")
         if not at or not (number.isascii() and number.isdecimal()) or len(number) > 6 or int(number) in seen:
-            raise SowlineError("invalid bookmark", f"expected partition@position, got {part[:100]!r}")
+            raise invalid_bookmark(f"expected partition@position, got {part[:100]!r}")
         seen.add(int(number))
         yield int(number), Position.parse(position)
 

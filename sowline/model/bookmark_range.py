@@ -21,6 +21,7 @@ from sowline.model.bookmark import (
     parse_bookmark,
     read_time,
 )
+from sowline.model.position import invalid_bookmark
 
 POINTS_MAX = 1000
 """The maximum number of bookmarks in a list."""
@@ -94,7 +95,7 @@ def parse_bookmark_range(bookmark: str | Sequence[str], up_to: str = "") -> Book
     if not up_to:
         return bookmark_range
     if bookmark_range.end is not None:
-        raise SowlineError("invalid bookmark", "expected one end, got a range and an up_to")
+        raise invalid_bookmark("expected one end, got a range and an up_to")
     return _ending(bookmark_range._replace(end=parse_point(up_to)))
 
 
@@ -102,9 +103,8 @@ def _check_length(bookmark: str | Sequence[str], up_to: str) -> None:
     texts = [bookmark] if isinstance(bookmark, str) else [text for text in bookmark if isinstance(text, str)]
     length = sum(map(len, texts)) + len(up_to)
     if length > BOOKMARK_CHARS_MAX:
-        raise SowlineError(
-            "invalid bookmark",
-            f"expected a bookmark of at most {BOOKMARK_CHARS_MAX} characters, got {length}",
+        raise invalid_bookmark(
+            f"expected a bookmark of at most {BOOKMARK_CHARS_MAX} characters, got {length}"
         )
 
 
@@ -126,9 +126,9 @@ def _bookmark_range(bookmark: str | Sequence[str]) -> BookmarkRange:
 def _ending(bookmark_range: BookmarkRange) -> BookmarkRange:
     start, end = bookmark_range.moment, bookmark_range.end
     if end == EPOCH:
-        raise SowlineError("invalid bookmark", "expected an end after the start, got epoch")
+        raise invalid_bookmark("expected an end after the start, got epoch")
     if start is not None and isinstance(end, Moment) and end < start:
-        raise SowlineError("invalid bookmark", "expected an end after the start, got one before it")
+        raise invalid_bookmark("expected an end after the start, got one before it")
     return bookmark_range
 
 
@@ -144,12 +144,10 @@ def _array(text: str) -> Sequence[str]:
 
 def _points(given: Sequence[str]) -> Iterator[Point]:
     if not 1 <= len(given) <= POINTS_MAX:
-        raise SowlineError(
-            "invalid bookmark", f"expected a list of 1 to {POINTS_MAX} bookmarks, got {len(given)}"
-        )
+        raise invalid_bookmark(f"expected a list of 1 to {POINTS_MAX} bookmarks, got {len(given)}")
     for text in given:
         if not isinstance(text, str):
-            raise SowlineError("invalid bookmark", f"expected a list of strings, got {str(text)[:100]} in it")
+            raise invalid_bookmark(f"expected a list of strings, got {str(text)[:100]} in it")
         yield parse_point(text)
 
 
@@ -176,9 +174,8 @@ def split_range(text: str) -> Range | None:
         for start, end in islice(_splits(inside), SPLITS_MAX):
             if _is_point(start) and _is_point(end):
                 return Range(start.strip(), end.strip(), text[0] == "[", text[-1] == "]")
-    raise SowlineError(
-        "invalid bookmark",
-        f"expected a range like [20261121T120000Z..20261121T130000Z), (orders:0@17..now], got {text[:200]!r}",
+    raise invalid_bookmark(
+        f"expected a range like [20261121T120000Z..20261121T130000Z), (orders:0@17..now], got {text[:200]!r}"
     )
 
 
@@ -212,4 +209,4 @@ def bookmark_text(given: Given) -> str:
 
 
 def _invalid(text: str) -> SowlineError:
-    return SowlineError("invalid bookmark", f"{_EXPECTED}; got {text[:200]!r}")
+    return invalid_bookmark(f"{_EXPECTED}; got {text[:200]!r}")

@@ -29,7 +29,7 @@ class Position(NamedTuple):
             return cls(0, int(text))
         match = _TEXT.fullmatch(text)
         if match is None:
-            raise SowlineError("invalid bookmark", f"expected a position like 1187 or 1187.2, got {text!r}")
+            raise invalid_bookmark(f"expected a position like 1187 or 1187.2, got {text!r}")
         era, offset, nth = match.groups()
         return cls(int(era or 0), int(offset), int(nth or 0))
 
@@ -45,3 +45,8 @@ position_of: Callable[[tuple[int, int, int]], Position] = partial(tuple.__new__,
 def before_the_log(era: int = 0) -> Position:
     """Return the position of a partition that has applied no log record in this era."""
     return Position(era, -1)
+
+
+def invalid_bookmark(message: str) -> SowlineError:
+    """Return the error for a bookmark, a position or a time that is malformed, or is not one of these logs."""
+    return SowlineError("invalid bookmark", message)

@@ -18,7 +18,7 @@ from sowline.codecs.schema import Schema
 from sowline.config.kafka_names import KafkaNames, default_log
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, format_position
-from sowline.model.position import Position, before_the_log
+from sowline.model.position import Position, before_the_log, invalid_bookmark
 from sowline.spark.broker import Broker, Offsets
 from sowline.spark.events import (
     INDEX_MAX,
@@ -136,10 +136,9 @@ class ChangesTopic:
     def _refuse_ahead(self, number: int, position: Position) -> None:
         held = self.held[number]
         if position.era > held.era:
-            raise SowlineError(
-                "invalid bookmark",
+            raise invalid_bookmark(
                 f"expected a position that {self.name} [{number}] has reached, got {position}: its era is {held.era}."
-                " Was the topic created again since?",
+                " Was the topic created again since?"
             )
         raise SowlineError(
             "behind",
@@ -152,7 +151,7 @@ class ChangesTopic:
         Raises as `past_position`, and `invalid bookmark` for a time in the future.
         """
         if moment >= time.time() * 1000:
-            raise SowlineError("invalid bookmark", f"expected a past time, got {_utc(moment)}")
+            raise invalid_bookmark(f"expected a past time, got {_utc(moment)}")
         starts = self._broker.starts(self.log, self.partitions)
         ends = self._broker.ends(self.log, self.partitions)
         later = self._broker.since(self.log, dict.fromkeys(range(self.partitions), moment + 1))

@@ -2,9 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from sowline.errors import SowlineError
 from sowline.model.bookmark import NOW, Positions, named_bookmark, parse_bookmark
-from sowline.model.position import before_the_log
+from sowline.model.position import before_the_log, invalid_bookmark
 
 _EXPECTED = "expected a bookmark like orders:0@1187,1@1203, or a time with its zone like 2026-11-21T10:15:00Z"
 
@@ -21,7 +20,7 @@ def read_moment(at: str | datetime, log: str, partitions: int) -> Positions | in
     try:
         time = datetime.fromisoformat(at.strip())
     except ValueError:
-        raise SowlineError("invalid bookmark", f"{_EXPECTED}, got {at[:200]!r}") from None
+        raise invalid_bookmark(f"{_EXPECTED}, got {at[:200]!r}") from None
     return _milliseconds(time, at)
 
 
@@ -32,24 +31,21 @@ def read_positions(text: str, log: str, partitions: int) -> Positions | None:
         return None if name == NOW else dict.fromkeys(range(partitions), before_the_log())
     positions = parse_bookmark(text)
     if set(positions) != {log}:
-        raise SowlineError(
-            "invalid bookmark", f"expected a bookmark of {log}, got one of {', '.join(positions)}"
-        )
+        raise invalid_bookmark(f"expected a bookmark of {log}, got one of {', '.join(positions)}")
     beyond = sorted(number for number in positions[log] if number >= partitions)
     if beyond:
-        raise SowlineError("invalid bookmark", f"{log} has no partition {beyond[0]}, it has {partitions}")
+        raise invalid_bookmark(f"{log} has no partition {beyond[0]}, it has {partitions}")
     missing = [number for number in range(partitions) if number not in positions[log]]
     if missing:
-        raise SowlineError(
-            "invalid bookmark",
+        raise invalid_bookmark(
             f"expected a position in each of the {partitions} partitions of {log}, got none in {missing[0]}: start"
-            " from the bookmark of a group_end, and update it with those of live messages",
+            " from the bookmark of a group_end, and update it with those of live messages"
         )
     return positions[log]
 
 
 def _milliseconds(time: datetime, given: str) -> int:
     if time.tzinfo is None:
-        raise SowlineError("invalid bookmark", f"{_EXPECTED}, got {given!r} without a zone")
+        raise invalid_bookmark(f"{_EXPECTED}, got {given!r} without a zone")
     since_epoch = time - datetime(1970, 1, 1, tzinfo=UTC)
     return max(0, since_epoch // timedelta(milliseconds=1))

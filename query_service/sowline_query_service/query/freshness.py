@@ -10,6 +10,7 @@ from functools import partial
 from sowline.config.reading_chains import chains_to
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark
+from sowline.model.position import invalid_bookmark
 from sowline.serving.query_slots import QueryTurn, lent
 from sowline.wire.request import QueryRequest
 from sowline_query_service.replica.log_end import Lag
@@ -72,13 +73,12 @@ async def _wait_for_bookmark(
         ]
         if not readers:
             logs = ", ".join(topic.definition.log for topic in topics)
-            raise SowlineError(
-                "invalid bookmark",
-                f"expected at_least of {logs}, or of what it is computed from, got a bookmark of {log}",
+            raise invalid_bookmark(
+                f"expected at_least of {logs}, or of what it is computed from, got a bookmark of {log}"
             )
         for chain in readers:
             if beyond := [n for n in positions if n >= chain[0].definition.partitions]:
-                raise SowlineError("invalid bookmark", f"{log} has no partition {beyond[0]}")
+                raise invalid_bookmark(f"{log} has no partition {beyond[0]}")
             # A shard need not hold the partitions of a view between. Its gateway demands the positions of that view
             # (test_a_view_of_a_view_whose_partitions_are_elsewhere).
             if len(chain) > 2 and not state.shard.is_whole and chain[-2].definition.log in at_least:

@@ -11,6 +11,7 @@ from sowline.language.filter.parse import FILTER_CHARS_MAX
 from sowline.language.filter.tree import Call, In, Literal, Meets, conjunction, parts_of
 from sowline.model.bookmark import PositionsByLog
 from sowline.model.bookmark_range import BookmarkRange, Point
+from sowline.model.position import invalid_bookmark
 from sowline.serving.authorization.entitlements import Entitlements, Rights, chosen_topic, chosen_topics
 from sowline.serving.authorization.topic_patterns import is_pattern
 from sowline.serving.refusal import no_sow
@@ -92,10 +93,9 @@ def query_of(request: Read, asked: ReadRequest, limits: QueryLimits) -> Query | 
     check_documents(selection.options, topics)
     bookmark_range = bookmark_range_of(request, topics)
     if bookmark_range.end is not None or bookmark_range.is_return:
-        raise SowlineError(
-            "invalid bookmark",
+        raise invalid_bookmark(
             "expected a time or a bookmark such as 20261121T120000Z or orders:0@1187, got"
-            f" {request.bookmark or request.up_to!r}",
+            f" {request.bookmark or request.up_to!r}"
         )
     at = past_of(bookmark_range, selection.options, topics)
     if selection.options.projection:
@@ -193,9 +193,8 @@ def bookmark_range_of(request: Read, topics: list[TopicState]) -> BookmarkRange:
         for topic in topics:
             log, named = topic.definition.log, bookmark_range.end.get(topic.definition.log, {})
             if missing := [number for number in topic.partitions if number not in named]:
-                raise SowlineError(
-                    "invalid bookmark",
-                    f"expected an end in each partition, got none in {missing[0]} of {log}",
+                raise invalid_bookmark(
+                    f"expected an end in each partition, got none in {missing[0]} of {log}"
                 )
     starts = tuple(_held_of(start, topics) for start in bookmark_range.starts)
     end = None if bookmark_range.end is None else _held_of(bookmark_range.end, topics)
@@ -219,14 +218,12 @@ def _check_partitions(positions_by_log: PositionsByLog, topics: list[TopicState]
         raise _other_logs(positions_by_log, topics)
     for log, positions in positions_by_log.items():
         if beyond := [number for number in positions if number >= counts[log]]:
-            raise SowlineError("invalid bookmark", f"{log} has no partition {beyond[0]}")
+            raise invalid_bookmark(f"{log} has no partition {beyond[0]}")
 
 
 def _other_logs(positions_by_log: PositionsByLog, topics: list[TopicState]) -> SowlineError:
     logs = ", ".join(topic.definition.log for topic in topics)
-    return SowlineError(
-        "invalid bookmark", f"expected a bookmark of {logs}, got one of {', '.join(positions_by_log)}"
-    )
+    return invalid_bookmark(f"expected a bookmark of {logs}, got one of {', '.join(positions_by_log)}")
 
 
 def past_of(bookmark_range: BookmarkRange, options: Options, topics: list[TopicState]) -> int | None:

@@ -27,7 +27,7 @@ from sowline.language.emodb.fold import FoldOutcome
 from sowline.model.bookmark import EPOCH, NOW, Positions, format_position
 from sowline.model.bookmark_range import BookmarkRange, Moment, Point
 from sowline.model.key import partition_of
-from sowline.model.position import Position
+from sowline.model.position import Position, invalid_bookmark
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.refusal import no_sow
 from sowline.wire.request import ReadTimeline
@@ -131,9 +131,7 @@ def timeline_request_of(state: ServedTopics, request: ReadTimeline, rights: Righ
 def _check(point: Point | None, wanted: TimelineRequest) -> None:
     if isinstance(point, dict) and _position(point, wanted) is None:
         log, number = wanted.topic.definition.log, wanted.partition.number
-        raise SowlineError(
-            "invalid bookmark", f"expected a position in partition {number} of {log}, where the document is"
-        )
+        raise invalid_bookmark(f"expected a position in partition {number} of {log}, where the document is")
 
 
 def _position(positions: dict[str, Positions], wanted: TimelineRequest) -> Position | None:
