@@ -13,7 +13,7 @@ from tests.docs.test_comments import PRODUCT, ROOT
 
 CODE = (*PRODUCT, "bench", "examples")
 
-REACHES_MAX = 137
+REACHES_MAX = 127
 """The limit only goes down."""
 
 PLANTED = ("tests/mutants/*", "tests/simulation/*mutations.py")

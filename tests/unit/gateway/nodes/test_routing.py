@@ -1,20 +1,21 @@
 """Which nodes answer a request: each partition is answered once, whatever the nodes hold."""
 
-import time
+import asyncio
+import json
 from itertools import combinations
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sowline.config.credentials import Credentials
 from sowline.config.shard import Shard
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.model.position import Position
 from sowline.wire.node_queries import sample_turn_seconds
 from sowline_gateway.nodes.announcements import Announcements
-from sowline_gateway.nodes.http import NodeHttp
 from sowline_gateway.nodes.routing import (
     LAG_UNKNOWN,
     AnnouncedTopic,
@@ -64,14 +65,21 @@ def test_a_node_is_level_while_its_sample_is_not_older_than_its_turn(
     assert announced.rank(["orders", "others"]) == rank
 
 
-def test_the_turn_of_a_node_follows_from_its_partitions() -> None:
+async def test_the_turn_of_a_node_follows_from_its_partitions() -> None:
     """Those of all its topics: it samples their logs together."""
-    announcements = Announcements(["n"], NodeHttp(Credentials()))
     lags = [{"partition": number, "position": "4.0"} for number in range(150)]
     topics = [
         {"name": name, "loading": False, "lag_seconds": 0.5, "lag": 0, "lags": lags} for name in ("a", "b")
     ]
-    announcements._take("n", {"shard": "0/1", "topics": topics}, time.monotonic())
+    answered = json.dumps({"shard": "0/1", "topics": topics}).encode()
+
+    async def announced_by(url: str, seconds_max: float) -> bytes:
+        return answered
+
+    announcements = Announcements(["n"], cast(Any, SimpleNamespace(announced=announced_by)))
+    following = asyncio.create_task(announcements.follow())
+    await announcements.next_news(10)
+    following.cancel()
     (announced,) = announcements.nodes
     assert announced.turn_seconds == sample_turn_seconds(300)
 

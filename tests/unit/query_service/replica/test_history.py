@@ -1,7 +1,5 @@
 """The past of a partition: one state a record and interval, no longer than the window, within a limit."""
 
-import sys
-
 import pytest
 
 from sowline.changes.change import Change
@@ -18,6 +16,7 @@ from sowline_query_service.replica.history import (
     joined,
     time_text,
 )
+from tests.memory import deep_bytes
 
 
 class Partition:
@@ -142,9 +141,8 @@ def test_what_is_kept_is_bounded(granularity: int, intervals: int) -> None:
     assert partition.history.nbytes <= (intervals + 1) * (3 * (STATE_BYTES + 10) + INTERVAL_BYTES)
     assert partition.history.floor == (1_019_999 - 1000) // max(1, granularity) * max(1, granularity)
     slack = 2 * most + SLACK_MIN + 3
-    assert len(partition.history._bodies) <= slack
-    assert len(partition.history._numbers) <= slack
-    assert sum(body is not None for body in partition.history._bodies) <= most
+    shared = {id(partition.rows)}
+    assert deep_bytes(partition.history, shared) <= slack * (STATE_BYTES + INTERVAL_BYTES)
 
 
 def test_what_goes_is_not_counted_any_more() -> None:
@@ -257,9 +255,8 @@ def test_the_memory_that_is_counted_is_taken() -> None:
     for time in range(bodies):
         partition.put(str(time), "x", time)
     kept = partition.history
-    columns = (kept._keys, kept._bodies, kept._eras, kept._offsets, kept._nths, kept._times)
-    measured = sum(map(sys.getsizeof, columns)) / bodies + sys.getsizeof(b"")
-    assert measured < STATE_BYTES < 2 * measured
+    measured = deep_bytes(kept, {id(partition.rows)})
+    assert measured < kept.nbytes < 2 * measured
 
 
 def test_states_of_several_partitions_stand_together() -> None:
