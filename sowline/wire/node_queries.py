@@ -13,7 +13,6 @@ from sowline.commands.command import Origin
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.wire.options import RATE_MAX, Options, ReplayRate, options_text
 from sowline.wire.request import (
-    Bookmark,
     Fetch,
     Outcome,
     OutcomeRequest,
@@ -25,6 +24,7 @@ from sowline.wire.request import (
     WatchOutcomes,
     staleness_text,
 )
+from sowline.wire.request_fields import NO_KEYS, RequestFields
 
 SUB_ID = "s"
 """The id of the one subscription of a connection."""
@@ -55,34 +55,8 @@ def sample_turn_seconds(partitions: int) -> float:
     return max(1, math.ceil(partitions / sampled_at_once(partitions))) * SAMPLE_SECONDS
 
 
-class NodeQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NodeQuery(RequestFields, frozen=True, omit_defaults=True):
     """One request of a gateway, as it is on the wire."""
-
-    command: str
-    command_id: str = ""
-    topic: str = ""
-    filter: str = ""
-    condition: str = ""
-    options: str = ""
-    sub_id: str = ""
-    query_id: str = ""
-    batch_size: int = 1
-    bookmark: Bookmark = ""
-    up_to: str = ""
-    at_least: str = ""
-    max_staleness: str = ""
-    ack_type: str = ""
-    order_by: str = ""
-    top_n: int | None = None
-    skip_n: int | None = None
-    sow_keys: tuple[str, ...] = ()
-    data: OutcomeRequest | None = None
-    merges: bool = False
-    relays: bool = False
-    shares: bool = False
-    user: str = ""
-    sample_n: int = 0
-    replaces: "NodeQuery | None" = None
 
     def named(self, command_id: str) -> "NodeQuery":
         """Return the same request with this id."""
@@ -105,7 +79,7 @@ def read_of(request: Read, command: str, floor: PositionsByLog, ack_type: str) -
         condition=request.condition,
         options=options_text(request.options),
         order_by=request.order.text,
-        sow_keys=tuple(request.sow_keys),
+        sow_keys=request.sow_keys or NO_KEYS,
         bookmark=request.bookmark,
         up_to=request.up_to,
         at_least=format_bookmark(floor) if floor else "",
@@ -122,7 +96,7 @@ def records_of(request: Read, floor: PositionsByLog) -> NodeQuery:
 
 def difference_of(query: NodeQuery, held: NodeQuery) -> NodeQuery:
     """Return a query whose answers are what differs from the records that a client holds."""
-    return msgspec.structs.replace(query, replaces=held)
+    return msgspec.structs.replace(query, replaces=msgspec.Raw(encode(held)))
 
 
 def past_view_of(query: NodeQuery) -> NodeQuery:
@@ -138,7 +112,7 @@ def held_by(request: Read, positions: PositionsByLog) -> NodeQuery:
         filter=request.filter,
         condition=request.condition,
         options=options_text(request.options),
-        sow_keys=tuple(request.sow_keys),
+        sow_keys=request.sow_keys or NO_KEYS,
         bookmark=format_bookmark(positions),
     )
 
@@ -235,5 +209,5 @@ def watch_of(topic: str, query_id: str) -> NodeQuery:
 
 def outcome_of(topic: str, origin: Origin, partitions: Sequence[int]) -> NodeQuery:
     """Return the request for the reports of some partitions about a command."""
-    data = OutcomeRequest(origin, tuple(partitions))
-    return NodeQuery(command=Outcome.command, topic=topic, data=data)
+    data = msgspec.json.encode(OutcomeRequest(origin, tuple(partitions)))
+    return NodeQuery(command=Outcome.command, topic=topic, data=msgspec.Raw(data))

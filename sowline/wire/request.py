@@ -1,6 +1,7 @@
 """The commands of clients, each a type whose values are as valid as can be said without its topics. Pure.
 
-`request_parser` makes them, once, where a request enters a service.
+`request_parser` makes them, once, where a request enters a service: a field takes the value of the field of
+`RequestFields` with the same name, or what the parser's table says.
 """
 
 from typing import ClassVar, TypeVar
@@ -23,35 +24,34 @@ Bookmark = str | tuple[str, ...]
 """A bookmark, a range, or a list of bookmarks, as it was written."""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A command, with its names and the acknowledgements that the client requests."""
+class Request(msgspec.Struct, frozen=True):
+    """A command, with its name and the acknowledgements that the client requests."""
 
     command: ClassVar[str]
-    command_id: str = ""
-    sub_id: str = ""
-    query_id: str = ""
     acks: frozenset[str] = frozenset()
+    command_id: str = ""
 
     @property
     def id_of_subscription(self) -> str:
-        """`sub_id`, by default the command's id."""
-        return self.sub_id or self.command_id
+        """`sub_id`; the command's id, if the command has no `sub_id` or the client gives none."""
+        return getattr(self, "sub_id", "") or self.command_id
 
     @property
     def id_of_query(self) -> str:
-        """`query_id`, by default the command's id."""
-        return self.query_id or self.command_id
+        """`query_id`; the command's id, if the command has no `query_id` or the client gives none."""
+        return getattr(self, "query_id", "") or self.command_id
 
 
-class OfTopic(Request, frozen=True, kw_only=True):
+class OfTopic(Request, frozen=True):
     """A command about a topic, or about several."""
 
     topic: str = ""
 
 
-class QueryRequest(OfTopic, frozen=True, kw_only=True):
+class QueryRequest(OfTopic, frozen=True):
     """A command whose answer is a group: of the records of topics, or of the writes to one record."""
 
+    query_id: str = ""
     batch_size: int = 1
     bookmark: Bookmark = ""
     up_to: str = ""
@@ -67,7 +67,7 @@ class QueryRequest(OfTopic, frozen=True, kw_only=True):
         return bool(self.at_least) or self.staleness_seconds_max is not None
 
 
-class OfGateway(msgspec.Struct, frozen=True, kw_only=True):
+class OfGateway(msgspec.Struct, frozen=True):
     """What only a gateway demands of a query service."""
 
     merges: bool = False
@@ -84,9 +84,10 @@ class OfGateway(msgspec.Struct, frozen=True, kw_only=True):
     """The query at a bookmark that finds what its client holds."""
 
 
-class Read(QueryRequest, frozen=True, kw_only=True):
+class Read(QueryRequest, frozen=True):
     """A command that reads records, or explains how they are found."""
 
+    sub_id: str = ""
     filter: str = ""
     condition: str = ""
     options: Options = Options()
@@ -106,56 +107,57 @@ class Read(QueryRequest, frozen=True, kw_only=True):
     """Whether the service sends only the changed fields of records that the subscription holds."""
 
 
-class Sow(Read, frozen=True, kw_only=True):
+class Sow(Read, frozen=True):
     """Reads the records that match."""
 
     command = "sow"
 
 
-class Explain(Read, frozen=True, kw_only=True):
+class Explain(Read, frozen=True):
     """Explains how a `sow` would find its records."""
 
     command = "explain"
 
 
-class Subscribe(Read, frozen=True, kw_only=True):
+class Subscribe(Read, frozen=True):
     """Subscribes to changes."""
 
     command = "subscribe"
 
 
-class SowAndSubscribe(Subscribe, frozen=True, kw_only=True):
+class SowAndSubscribe(Subscribe, frozen=True):
     """Reads the records that match, and subscribes to their changes."""
 
     command = "sow_and_subscribe"
     has_snapshot = True
 
 
-class DeltaSubscribe(Subscribe, frozen=True, kw_only=True):
+class DeltaSubscribe(Subscribe, frozen=True):
     """Subscribes to changes as deltas."""
 
     command = "delta_subscribe"
     is_delta = True
 
 
-class SowAndDeltaSubscribe(SowAndSubscribe, frozen=True, kw_only=True):
+class SowAndDeltaSubscribe(SowAndSubscribe, frozen=True):
     """Reads the records that match, and subscribes to their changes as deltas."""
 
     command = "sow_and_delta_subscribe"
     is_delta = True
 
 
-class ReadTimeline(QueryRequest, frozen=True, kw_only=True):
-    """Lists the writes to one record. Without a bookmark, its range begins at `epoch`."""
+class ReadTimeline(QueryRequest, frozen=True):
+    """Lists the writes to one record."""
 
     command = "timeline"
     bookmark_range: BookmarkRange = BookmarkRange((EPOCH,))
+    """What `bookmark` and `up_to` say; without a bookmark it begins at `epoch`."""
     key: str = ""
     limit: int = 100
     reversed: bool = True
 
 
-class Write(OfTopic, frozen=True, kw_only=True):
+class Write(OfTopic, frozen=True):
     """A command for the log. Each field becomes a header, whose check refuses what the command does not take."""
 
     data: msgspec.Raw = msgspec.Raw(b"")
@@ -169,62 +171,69 @@ class Write(OfTopic, frozen=True, kw_only=True):
     traceparent: str = ""
 
 
-class Publish(Write, frozen=True, kw_only=True):
+class Publish(Write, frozen=True):
     """Writes a record."""
 
     command = "publish"
 
 
-class DeltaPublish(Write, frozen=True, kw_only=True):
+class DeltaPublish(Write, frozen=True):
     """Merges fields into a record."""
 
     command = "delta_publish"
 
 
-class DeltaRequest(Write, frozen=True, kw_only=True):
+class DeltaRequest(Write, frozen=True):
     """Changes a document by a delta."""
 
     command = "delta"
     key: str = ""
 
 
-class SowDelete(Write, frozen=True, kw_only=True):
+class SowDelete(Write, frozen=True):
     """Deletes records."""
 
     command = "sow_delete"
 
 
-class FlushRequest(Request, frozen=True, kw_only=True):
+class FlushRequest(Request, frozen=True):
     """Waits for the outcomes of the earlier writes of the connection."""
 
     command = "flush"
 
 
-class Unsubscribe(Request, frozen=True, kw_only=True):
+class OfSubscriptions(Request, frozen=True):
+    """A command about subscriptions."""
+
+    sub_id: str = ""
+
+
+class Unsubscribe(OfSubscriptions, frozen=True):
     """Ends subscriptions, or a query."""
 
     command = "unsubscribe"
+    query_id: str = ""
 
 
-class Pause(Request, frozen=True, kw_only=True):
+class Pause(OfSubscriptions, frozen=True):
     """Pauses subscriptions."""
 
     command = "pause"
 
 
-class Resume(Request, frozen=True, kw_only=True):
+class Resume(OfSubscriptions, frozen=True):
     """Resumes paused subscriptions."""
 
     command = "resume"
 
 
-class Heartbeat(Request, frozen=True, kw_only=True):
+class Heartbeat(OfSubscriptions, frozen=True):
     """Asks for a sign of life, or for the checksum of a view."""
 
     command = "heartbeat"
 
 
-class Logon(Request, frozen=True, kw_only=True):
+class Logon(Request, frozen=True):
     """Logs a user on, or renews a token."""
 
     command = "logon"
@@ -238,25 +247,28 @@ class OutcomeRequest(msgspec.Struct, frozen=True):
     partitions: tuple[int, ...]
 
 
-class WatchOutcomes(OfTopic, frozen=True, kw_only=True):
+class WatchOutcomes(OfTopic, frozen=True):
     """Keeps the reports about commands to a topic, for a gateway."""
 
     command = WATCH_OUTCOMES
+    query_id: str = ""
 
 
 class Outcome(OfTopic, frozen=True, kw_only=True):
     """Waits for the reports of some partitions about a command of a gateway."""
 
     command = OUTCOME
+    query_id: str = ""
     asked: OutcomeRequest
 
 
-class Fetch(Request, frozen=True, kw_only=True):
+class Fetch(Request, frozen=True):
     """Lets a query of a gateway that has sent its samples send a range of its records."""
 
     command = FETCH
+    query_id: str = ""
     top_n: int | None = None
-    skip_n: int = 0
+    skip_n: int | None = None
 
 
 SUBSCRIPTIONS = (Subscribe, SowAndSubscribe, DeltaSubscribe, SowAndDeltaSubscribe)

@@ -56,6 +56,7 @@ FETCH = "fetch"
 GATEWAY_COMMANDS = (WATCH_OUTCOMES, OUTCOME, FETCH)
 """The commands that only gateways send."""
 
+_KNOWN = frozenset({*COMMANDS, *GATEWAY_COMMANDS})
 
 SUBSCRIBES = ("subscribe", "sow_and_subscribe", "delta_subscribe", "sow_and_delta_subscribe")
 
@@ -90,11 +91,14 @@ class SowKeys(tuple[str, ...]):
     __slots__ = ()
 
 
+NO_KEYS = SowKeys()
+
+
 class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """One command of a client, as it is on the wire: some fields belong to other commands.
 
     The docstrings of the fields become the table of docs/api.md and the comments of generated types
-    (`python -m deploy.protocol`).
+    (`python -m contract`).
     """
 
     command: str
@@ -140,7 +144,7 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     skip_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
     """Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
     asks for a [page](#pages-and-groups)."""
-    sow_keys: SowKeys = SowKeys()
+    sow_keys: SowKeys = NO_KEYS
     """Only the records with these SOW keys: an array of strings, or one string, [with commas or as a JSON
     array](kafka.md#lists-of-sow-keys), of at most 100,000 keys. An empty list restricts nothing, a key that no
     record has finds nothing. It restricts live messages too, and goes together with `filter`."""
@@ -234,7 +238,7 @@ def read_fields(text: bytes) -> RequestFields:
         request = _decode_fields(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SowlineError("bad request", why_not_json(text, error, "a command as a JSON object")) from error
-    if request.command not in COMMANDS and request.command not in GATEWAY_COMMANDS:
+    if request.command not in _KNOWN:
         raise SowlineError(
             "unknown command", f"expected one of {', '.join(COMMANDS)}, got {request.command!r}"
         )
@@ -242,26 +246,12 @@ def read_fields(text: bytes) -> RequestFields:
         raise SowlineError(
             "invalid batch size", f"expected a batch_size of 1 to {BATCH_SIZE_MAX}, got {request.batch_size}"
         )
-    if request.condition and request.command not in READS:
-        raise SowlineError(
-            "bad request",
-            f"expected a condition only on {', '.join(READS)}, got one on {request.command}; use CONDITION('…') in"
-            " a filter",
-        )
-    if request.sow_key and request.command not in KEYED:
-        raise SowlineError(
-            "bad request",
-            f"expected a sow_key only on {', '.join(KEYED)}, got one on {request.command}; use sow_keys",
-        )
-    if (request.at_least or request.max_staleness) and request.command not in FRESH:
-        raise SowlineError(
-            "bad request",
-            f"expected at_least and max_staleness only on {', '.join(FRESH)}, got one on {request.command}",
-        )
-    if request.max_staleness:
-        staleness_seconds(request.max_staleness)
-    _check_page(request)
-    if len(request.sow_keys) > SOW_KEYS_MAX:
+    # Most requests have none of these fields: a publish is parsed for each record.
+    if request.condition or request.sow_key or request.at_least or request.max_staleness:
+        _check_command(request)
+    if request.order_by or request.top_n is not None or request.skip_n is not None or request.sample_n:
+        _check_page(request)
+    if request.sow_keys and len(request.sow_keys) > SOW_KEYS_MAX:
         raise SowlineError(
             "too many keys", f"expected at most {SOW_KEYS_MAX} sow_keys, got {len(request.sow_keys)}"
         )
@@ -285,6 +275,28 @@ def _check_commas(text: bytes) -> None:
         raise SowlineError(
             "bad request", f"expected at most {COMMAS_MAX} commas in a request without data, got more"
         )
+
+
+def _check_command(request: RequestFields) -> None:
+    """Raise `bad request` if the command does not take a field that only some take, or if its value is invalid."""
+    if request.condition and request.command not in READS:
+        raise SowlineError(
+            "bad request",
+            f"expected a condition only on {', '.join(READS)}, got one on {request.command}; use CONDITION('…') in"
+            " a filter",
+        )
+    if request.sow_key and request.command not in KEYED:
+        raise SowlineError(
+            "bad request",
+            f"expected a sow_key only on {', '.join(KEYED)}, got one on {request.command}; use sow_keys",
+        )
+    if (request.at_least or request.max_staleness) and request.command not in FRESH:
+        raise SowlineError(
+            "bad request",
+            f"expected at_least and max_staleness only on {', '.join(FRESH)}, got one on {request.command}",
+        )
+    if request.max_staleness:
+        staleness_seconds(request.max_staleness)
 
 
 def _check_page(request: RequestFields) -> None:

@@ -15,6 +15,7 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.wire.node_queries import NodeQuery, options_of_stream
 from sowline.wire.options import Options, options_text
 from sowline.wire.request import DeltaSubscribe, Subscribe
+from sowline.wire.request_fields import NO_KEYS, SowKeys
 from sowline_gateway.nodes.channel import NodeChannel, NodeChannels
 from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.nodes.failover import (
@@ -45,7 +46,7 @@ class StreamName(NamedTuple):
     filter: str
     condition: str
     options: Options
-    sow_keys: tuple[str, ...]
+    sow_keys: SowKeys
     relays: bool
 
     @classmethod
@@ -58,7 +59,7 @@ class StreamName(NamedTuple):
             request.filter,
             request.condition,
             options_of_stream(request.options, relays=relays),
-            tuple(request.sow_keys),
+            request.sow_keys,
             relays,
         )
 
@@ -70,7 +71,7 @@ class StreamName(NamedTuple):
             filter=self.filter,
             condition=self.condition,
             options=options_text(self.options),
-            sow_keys=self.sow_keys,
+            sow_keys=self.sow_keys or NO_KEYS,
             relays=self.relays,
             shares=True,
         )

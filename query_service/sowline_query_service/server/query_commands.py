@@ -117,7 +117,8 @@ class QueryCommands:
             raise SowlineError(
                 "bad request", "expected a fetch with a top_n, and the query_id of a query that waits for it"
             )
-        fetched.set_result((request.skip_n, request.skip_n + request.top_n))
+        skip = request.skip_n or 0
+        fetched.set_result((skip, skip + request.top_n))
 
     async def _run_difference(
         self, request: Sow, replaced: Sow, checked: ReadRequest, slot: QuerySlot

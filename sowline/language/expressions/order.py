@@ -10,6 +10,7 @@ element. Records that are equal in all terms are in ascending order of their SOW
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from sys import getsizeof
 from typing import Any
 
@@ -152,6 +153,7 @@ def _falling(value: Scalar) -> tuple[int, Any]:
     return (-_NUMBER, -value) if value == value else (-_NOT_A_NUMBER, 0)
 
 
+@lru_cache(256)
 def parse_order(text: str) -> Order:
     """Return the order in a text such as `/a, /b/c DESC, [/d e] ASC TEXT`; raise `invalid order by`.
 

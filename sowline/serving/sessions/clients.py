@@ -87,7 +87,7 @@ def _describe(one: Connected) -> dict[str, Any]:
         "queries_count": session.commands.queries_count,
         "queries": [
             {
-                "query_id": request.query_id or request.command_id,
+                "query_id": request.id_of_query,
                 "command": request.command,
                 "topic": request.topic,
                 "filter": _short(request.filter if isinstance(request, Read) else ""),
