@@ -134,7 +134,7 @@ class QueryService:
         if is_there:
             follower.start()
             self._log_ends.start()
-            self._snapshots.start(follower.topic_id)
+            self._snapshots.start(follower.partitions.topic_id)
         return is_there
 
     def _take(self, batches: Batches) -> list[ChangesPartition]:

@@ -134,7 +134,7 @@ class QueryService(Process):
             shard=self.shard,
         )
         self.taken = SnapshotsTaken(
-            self._snapshots, self.state, follower.topic_id, self._whole_at, self._snapshot_chance
+            self._snapshots, self.state, follower.partitions.topic_id, self._whole_at, self._snapshot_chance
         )
         follower.start()
         self.begin(Thread.started.pop())

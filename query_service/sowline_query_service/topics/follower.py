@@ -88,10 +88,6 @@ class TopicFollower:
         finally:
             changes.close()
 
-    def topic_id(self, changes: str) -> str:
-        """Return Kafka's id of a changes topic, as it was when its load began."""
-        return next(one.topic_id for (name, _), one in self._changes.readers.items() if name == changes)
-
     def _in_loop(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Call a function in the event loop, wait until it has returned, and return its result; None at the end."""
         # At most one batch is in flight. Without the wait, a thread that reads faster than the loop applies would
