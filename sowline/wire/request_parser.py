@@ -118,7 +118,7 @@ def _of_gateway(fields: RequestFields) -> OfGateway:
     if (demands := _demands_of(fields)) == _NO_DEMANDS:
         return _OF_CLIENT
     replaced = parse_request(Sow, bytes(fields.replaces)) if fields.replaces else None
-    return OfGateway(*(*demands[:-1], replaced))
+    return msgspec.structs.replace(OfGateway(*demands), replaces=replaced)
 
 
 _PARSED: dict[str, Callable[[RequestFields], Any]] = {
@@ -133,7 +133,10 @@ _PARSED: dict[str, Callable[[RequestFields], Any]] = {
 """How fields of commands are parsed, in this order."""
 
 _SENT_AS = {"options_text": "options", "order_text": "order_by", **dict.fromkeys(_PARSED, "command")}
-"""The fields of requests whose values others have, or have until they are parsed. The rest have the same name."""
+"""By a command's field, the request's field of another name that has its value.
+
+For a field that is parsed this is any field: `made` puts the result in its place.
+"""
 
 
 def _maker(kind: type[Request]) -> Parse:

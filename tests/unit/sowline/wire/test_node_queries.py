@@ -15,6 +15,47 @@ from sowline.wire.request_parser import parse, parse_request
 RECORDED = Path(__file__).parent / "data" / "requests_of_gateways_0_1.jsonl"
 REQUESTS = RECORDED.read_bytes().splitlines()
 
+FIELDS_OF_0_1 = frozenset(
+    [
+        "command",
+        "command_id",
+        "topic",
+        "filter",
+        "condition",
+        "options",
+        "sub_id",
+        "query_id",
+        "batch_size",
+        "bookmark",
+        "up_to",
+        "at_least",
+        "max_staleness",
+        "ack_type",
+        "order_by",
+        "top_n",
+        "skip_n",
+        "sow_keys",
+        "data",
+        "expiration",
+        "correlation_id",
+        "key",
+        "sow_key",
+        "tags",
+        "change_id",
+        "limit",
+        "reversed",
+        "token",
+        "traceparent",
+        "merges",
+        "relays",
+        "shares",
+        "user",
+        "sample_n",
+        "replaces",
+    ]
+)
+"""The fields that a node of version 0.1 knows. It refuses a request that has any other."""
+
 
 def result_of(text: bytes) -> Request | str:
     """Return the command of a request, or the reason why there is none."""
@@ -36,7 +77,8 @@ def test_the_requests_of_a_gateway_of_version_0_1_mean_the_same() -> None:
 
 
 def test_a_node_of_version_0_1_knows_each_field() -> None:
-    """What a gateway asks has the fields of a request, and one that says nothing is not sent."""
+    """No field of a request of a gateway is new, and one that says nothing is not sent."""
+    assert set(NodeQuery.__struct_fields__) <= FIELDS_OF_0_1
     assert NodeQuery.__struct_fields__ == RequestFields.__struct_fields__
     assert encode(NodeQuery(command="sow", topic="orders")) == b'{"command":"sow","topic":"orders"}'
 
