@@ -67,7 +67,7 @@ def end(at: int) -> Any:
 
 
 class Followed:
-    """The changes of one topic in a cluster that answers as it is told, which ended at offset 2 at first."""
+    """The changes of one topic, which end at offset 2 at first, in a cluster whose answers a test sets."""
 
     def __init__(self, loaded: list[ChangesPartition], **definition: Any) -> None:
         self.topic = define_topic(**{"name": "orders", **(definition or {"key": "/id"})})
