@@ -78,7 +78,9 @@ def _wait_for_worker(page: int, directory: Path) -> None:
     while time.monotonic() < until:
         try:
             with urlopen(f"http://{HOST}:{page}/json/", timeout=5) as answer:
-                if json.load(answer)["aliveworkers"]:
+                # A master serves its pages one by one: until it has /json, / answers, in HTML.
+                is_json = answer.headers.get_content_subtype() == "json"
+                if is_json and json.load(answer)["aliveworkers"]:
                     return
         except URLError:
             pass
