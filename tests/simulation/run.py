@@ -429,6 +429,8 @@ class Simulation:
         worker = self.chance.choice(self.workers)
         if fault == "idle":
             await self.loop.tick(self.chance.choice((5_000, 20_000, 60_000)))
+            for subscriber in self.subscribers:
+                subscriber.has_waited = True
         action: Callable[[], object] | None = {
             "crash": lambda: self._arm(worker, "crash"),
             "stall": lambda: self._arm(worker, "stall"),

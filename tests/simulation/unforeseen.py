@@ -22,6 +22,7 @@ class Unforeseen:
     def __init__(self, chance: Random) -> None:
         self._chance = chance
         self._records: set[tuple[int, int]] = set()
+        self._mended: set[tuple[int, int]] = set()
 
     def arm(self, partition: int, end: int) -> None:
         """Let one of the next records of a partition be one that can't be applied."""
@@ -39,12 +40,17 @@ class Unforeseen:
         return patch.object(BatchState, "begin", begin)
 
     def is_mended(self, worker: "Worker", *, at_once: bool) -> bool:
-        """Look at what a worker says; return whether it is to be restarted, with the fault mended."""
+        """Look at what a worker says; return whether it is to be restarted, with the fault mended.
+
+        A worker that another has replaced may still stand at a record that is mended by now (seed 20407).
+        """
         whys = [(number, why) for (_, number), why in worker.stopped().items() if "a fault of Sowline" in why]
         for number, why in whys:
             hold(
                 any(
-                    why.startswith(_at(offset)) for partition, offset in self._records if partition == number
+                    why.startswith(_at(offset))
+                    for partition, offset in self._records | self._mended
+                    if partition == number
                 ),
                 worker.name,
                 number,
@@ -53,7 +59,9 @@ class Unforeseen:
             )
         if not whys or not (at_once or self._chance.random() < MENDED_SHARE):
             return False
-        self._records -= {one for one in self._records if one[0] in dict(whys)}
+        mended = {one for one in self._records if one[0] in dict(whys)}
+        self._records -= mended
+        self._mended |= mended
         return True
 
 
