@@ -36,7 +36,9 @@ from sowline_materializer.worker.schemas import Schemas
 log = structlog.get_logger()
 
 POLL_SECONDS = 0.2
-"""How long a worker waits for the log before it does its other tasks."""
+POLL_SECONDS_MAX = 1.0
+"""How long a worker waits for the log before it does its other tasks, with few partitions and with thousands: each
+task looks at all of them."""
 
 HEARTBEAT_MS = 300
 """How often a worker reports to the group, and so the longest time until it learns that partitions move."""
@@ -135,7 +137,7 @@ class Worker:
         Raise `NotWritten`, `Fenced`, `StoreDamaged`, `StoreInUse`, `DiskFull` or `CompilerAway`: start again with a
         new worker.
         """
-        wait_seconds = POLL_SECONDS
+        is_copying = False
         try:
             if self._standby is not None:
                 self._warm_up(self._standby)
@@ -147,6 +149,7 @@ class Worker:
             )
             while not self._stop.is_set():
                 records_max = self._settings.batch_records_max
+                wait_seconds = 0.0 if is_copying else seconds_to_wait(len(self._owned.partitions))
                 messages = poll_batch(
                     self._consumer, records_max, wait_seconds, self._on_end, self._replaced.removed
                 )
@@ -164,8 +167,7 @@ class Worker:
                 self._assignment.pause_stopped(self._consumer)
                 if self._standby is not None:
                     spent = time.monotonic() - began
-                    is_busy = self._standby.work(max(COPY_SECONDS, spent))
-                    wait_seconds = 0.0 if is_busy else POLL_SECONDS
+                    is_copying = self._standby.work(max(COPY_SECONDS, spent))
         finally:
             self._close()
 
@@ -184,13 +186,8 @@ class Worker:
     def _note_ends(self, now: float) -> None:
         """Note where the logs end, for health and metrics."""
         if now >= self._ends_at:
-            self._ends_at = now + self._pause()
+            self._ends_at = now + seconds_to_pause(len(self._owned.partitions))
             self._log_ends = {one: self._log_end(one) for one in self._owned.partitions}
-
-    def _pause(self) -> float:
-        """Return the seconds until the partitions are checked again; with few of them, no time."""
-        count = len(self._owned.partitions)
-        return count / CHECKED_A_SECOND if count > CHECKED_ALWAYS else 0.0
 
     def _of_known_logs(self, messages: list[Message]) -> list[Message]:
         """Return the messages without those of logs that were replaced; their partitions begin an era."""
@@ -227,7 +224,7 @@ class Worker:
         began = time.monotonic()
         if began < self._append_at:
             return
-        now, self._append_at = now_ms(), began + self._pause()
+        now, self._append_at = now_ms(), began + seconds_to_pause(len(self._owned.partitions))
         for partition_id, owner_commands in list(self._owned.owner_commands.items()):
             # What waits for a schema may postpone an expiry.
             if self._schemas.is_waiting(partition_id):
@@ -273,6 +270,16 @@ class Worker:
             waiting=self._schemas.waiting(),
             logs_gone=self._replaced.gone(),
         )
+
+
+def seconds_to_pause(partitions: int) -> float:
+    """Return how long it takes until so many partitions are checked again; with few of them, no time."""
+    return partitions / CHECKED_A_SECOND if partitions > CHECKED_ALWAYS else 0.0
+
+
+def seconds_to_wait(partitions: int) -> float:
+    """Return how long a worker of so many partitions waits for the log before it does its other tasks."""
+    return min(max(POLL_SECONDS, seconds_to_pause(partitions)), POLL_SECONDS_MAX)
 
 
 def group_of(settings: Settings) -> str:
