@@ -15,8 +15,8 @@ RUN_MAX = 64
 _panics = 0
 
 
-def note_panic(error: BaseException, where: str) -> None:
-    """Log and count a panic of the native core, after which Python does the same work; raise any other error.
+def raise_unless_panic(error: BaseException, where: str) -> None:
+    """Raise an error, unless it is a panic of the native core: that is logged and counted, and Python does the work.
 
     `where` is the partition, or the kind of work.
     """

@@ -18,7 +18,7 @@ from sowline.errors import StartAgain
 from sowline.kafka.admin import SCHEMA_ENTRY_BYTES_MAX
 from sowline.kafka.clients import exact_producer
 from sowline.kafka.retriable import AWAY
-from sowline.native import note_panic
+from sowline.native import raise_unless_panic
 from sowline_materializer.core.step import DeadLetter, Forward
 from sowline_materializer.partition.owner_commands import Append
 
@@ -89,7 +89,7 @@ class Emitter:
         try:
             messages = self._native.messages(events, start, end)
         except BaseException as error:
-            note_panic(error, f"{topic} [{partition}]")
+            raise_unless_panic(error, f"{topic} [{partition}]")
             self._native = None
             return start
         values, keys, headers, stop = messages.values, messages.keys, messages.headers, int(messages.end)

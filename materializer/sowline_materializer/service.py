@@ -14,7 +14,7 @@ from sowline.config.topics import Topics
 from sowline.kafka.admin import Cluster, ensure_topics
 from sowline.kafka.health import KafkaHealth
 from sowline.kafka.retriable import RESTART_ERRORS
-from sowline.native import Core, note_panic
+from sowline.native import Core, raise_unless_panic
 from sowline.runtime import descriptors
 from sowline.runtime.health import HealthServer
 from sowline.runtime.native import native_core, panic_metric
@@ -70,7 +70,7 @@ class Materializer:
                     log.error("restarting from committed state", why=str(error))
                     self._stop.wait(PAUSE_SECONDS)
             except BaseException as error:
-                note_panic(error, "worker")
+                raise_unless_panic(error, "worker")
                 # Python, which is the specification, continues from the committed state.
                 self._settings = self._settings.model_copy(update={"core": "python"})
                 self.core = "python"

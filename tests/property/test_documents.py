@@ -121,7 +121,7 @@ def test_what_is_written_again_tells_everything(writes: list[tuple[str, str | No
     owner, loaded = MemoryStore(), MemoryStore()
     checkpoint, _ = apply(owner, Checkpoint(START, START, limits=DEFINITION.limits), log_of(writes))
     partition = Partition(DEFINITION, 0, OpenedPartition(owner, checkpoint, checkpoint.position))  # type: ignore[arg-type]
-    events = partition.again(documents(owner))
+    events = partition.newest_events(documents(owner))
     changes = [event for event in events if isinstance(event, Change)]
     assert len(changes) == len(events)
     loader = ChangesLoader(loaded, DEFINITION)

@@ -327,7 +327,7 @@ class World:
             if end - start > len(events):
                 foreign |= self._stale_owner_keys(number, start, end, events, partition.checkpoint.position)
         if end > partition.checkpoint.changes_end:
-            partition.note_right(end, foreign)
+            partition.note_repaired(end, foreign)
 
     def arrive_late(self, number: int, count: int | None = None) -> None:
         """Let what a dead worker had on its way arrive after all."""

@@ -55,7 +55,7 @@ _messages = Stream._messages
 _commit = Partition.commit
 _flush = WriteBehindStore.flush
 _commit_behind = WriteBehindStore.commit
-_again = Partition._again
+_again = Partition._newest_event
 _fold = fold
 _record_of = record_of
 _load_phase = ChangesReader._load_phase
@@ -237,7 +237,7 @@ def _account_not_written_again() -> list[Any]:
     def again(self: Partition, key: bytes, record: Any) -> Any:
         return structs.replace(_again(self, key, record), writes=None)
 
-    return [patch.object(Partition, "_again", again)]
+    return [patch.object(Partition, "_newest_event", again)]
 
 
 def _redundant_write_counts_as_a_change() -> list[Any]:
@@ -311,7 +311,7 @@ def _repair(self: Repair, partition_id: Any, partition: Partition, log_end: int)
     for events in partition.repair(log_end):
         end = self.emit(partition_id, end, events).end
     if end > start:
-        partition.note_right(end)
+        partition.note_repaired(end)
 
 
 def _reset_goes_on_from_before() -> list[Any]:

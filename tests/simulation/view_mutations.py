@@ -34,7 +34,7 @@ from tests.simulation.view_runs import simulate_views
 _apply = ViewFold.apply
 _in_message = ViewFold._touched
 _write = ViewFold._write
-_again = Partition._again
+_again = Partition._newest_event
 _take = OutgoingPartials.take
 _grouped = GroupedStates.change
 _single = RecordStates.change
@@ -170,7 +170,7 @@ def _states_not_written_again() -> list[Any]:
     def again(self: Partition, key: bytes, record: Any) -> Change:
         return structs.replace(_again(self, key, record), states=None)
 
-    return [patch.object(Partition, "_again", again)]
+    return [patch.object(Partition, "_newest_event", again)]
 
 
 def _reflected_not_loaded() -> list[Any]:

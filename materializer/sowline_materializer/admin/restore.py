@@ -112,7 +112,7 @@ def _restore_part(
     )
     keys, done = (key for key, _ in store.scan()), 0
     while batch := list(islice(keys, BATCH_MAX)):
-        emitter.events(offline.definition, offline.partition, partition.again(batch))
+        emitter.events(offline.definition, offline.partition, partition.newest_events(batch))
         emitter.wait()
         done += len(batch)
         offline.report(f"restoring {offline.name}", done, part.entries)

@@ -107,7 +107,7 @@ class Eras:
         # The newest progress event is still one of the era that ended. Until this era has written its own, a loader
         # would take the old log's offsets for this one's.
         checkpoint = replace(checkpoint, stale_keys=checkpoint.stale_keys | {PROGRESS_KEY})
-        return replace(opened, checkpoint=checkpoint, floor=checkpoint.position)
+        return replace(opened, checkpoint=checkpoint, emitted_to=checkpoint.position)
 
     def _first_later(self, time: int, extent: KafkaExtent) -> int:
         """Return the offset of the log's first record after a log time; its end if there is none, or if it is

@@ -13,19 +13,19 @@ from sowline_materializer.store.rocksdb import RocksStore
 
 @dataclass(frozen=True, slots=True)
 class OpenedPartition:
-    """An opened partition: its store, its checkpoint, and `floor`, the newest position already emitted.
+    """An opened partition: its store, its checkpoint, and `emitted_to`, the newest position in the changes.
 
-    With `state_reset` it is not open yet: first the ends of all its records must be written, and its store emptied.
-    If the checkpoint is behind the floor, the events after it are in the changes from the offset `untaken` on.
-    `tombstones` are the deleted records that the store remembers, as (log time in ms, SOW key), oldest first; None if
-    they are not known.
+    With `state_reset` it is not open yet: first the ends of all its records must be written, and its store emptied. A
+    previous owner that died may have emitted more than the store has. The checkpoint is then behind `emitted_to`, and
+    the events after it are in the changes from the offset `tail_start` on. `tombstones` are the deleted records that
+    the store remembers, as (log time in ms, SOW key), oldest first; None if they are not known.
     """
 
     store: RocksStore
     checkpoint: Checkpoint
-    floor: Position
+    emitted_to: Position
     state_reset: StateReset | None = None
-    untaken: int = 0
+    tail_start: int = 0
     tombstones: Sequence[tuple[int, bytes]] | None = None
 
 

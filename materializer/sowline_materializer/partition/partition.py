@@ -1,4 +1,10 @@
-"""One open partition of a topic: its store, its checkpoint, and the batch that is being sent to Kafka."""
+"""One open partition of a topic: its store, its checkpoint, and the batch that is being sent to Kafka.
+
+For each batch of log records the caller calls `prepare`, which stores nothing, and writes what the result holds to
+Kafka. If another process wrote between these events, the caller then calls `mark_stale`. It calls `commit`, then
+`repair`. It writes the events that `repair` yields, and ends with `note_repaired`. If `prepare` returns `failed`, the
+caller raises it after the commit.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,18 +20,18 @@ from sowline.changes.progress import PROGRESS_KEY, UNFILLED, Progress
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.commands.command import LogRecord
 from sowline.config.topic_definition import TopicDefinition
-from sowline.model.log_time import TIME_MAX
 from sowline.model.position import Position, before_the_log
-from sowline.native import Core, note_panic
+from sowline.native import Core, raise_unless_panic
 from sowline_materializer.core.applier import Applier
 from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint
-from sowline_materializer.core.errors import NotApplicable, StoreDamaged
+from sowline_materializer.core.errors import NotApplicable
 from sowline_materializer.core.expiry import Due
-from sowline_materializer.core.record import Record, decode_record
+from sowline_materializer.core.record import Record
 from sowline_materializer.core.step import Records, Step
+from sowline_materializer.partition.due_records import DueRecords
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.store.cache import RecordCache
-from sowline_materializer.store.checksum import Checksum, expiry_entry
+from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.errors import FORESEEN
 from sowline_materializer.store.integrity import survey
 from sowline_materializer.store.interface import Store
@@ -35,9 +41,6 @@ from sowline_materializer.store.tombstones import Tombstones
 
 PartitionId = tuple[str, int]
 """A Kafka topic's name and the number of one of its partitions; of a log, if nothing else is meant."""
-
-NOTHING_DUE = b"\xff" * 9
-"""A key after all entries of the index of due times."""
 
 OUTCOMES_MAX = 1000
 """The maximum number of outcomes in one progress event; a batch with more writes several."""
@@ -91,12 +94,13 @@ class Partition:
         self.checkpoint = opened.checkpoint
         self._store: Store = store or opened.store
         self._cache = cache or RecordCache()
-        self._floor, self._untaken = opened.floor, opened.untaken
+        self._emitted_to = opened.emitted_to
+        """The newest position that was in the changes when the partition was opened, perhaps newer than the state."""
+        self._tail_start = opened.tail_start
+        """The offset in the changes at which everything begins that is newer than the opened state."""
         known = opened.tombstones
         self._tombstones = Tombstones(survey(opened.store, native).tombstones if known is None else known)
-        self._first_due = b""
-        self._may_have_lost_expiries = True
-        """Whether the store may have due times that no log time reaches: version 0.1 wrote such."""
+        self._due_records = DueRecords(self._store)
         self._native: NativeOverlay | None = None
         if native is not None and is_plain(definition):
             self._native = NativeOverlay(native, definition, number, self._store, self._cache.bytes_max)
@@ -116,26 +120,27 @@ class Partition:
         try:
             view, step = self._applied(new)
         except NotApplicable as error:
-            # What was written before that record counts. Readers see it, and the position is the record's
-            # (test_what_is_before_a_record_that_fails_is_applied).
+            # The records before the one that fails count: readers see them, and the next owner continues at that
+            # record. They are applied again without it (test_what_is_before_a_record_that_fails_is_applied).
             failed, new = error, new[: bisect_left(new, error.offset, key=_OFFSET)]
             view, step = self._applied(new)
         events = self._events(step, log_end)
-        if self._leaves_unreported(step):
+        if self._needs_progress(step):
             events += self._progress_events(step, log_end)
         return Prepared(view, step, events, len(new), failed)
 
     def _applied(self, records: Sequence[LogRecord]) -> tuple[BatchView, Step]:
-        """Apply the log records; raise `NotApplicable` for one that fails with an exception that nobody foresaw."""
+        """Apply the log records; raise `NotApplicable` for one that fails with an unforeseen exception."""
         native = self._native
         if native is not None:
             native.begin()
             try:
-                applier = Applier(self.definition, self.number, self.checkpoint, native, native)
+                applier = Applier(self.definition, self.number, self.checkpoint, native, accelerator=native)
                 return native, _applied_by(applier, records)
             except BaseException as error:
-                # Nothing of the batch is kept. Python, which is the specification, applies it and all that follow.
-                note_panic(error, f"{self.definition.log} [{self.number}]")
+                # After a panic nothing of the batch is kept. Python, which is the specification, applies this batch
+                # and all that follow.
+                raise_unless_panic(error, f"{self.definition.log} [{self.number}]")
                 self._native = None
         view = Overlay(self._store, self._cache)
         applier = Applier(self.definition, self.number, self.checkpoint, view, bodies=self.bodies)
@@ -143,19 +148,20 @@ class Partition:
 
     def was_sent(self, offset: int) -> bool:
         """Return whether a previous owner emitted the changes of the log record at an offset."""
-        return Position(self.checkpoint.position.era, offset) <= self._floor
+        return Position(self.checkpoint.position.era, offset) <= self._emitted_to
 
     def _events(self, step: Step, log_end: int) -> list[Event]:
-        """Return the changes that were not yet emitted, after the progress events that they need.
+        """Return the changes that were not yet emitted, and between them the progress events that they need.
 
-        If the owner and its disk are lost, Kafka may have only the first events of the batch. So each event must be
-        complete with those before it.
+        The owner and its disk may be lost when Kafka has only the first events of the batch. The next owner loads
+        them, so the state that they make must be complete: a progress event reports what has no change of its own
+        (`step.unreported`) before the next change.
         """
         changes = step.changes
-        # Up to the floor everything was emitted by the previous owner. Emitted again, it would sit behind newer
+        # The previous owner has emitted the changes up to this position. Emitted again, they would be behind newer
         # events of other keys, and loaders would find old positions last
         # (test_changes_that_were_emitted_before_a_crash_are_not_emitted_again).
-        start = bisect_right(changes, self._floor, key=_POSITION)
+        start = bisect_right(changes, self._emitted_to, key=_POSITION)
         events: list[Event] = []
         for end, checkpoint in step.unreported:
             if end >= start:
@@ -164,11 +170,13 @@ class Partition:
                 start = end
         return events + changes[start:]
 
-    def _leaves_unreported(self, step: Step) -> bool:
-        """Return whether the changes leave something unreported: outcomes, origins, what a view reflects, or how far
-        the log was read.
+    def _needs_progress(self, step: Step) -> bool:
+        """Return whether a progress event must follow the changes.
+
+        It reports what they do not: how far the log was read, outcomes without a change, the origins of forwarded
+        records, and what a view reflects.
         """
-        moved_on = step.checkpoint.position > max(step.checkpoint.last_change, self._floor)
+        moved_on = step.checkpoint.position > max(step.checkpoint.last_change, self._emitted_to)
         # A change of a view names the source partition that it reflects. Compaction removes that change once its key
         # has a newer one, so a progress event reports all of them (test_a_load_knows_what_is_reflected).
         before, after = self.checkpoint, step.checkpoint
@@ -182,108 +190,76 @@ class Partition:
 
     def _progress_event(self, checkpoint: Checkpoint, log_end: int, outcomes: dict[str, str]) -> Progress:
         progress = progress_of(checkpoint, log_end, outcomes)
-        return progress._replace(is_catching_up=checkpoint.position < self._floor)
+        return progress._replace(is_catching_up=checkpoint.position < self._emitted_to)
 
     def commit(self, prepared: Prepared, changes_end: int) -> None:
-        """Commit the batch; Kafka has all its events, the last of them just before `changes_end`.
-
-        As long as the state is behind what was emitted before, the next owner must be able to find that out again.
-        """
-        stale_keys = self.checkpoint.stale_keys | self._deleted_again(prepared.step)
-        checkpoint = replace(prepared.step.checkpoint, changes_end=changes_end, stale_keys=stale_keys)
-        # Behind the floor the stored checkpoint keeps the old end of the changes. If this owner dies now, the next
-        # one reads the same tail and finds the same floor. With the new end, it would find nothing newer, and
-        # followers would stay ahead of it permanently.
-        kept = (
-            checkpoint
-            if checkpoint.position >= self._floor
-            else replace(checkpoint, changes_end=self._untaken)
+        """Commit the batch; Kafka has all its events, the last of them just before `changes_end`."""
+        stale_keys = self.checkpoint.stale_keys | self._emitted_deletions(prepared.step)
+        checkpoint = stored = replace(
+            prepared.step.checkpoint, changes_end=changes_end, stale_keys=stale_keys
         )
+        # The state has not reached what a previous owner emitted, and this owner dies now. The next one has to read
+        # the same tail of the changes. From the new end it would find nothing newer than the state, and followers
+        # would stay ahead of it permanently (test_a_crash_between_two_flushes).
+        if checkpoint.position < self._emitted_to:
+            stored = replace(checkpoint, changes_end=self._tail_start)
         self._tombstones.forget(prepared.view, checkpoint.remembered_since)
         written = prepared.view.written(self._store.checksum())
-        self._store.commit(written.entries, written.checksum, kept.encode(), written.expiries)
+        self._store.commit(written.entries, written.checksum, stored.encode(), written.expiries)
         self._cache.keep(written.records, written.bytes)
         self.checkpoint = checkpoint
-        for due, is_there in written.expiries.items():
-            if is_there and due < self._first_due:
-                self._first_due = due
+        self._due_records.note(written.expiries)
         for change in prepared.step.removed:
-            # A deleted record's numbers are kept for the window: without them a repeated publish would bring the
-            # record back.
+            # The entry of a deleted record keeps its publishers' sequences until the repeat window has passed.
+            # Without them a repeated publish would bring the record back. A document's entry is kept permanently.
             if change.numbers and change.writes is None:
                 self._tombstones.add(change.partition_time, change.sow_key)
 
-    def _deleted_again(self, step: Step) -> frozenset[bytes]:
-        """Return the keys whose deletion was emitted before, while every key of the store is to be repaired.
+    def _emitted_deletions(self, step: Step) -> frozenset[bytes]:
+        """Return the keys whose deletion a previous owner emitted, while every key is to be repaired; else none.
 
-        A refill by an older state may have written such a record after its deletion. Once the log was applied again,
-        the store no longer has the record, so a walk through the store would leave it out. Compaction would bring it
-        back: `[K@5, delete K@9, K@5 again]`, by a state at position 7 (`test_a_record_that_a_refill_brought_back`).
+        The changes are `[K@5, delete K@9]`, and a state at position 7 fills them again: `[K@5, delete K@9, K@5]`.
+        After this owner has applied the log up to 9, its store has no K, so a repair of every key in the store would
+        leave K out. Compaction would then bring K back (`test_a_record_that_a_refill_brought_back`).
         """
         if EVERYTHING not in self.checkpoint.stale_keys:
             return frozenset()
-        changes = step.changes[: bisect_right(step.changes, self._floor, key=_POSITION)]
+        changes = step.changes[: bisect_right(step.changes, self._emitted_to, key=_POSITION)]
         return frozenset(change.sow_key for change in changes if change.body is None)
 
     def due(self, time: int) -> Iterator[Due]:
         """Yield the records that are due at a log time, the earliest due time first; none if nothing expires."""
-        end = expiry_entry(time + 1, b"")
-        if not self.checkpoint.limits.may_expire:
-            return
-        start = self._first_due
-        if start < end:
-            self._first_due = NOTHING_DUE
-            for due in self._store.expiries(start):
-                self._first_due = min(due, self._first_due)
-                if due >= end:
-                    break
-                yield self._due(due)
-        if self._may_have_lost_expiries:
-            for due in self._store.expiries(expiry_entry(TIME_MAX + 1, b"")):
-                yield self._due(due)
-            self._may_have_lost_expiries = False
-
-    def _due(self, due: bytes) -> Due:
-        key = due[8:]
-        data = self._store.get(key)
-        if data is None:
-            raise StoreDamaged(f"expected record {key!r}, which is due, got none")
-        record = decode_record(data)
-        return Due(int.from_bytes(due[:8], "big"), record.key_text, record.position)
+        return self._due_records.until(time) if self.checkpoint.limits.may_expire else iter(())
 
     def mark_stale(self, keys: Iterable[bytes], changes_end: int) -> None:
-        """Note that another process wrote events of these keys up to here: compaction may keep the wrong ones.
-
-        The next commit stores that with the state, until the keys are repaired.
-        """
+        """Note that another process wrote events of these keys before `changes_end`; the next commit stores it."""
         self.checkpoint = replace(
             self.checkpoint, stale_keys=self.checkpoint.stale_keys.union(keys), changes_end=changes_end
         )
 
     @property
     def base(self) -> Position | None:
-        """The last change before this era, if the era has made none yet: what followers may hold by now."""
+        """The last change of the previous eras until this era makes one, then None: followers may have reached it."""
         checkpoint = self.checkpoint
         return checkpoint.last_change if checkpoint.last_change.era != checkpoint.position.era else None
 
     def repair(self, log_end: int, batch_max: int = 1000) -> Iterator[list[Event]]:
-        """Yield in batches the events to write again because of stale owners, and the partition's position.
+        """Yield in batches the newest events of the stale keys, then the partition's position.
 
-        Nothing is written before the state has reached everything that was ever emitted: the newest event of a key
-        may be one that the state does not have yet. An era without changes is reported first.
+        Yield nothing if no key is stale, or before the state has reached what was emitted.
         """
         checkpoint = self.checkpoint
-        # Below the floor the newest event of a key may be one that this state does not have yet. Writing its own
-        # would replace a newer record by an older one
-        # (test_keys_are_repaired_only_once_the_state_is_as_new_as_what_was_emitted).
-        if not checkpoint.stale_keys or checkpoint.position < self._floor or not checkpoint.complete:
+        # The newest event of a key may be one that this state does not have yet. Its own event would replace a newer
+        # record by an older one (test_keys_are_repaired_only_once_the_state_is_as_new_as_what_was_emitted).
+        is_behind = checkpoint.position < self._emitted_to or not checkpoint.complete
+        if not checkpoint.stale_keys or is_behind:
             return
         # Repairs carry the new era. Followers must see the era begin before its first event.
         if checkpoint.last_change.era != checkpoint.position.era:
             yield [progress_of(checkpoint, log_end, {})]
         keys = self._known_stale_keys()
         while batch := list(islice(keys, batch_max)):
-            yield self.again(batch)
+            yield self.newest_events(batch)
         yield [progress_of(replace(checkpoint, stale_keys=frozenset()), log_end, {})]
 
     def _known_stale_keys(self) -> Iterator[bytes]:
@@ -295,17 +271,17 @@ class Partition:
         deleted = [key for key in named if self._store.get(key) is None]
         return chain((key for key, _ in self._store.scan()), deleted)
 
-    def again(self, keys: Iterable[bytes]) -> list[Event]:
-        """Return the newest event of each SOW key again, for a changes topic that holds events of stale owners.
+    def newest_events(self, keys: Iterable[bytes]) -> list[Event]:
+        """Return the newest event of each SOW key, to write it again behind the events of stale owners.
 
-        Followers drop them by their position. `after` is the event's own position, so that a reader without the
-        original event sees a gap. `emitted_in` lets a loader rank it above the events that an owner of the previous
-        era has written after that position.
+        Followers drop it as a repeat. A follower that lacks the original must not take it, since it may lack other
+        changes too: with its own position as `after`, it is a gap to that follower. Its `emitted_in` ranks it above
+        what an owner of the previous era wrote after that position.
         """
         view = Overlay(self._store, self._cache)
-        return [self._again(key, view.get(key)) for key in keys]
+        return [self._newest_event(key, view.get(key)) for key in keys]
 
-    def _again(self, key: bytes, record: Record | None) -> Change:
+    def _newest_event(self, key: bytes, record: Record | None) -> Change:
         if record is None:
             position = self._last_of_era()
             return Change(
@@ -338,17 +314,16 @@ class Partition:
         )
 
     def _last_of_era(self) -> Position:
-        """Return the last change's position, or the era's begin if that is later: after everything that others may
-        write.
+        """Return the position of the era's last change; if it has made none, the position at which the era begins.
 
-        In an era without changes, an event that comes late from the previous era is newer than the last change.
+        The last change of the previous era would be too old: its owner may still write events that are newer.
         """
         era, last = self.checkpoint.position.era, self.checkpoint.last_change
         return last if last.era == era else before_the_log(era)
 
-    def note_right(self, changes_end: int, but: Iterable[bytes] = ()) -> None:
-        """Note that the changes partition ends here with the newest event of each key, except for these."""
-        self.checkpoint = replace(self.checkpoint, changes_end=changes_end, stale_keys=frozenset(but))
+    def note_repaired(self, changes_end: int, still_stale: Iterable[bytes] = ()) -> None:
+        """Store that the changes end here, and that each key but `still_stale` has its newest event last in them."""
+        self.checkpoint = replace(self.checkpoint, changes_end=changes_end, stale_keys=frozenset(still_stale))
         self._store.commit({}, self._store.checksum(), self.checkpoint.encode())
 
     def close(self) -> None:
@@ -371,8 +346,7 @@ def stale_owner_keys(found: Iterable[Event], ours: Iterable[Event]) -> set[bytes
     """Return the keys of changes that another process wrote between our events.
 
     A worker that was considered dead woke up and repeated old events. Followers drop those by their position, but
-    compaction keeps the last event of each key, which must be ours. Of two events with one position, one is the other
-    process's; it does not matter which.
+    compaction keeps the last event of each key, which must be ours.
     """
     expected = {event.position for event in ours if not isinstance(event, Progress)}
     keys = set()
@@ -388,6 +362,8 @@ def stale_owner_keys(found: Iterable[Event], ours: Iterable[Event]) -> set[bytes
 
 def progress_of(checkpoint: Checkpoint, log_end: int, outcomes: dict[str, str]) -> Progress:
     """Return the progress event of a partition with this checkpoint."""
+    # The topic is being filled again: a reader that took it for whole would lack records
+    # (test_readers_that_start_during_a_refill).
     changes_id = checkpoint.changes_id if EVERYTHING not in checkpoint.stale_keys else UNFILLED
     return Progress(
         position=checkpoint.position,

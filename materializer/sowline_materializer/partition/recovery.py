@@ -19,7 +19,7 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.limits import Limits
 from sowline.model.position import Position
-from sowline.native import note_panic
+from sowline.native import raise_unless_panic
 from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.partition.changes_loader import ChangesLoader
@@ -139,11 +139,11 @@ class Recovery:
         start = max(self._extent.changes_start, 0 if replaced else checkpoint.changes_end)
         messages = chain.from_iterable(self._reader.changes(start, self._extent.changes_end))
         tail = read_tail(messages, checkpoint.position, self._extent.changes_id, start)
-        floor, stale_keys = tail.newest, tail.stale_keys
+        emitted_to, stale_keys = tail.newest, tail.stale_keys
         # More was emitted than this state holds: the previous owner died between emitting and committing. The log is
         # applied up to there without writing, unless it does not lead there. Then the state is dropped
         # (test_what_was_emitted_but_not_committed_is_not_emitted_again).
-        if floor > checkpoint.position and (
+        if emitted_to > checkpoint.position and (
             self._starts_empty or not self._eras.leads_on(checkpoint, tail, self._extent)
         ):
             self._log.warning("the log lacks records between the local state and the last emitted change")
@@ -167,7 +167,7 @@ class Recovery:
         # the one that this store knows (test_a_changes_topic_that_was_replaced_is_filled_again opens it twice).
         if replaced:
             store.commit({}, store.checksum(), replace(checkpoint, changes_end=0).encode())
-        return OpenedPartition(store, checkpoint, floor, untaken=start, tombstones=found.tombstones)
+        return OpenedPartition(store, checkpoint, emitted_to, tail_start=start, tombstones=found.tombstones)
 
     def _is_replaced(self, checkpoint: Checkpoint) -> bool:
         """Return whether the changes topic is another one than that of the checkpoint, or has lost an end of it."""
@@ -188,7 +188,7 @@ class Recovery:
             with closed_on_failure(store):
                 return self._loaded(store)
         except BaseException as error:
-            note_panic(error, f"{self._definition.changes} [{self._partition}]")
+            raise_unless_panic(error, f"{self._definition.changes} [{self._partition}]")
         # Python, which is the specification, loads a store from the beginning.
         self._native = None
         return self._from_changes()

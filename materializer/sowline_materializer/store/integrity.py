@@ -4,7 +4,7 @@ from collections.abc import Generator
 from types import ModuleType
 from typing import NamedTuple
 
-from sowline.native import note_panic
+from sowline.native import raise_unless_panic
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.core.record import decode_record
@@ -46,7 +46,7 @@ class Walk:
             try:
                 return self._native.survey(portion)  # type: ignore[no-any-return]
             except BaseException as error:
-                note_panic(error, "check of a store")
+                raise_unless_panic(error, "check of a store")
                 self._native = None
         return summed_up(portion)
 

@@ -126,7 +126,7 @@ class Repair:
         if end > partition.checkpoint.changes_end:
             # Keys that the stale owner wrote between our repairs stay stale, and wait for the next repair
             # (test_stale_writes_during_a_repair_stay_noted).
-            partition.note_right(end, stale)
+            partition.note_repaired(end, stale)
 
     def repair_all(self) -> None:
         """Repair all partitions with stale keys. By now a stale owner knows that it lost the partition."""

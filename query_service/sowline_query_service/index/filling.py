@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sowline.model.path import Path
-from sowline.native import note_panic
+from sowline.native import raise_unless_panic
 from sowline_query_service.index.cells import Cells, cells_of
 from sowline_query_service.index.column import Column, Rows
 from sowline_query_service.index.dictionary import Dictionary
@@ -108,7 +108,7 @@ def _fill(
     try:
         found = reader.read(bodies, start, stop)
     except BaseException as error:
-        note_panic(error, "memo indexes")
+        raise_unless_panic(error, "memo indexes")
         in_python(columns, rows, bodies, start, stop)
         return
     filled: list[Cells] = []

@@ -18,7 +18,7 @@ from sowline.changes.progress import Progress
 from sowline.changes.ranking import NewestEvents, RelativeAge
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, before_the_log, position_of
-from sowline.native import note_panic
+from sowline.native import raise_unless_panic
 from sowline_query_service.index.rows import LoadBefore, Rows
 from sowline_query_service.replica.history import PartitionHistory
 from sowline_query_service.replica.log_end import Reached
@@ -179,7 +179,7 @@ class PartitionReplica:
             after = self._rows.load(run.changes, self.number, before, INDEX_STEP)
         except BaseException as error:
             # The native core decides what to keep before it changes anything (test_a_panic_leaves_the_run_to_python).
-            note_panic(error, f"rows of partition {self.number}")
+            raise_unless_panic(error, f"rows of partition {self.number}")
             self.native_has_failed = True
             return False
         self._since_indexed = after.since_indexed

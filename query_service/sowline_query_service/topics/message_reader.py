@@ -8,7 +8,7 @@ from confluent_kafka import Message
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.changes_driver import ChangesPartition
 from sowline.kafka.messages import columns_of, event_of
-from sowline.native import note_panic, share
+from sowline.native import raise_unless_panic, share
 from sowline_query_service.replica.plain_run import EventAtOffset, MessageColumns, PlainRun, Portion
 
 Portions = dict[ChangesPartition, list[Portion]]
@@ -74,7 +74,7 @@ class MessageReader:
             changes = self._native.PlainChanges(messages, start)
         except BaseException as error:
             topic, number = messages.partition(start)
-            note_panic(error, f"{topic} [{number}]")
+            raise_unless_panic(error, f"{topic} [{number}]")
             self._native = None
             return None
         return PlainRun(messages, start, changes) if len(changes) else None

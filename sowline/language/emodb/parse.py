@@ -16,7 +16,7 @@ from sowline.language.emodb.lexer import DocumentLexer, Lexeme, Malformed, whole
 from sowline.language.emodb.parse_errors import complaint
 from sowline.language.emodb.tree import Condition, Delta, LiteralDelta
 from sowline.model.nesting import NESTING_MAX
-from sowline.native import note_panic
+from sowline.native import raise_unless_panic
 
 TEXT_CHARS_MAX = 1 << 20
 
@@ -68,7 +68,7 @@ def _natively(module: ModuleType, text: str) -> Any:
     try:
         return module.plain_delta(text)
     except BaseException as error:
-        note_panic(error, "deltas")
+        raise_unless_panic(error, "deltas")
         use_native(None)
         return None
 

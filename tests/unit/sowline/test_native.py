@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
-from sowline.native import RUN_MAX, note_panic, panics, share
+from sowline.native import RUN_MAX, panics, raise_unless_panic, share
 from sowline.runtime.native import panic_metric
 from sowline_materializer import service
 from sowline_materializer.service import Materializer
@@ -46,7 +46,7 @@ def test_a_panic_is_counted_and_any_other_error_is_raised() -> None:
         try:
             panic()
         except BaseException as error:
-            note_panic(error, "orders [3]")
+            raise_unless_panic(error, "orders [3]")
     assert logs == [
         {
             "event": "native core failed",
@@ -59,7 +59,7 @@ def test_a_panic_is_counted_and_any_other_error_is_raised() -> None:
     assert panic_metric().samples[0].value == before + 1
     for other in (ValueError("no"), KeyboardInterrupt()):
         with pytest.raises(type(other)):
-            note_panic(other, "orders [3]")
+            raise_unless_panic(other, "orders [3]")
     assert panics() == before + 1
 
 

@@ -35,8 +35,8 @@ def opened(store: MemoryStore, **given: Any) -> OpenedPartition:
     data = store.checkpoint()
     begin = Checkpoint(definition=DEFINITION.digest, limits=DEFINITION.limits, log_id="log")
     checkpoint = begin if data is None else Checkpoint.decode(data)
-    floor = given.pop("floor", checkpoint.position)
-    return OpenedPartition(store, replace(checkpoint, **given), floor)  # type: ignore[arg-type]
+    emitted_to = given.pop("emitted_to", checkpoint.position)
+    return OpenedPartition(store, replace(checkpoint, **given), emitted_to)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_compaction_keeps_the_progress_of_an_owner_that_was_ahead(store: MemoryS
     """An owner that takes over at an older position reports outcomes, and does not displace the newer progress."""
     ahead = Partition(DEFINITION, 0, opened(MemoryStore()))
     history = run(ahead, record(0, b"{"), record(1, b'{"id":1}'), record(2, b"{"))
-    behind = Partition(DEFINITION, 0, opened(store, floor=Position(0, 2)))
+    behind = Partition(DEFINITION, 0, opened(store, emitted_to=Position(0, 2)))
     history += run(behind, record(0, b"{"))
     *_, late = history
     assert isinstance(late, Progress)
@@ -186,8 +186,8 @@ def test_records_that_are_applied_already_are_passed_over(partition: Partition) 
 
 
 def test_changes_that_were_emitted_before_a_crash_are_not_emitted_again(store: MemoryStore) -> None:
-    """Up to the floor a replay changes the state but writes no change."""
-    partition = Partition(DEFINITION, 0, opened(store, floor=Position(0, 1)))
+    """Up to `emitted_to` a replay changes the state but writes no change."""
+    partition = Partition(DEFINITION, 0, opened(store, emitted_to=Position(0, 1)))
     events = run(partition, *(record(n, b'{"id":%d}' % n) for n in range(3)))
     assert positions(events) == [("Change", Position(0, 2))]
     assert len(list(store.scan())) == 3
@@ -204,14 +204,14 @@ def test_a_crash_between_two_flushes(store: MemoryStore) -> None:
     assert Checkpoint.decode(store.checkpoint() or b"").position == Position(0, 0)
     for replayed in (range(1, 4), range(4, 7)):
         written = WriteBehindStore(store)
-        next_owner = replace(opened(store, floor=Position(0, 5)), untaken=1)
+        next_owner = replace(opened(store, emitted_to=Position(0, 5)), tail_start=1)
         partition = Partition(DEFINITION, 0, next_owner, store=written)
         for offset in replayed:
             events = run(partition, record(offset, b'{"id":1,"n":%d}' % offset), changes_end=7)
             assert positions(events) == ([("Change", Position(0, 6))] if offset == 6 else [])
             written.flush()
             kept = Checkpoint.decode(store.checkpoint() or b"")
-            # Behind the floor, the next owner reads the same tail from here, and finds the same floor.
+            # Behind `emitted_to`, the next owner reads the same tail from here, and finds the same `emitted_to`.
             assert (kept.position, kept.changes_end) == (Position(0, offset), 1 if offset < 5 else 7)
     assert [data.endswith(b'"n":6}') for _, data in store.scan()] == [True]
     assert survey(store).checksum == store.checksum()
@@ -319,7 +319,7 @@ def test_stale_keys_are_written_again(partition: Partition) -> None:
         Position(0, 1),
     )
     assert progress.position == Position(0, 2)
-    partition.note_right(9)
+    partition.note_repaired(9)
     assert repair(partition) == []
 
 
@@ -336,7 +336,7 @@ def test_a_record_that_a_refill_brought_back(store: MemoryStore) -> None:
     """A state before a record's deletion has written it again behind that: it is deleted again, though it is gone."""
     run(Partition(DEFINITION, 0, opened(store)), record(0, b'{"id":1}'), record(1, b'{"id":2}'))
     stale_keys = frozenset({EVERYTHING})
-    behind = Partition(DEFINITION, 0, opened(store, floor=Position(0, 2), stale_keys=stale_keys))
+    behind = Partition(DEFINITION, 0, opened(store, emitted_to=Position(0, 2), stale_keys=stale_keys))
     assert run(behind, record(2, b'{"id":2}', command="sow_delete")) == []
     assert [(event.sow_key, event.body) for event in repair(behind)[:-1] if isinstance(event, Change)] == [
         (sow_key(DEFINITION.declared.domain_prefix, "1"), b'{"id":1}'),
@@ -347,7 +347,9 @@ def test_a_record_that_a_refill_brought_back(store: MemoryStore) -> None:
 
 def test_keys_are_repaired_only_once_the_state_is_as_new_as_what_was_emitted(store: MemoryStore) -> None:
     """Before that, what would be written again might be older than what is there."""
-    partition = Partition(DEFINITION, 0, opened(store, floor=Position(0, 1), stale_keys=frozenset({b"1"})))
+    partition = Partition(
+        DEFINITION, 0, opened(store, emitted_to=Position(0, 1), stale_keys=frozenset({b"1"}))
+    )
     assert repair(partition) == []
     run(partition, record(0, b'{"id":1}'))
     assert repair(partition) == []
@@ -395,7 +397,7 @@ def test_everything_can_be_written_again(partition: Partition, store: MemoryStor
     for batch in batches:
         loader.load(batch)
         loader.finish()
-    partition.note_right(0)
+    partition.note_repaired(0)
     assert dump(loaded, 0, 0) == dump(store, 0, 0)
     assert loader.checkpoint(0) == replace(partition.checkpoint, stale_keys=frozenset({PROGRESS_KEY}))
     assert loader.stale_keys == set()
@@ -404,7 +406,7 @@ def test_everything_can_be_written_again(partition: Partition, store: MemoryStor
 def test_a_position_seen_is_committed(partition: Partition, store: MemoryStore) -> None:
     """Up to where the changes partition is right is part of the state."""
     partition.mark_stale({b"1"}, 0)
-    partition.note_right(42)
+    partition.note_repaired(42)
     data = store.checkpoint()
     assert data is not None
     assert Checkpoint.decode(data) == partition.checkpoint
@@ -414,7 +416,7 @@ def test_a_position_seen_is_committed(partition: Partition, store: MemoryStore) 
 def test_stale_writes_during_a_repair_stay_noted(partition: Partition, store: MemoryStore) -> None:
     """Their events may be the last of their keys: the next repair writes those again."""
     partition.mark_stale({b"1"}, 0)
-    partition.note_right(42, {b"2"})
+    partition.note_repaired(42, {b"2"})
     data = store.checkpoint()
     assert data is not None
     assert Checkpoint.decode(data) == partition.checkpoint
@@ -424,7 +426,7 @@ def test_stale_writes_during_a_repair_stay_noted(partition: Partition, store: Me
 def test_a_records_state_is_all_that_again_needs(partition: Partition) -> None:
     """Due time, correlation and numbers are on an event written again."""
     run(partition, record(0, b'{"id":1}', 5, publisher="p", sequence="2", correlation="c", expiration="1"))
-    (again,) = partition.again([sow_key(b"orders\0", "1")])
+    (again,) = partition.newest_events([sow_key(b"orders\0", "1")])
     assert isinstance(again, Change)
     assert (again.expires, again.correlation, again.numbers, again.time) == (1005, "c", {"p": (2, 0, 5)}, 5)
     assert orjson.loads(again.headers()[0][1] or b"")["op"] == "again"

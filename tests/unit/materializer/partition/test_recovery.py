@@ -105,7 +105,7 @@ def test_a_whole_store_goes_on_where_it_was(worked: World) -> None:
     opened = recover(worked)
     assert opened.checkpoint.next_offset == len(worked.logs[0])
     assert opened.checkpoint.stale_keys == frozenset()
-    assert opened.floor == opened.checkpoint.position
+    assert opened.emitted_to == opened.checkpoint.position
 
 
 @pytest.mark.parametrize("loss", ["gone", "damaged", "unfinished", "headless"])
@@ -212,7 +212,7 @@ def test_an_owner_of_before_goes_on_in_a_topic_that_was_made_again(worked: World
     recover(worked)
     changes.append(last)
     opened = recover(worked)
-    assert (opened.checkpoint.next_offset, opened.floor) == (0, last.position)
+    assert (opened.checkpoint.next_offset, opened.emitted_to) == (0, last.position)
     assert EVERYTHING in opened.checkpoint.stale_keys
     worked.drain(2)
     check_filled_again(worked)
@@ -265,12 +265,12 @@ def test_what_fails_leaves_no_store_open(worked: World, lost: bool, monkeypatch:
 
 
 def test_what_was_emitted_but_not_committed_is_not_emitted_again(worked: World) -> None:
-    """The floor is the newest position in the tail of the changes."""
+    """`emitted_to` is the newest position in the tail of the changes."""
     worked.write(0, b'{"id":9}', None, [])
     worked.work(0, 5, cut=1)
     opened = recover(worked)
     assert opened.checkpoint.next_offset == len(worked.logs[0]) - 1
-    assert opened.floor == Position(0, len(worked.logs[0]) - 1)
+    assert opened.emitted_to == Position(0, len(worked.logs[0]) - 1)
 
 
 def test_stale_owner_events_in_the_tail_are_noted(worked: World) -> None:
@@ -280,7 +280,7 @@ def test_stale_owner_events_in_the_tail_are_noted(worked: World) -> None:
     worked.changes[0].append(old)
     opened = recover(worked)
     assert opened.checkpoint.stale_keys == {old.sow_key}
-    assert opened.floor == opened.checkpoint.position
+    assert opened.emitted_to == opened.checkpoint.position
 
 
 def test_the_word_of_another_topic_in_the_tail_is_noted(worked: World) -> None:
@@ -289,7 +289,7 @@ def test_the_word_of_another_topic_in_the_tail_is_noted(worked: World) -> None:
     word = Progress(position, position, 0, {}, DEFINITION.digest, "log", 100, {}, changes_id="old")
     worked.changes[0].append(word)
     opened = recover(worked)
-    assert (opened.floor, opened.checkpoint.stale_keys) == (opened.checkpoint.position, {PROGRESS_KEY})
+    assert (opened.emitted_to, opened.checkpoint.stale_keys) == (opened.checkpoint.position, {PROGRESS_KEY})
 
 
 def test_stale_owner_events_in_a_load_are_noted(worked: World) -> None:
@@ -324,7 +324,7 @@ def test_a_replaced_log_begins_a_new_era(worked: World) -> None:
         before.checkpoint.last_change,
         "other",
     )
-    assert (opened.checkpoint.stale_keys, opened.floor) == ({PROGRESS_KEY}, opened.checkpoint.position)
+    assert (opened.checkpoint.stale_keys, opened.emitted_to) == ({PROGRESS_KEY}, opened.checkpoint.position)
 
 
 def test_a_log_that_ends_before_the_state_begins_a_new_era(worked: World) -> None:
