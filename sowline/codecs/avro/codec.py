@@ -1,4 +1,8 @@
-"""The codec of Avro messages under one reader schema."""
+"""The codec of Avro messages under one reader schema.
+
+A whole message goes through `read`. A delta goes through `read_delta`, `merged` and `completed`, in this order.
+Records that were stored under an earlier reader schema go through `upgraded`.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,14 +43,15 @@ class AvroCodec:
     def __init__(self, reader: Schema) -> None:
         self._root = load_types(reader).root
         self._defaults = Defaults()
+        # A default that its type does not allow is refused here, with the schema, and not with the first message.
         with _errors():
             for record in records_below(self._root):
                 for field in record.fields:
                     if field.has_default:
                         self._defaults.of(field)
-        keep = lru_cache(WRITERS_MAX)
-        self._reader = keep(partial(self._compiled, self._root))
-        self._delta_reader = keep(partial(self._compiled, delta_type(self._root)))
+        cached = lru_cache(WRITERS_MAX)
+        self._reader = cached(partial(self._compiled, self._root))
+        self._delta_reader = cached(partial(self._compiled, delta_type(self._root)))
 
     def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the canonical JSON of a whole record."""
@@ -55,9 +60,9 @@ class AvroCodec:
     def read_delta(self, payload: MessagePayload, writer: Schema, fields: Sequence[str] | None) -> bytes:
         """Return the canonical JSON of the fields that a delta changes.
 
-        Without `fields`, the writer schema is a delta schema: it may lack fields of the reader, in records at any
-        depth, and a field whose value is null is absent. With `fields`, the message is a whole record. Raise
-        `bad header` for a path that the reader schema does not have.
+        With `fields`, the message is a whole record, and the delta has the fields at these paths. Raise `bad header`
+        for a path that the reader schema does not have. Without `fields`, the writer schema is a delta schema: it may
+        lack fields of the reader, in records at any depth. A field whose value is null is then absent from the delta.
         """
         if fields is None:
             return _json_of(self._delta_reader(writer)(payload.data))
@@ -67,7 +72,7 @@ class AvroCodec:
     def write(self, body: bytes) -> bytes:
         """Return the bytes of a record; fields with defaults may be missing in its JSON."""
         with _errors("bad message"):
-            return self._encoder.bytes_of(run(self._whole.run, json_object(body)))
+            return self._encoder.bytes_of(run(self._with_defaults.run, json_object(body)))
 
     def write_delta(self, body: bytes) -> tuple[bytes, tuple[str, ...]]:
         """Return a delta as the bytes of a whole record, and the paths of the fields that it changes.
@@ -76,7 +81,7 @@ class AvroCodec:
         """
         document = json_object(body)
         with _errors("bad message"):
-            filled = run(self._filled.run, document)
+            filled = run(self._with_zeros.run, document)
             return self._encoder.bytes_of(filled), paths_of(self._root, document)
 
     def merged(self, body: bytes, delta: bytes) -> bytes:
@@ -85,7 +90,7 @@ class AvroCodec:
 
     def completed(self, body: bytes) -> bytes:
         """Return the canonical JSON of a record, with defaults; raise `incomplete record`."""
-        return self._normal(self._whole, body)
+        return self._normal(self._with_defaults, body)
 
     def upgraded(self, body: bytes) -> bytes:
         """Return canonical JSON of an earlier reader schema as that of this one.
@@ -93,7 +98,7 @@ class AvroCodec:
         Fields are renamed by their aliases; those that this schema does not have are dropped; defaults are added. A
         missing field without a default stays missing.
         """
-        return self._normal(self._earlier, body)
+        return self._normal(self._of_earlier, body)
 
     def described(self) -> dict[str, Any]:
         """Return the JSON Schema of the canonical JSON; its definitions are the named types."""
@@ -110,20 +115,23 @@ class AvroCodec:
             return _json_of(run(normalizer.run, document))
 
     @cached_property
-    def _whole(self) -> Normalizer:
+    def _with_defaults(self) -> Normalizer:
+        """Adds defaults; refuses a missing field that has none."""
         return Normalizer(self._root, self._defaults, Rules())
 
     @cached_property
-    def _filled(self) -> Normalizer:
+    def _with_zeros(self) -> Normalizer:
+        """Adds defaults; a missing field that has none gets the zero value of its type."""
         return Normalizer(self._root, self._defaults, Rules(missing="fill"))
 
     @cached_property
-    def _earlier(self) -> Normalizer:
+    def _of_earlier(self) -> Normalizer:
+        """Reads JSON of an earlier schema; leaves out a missing field that has no default."""
         return Normalizer(self._root, self._defaults, Rules(missing="leave", is_earlier=True))
 
     @cached_property
     def _encoder(self) -> Encoder:
-        return Encoder(self._root, self._whole.branch)
+        return Encoder(self._root, self._with_defaults.branch)
 
     def _compiled(self, root: AvroType, writer: Schema) -> _Read:
         try:
@@ -131,7 +139,7 @@ class AvroCodec:
             with _errors():
                 return partial(_read, wire, resolved(types.root, root, self._defaults))
         except SowlineError as error:
-            # Kept like a reader: each message under the writer schema is refused, without compiling it again.
+            # Cached like a reader: each message under the writer schema is refused, without compiling it again.
             return partial(_refuse, error.reason, error.message)
 
 
@@ -164,7 +172,7 @@ def _json_of(document: _Json) -> bytes:
 
 @contextmanager
 def _errors(reason: str = "") -> Iterator[None]:
-    """Raise what does not fit as a SowlineError."""
+    """Raise what does not fit as a SowlineError, with its own reason if none is given."""
     try:
         yield
     except SchemaMisfit as misfit:

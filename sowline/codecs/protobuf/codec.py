@@ -29,7 +29,7 @@ from sowline.errors import SowlineError
 from sowline.model.merge import merge
 
 WRITERS_MAX: Final = 1000
-"""The number of writer schemas whose check by a codec is kept."""
+"""The number of writer schemas for which a codec caches whether it can read them."""
 
 PATHS_MAX: Final = 1000
 """The number of sets of paths that a codec keeps parsed."""
@@ -38,12 +38,12 @@ PATHS_MAX: Final = 1000
 class ProtobufCodec:
     """A `Codec` for messages of one type. JSON has the fields' names as the `.proto` file has them.
 
-    Fields without presence are always there, others only if they are set. Where fields repeat or are maps, a delta
-    names them as a whole.
+    The JSON always has the fields without presence (in proto3: those not declared `optional`), and other fields only
+    if they are set. The paths of a delta lead to a repeated field or a map, but not into it.
 
-    Bytes of unknown fields are kept as base64 in `@unknown`, by field number: `{"@unknown": {"7": "OAE="}}`. Each has
-    its tag, and all occurrences in their order. Between different numbers, the order is not kept: the least comes
-    first. A delta replaces each of them as a whole.
+    Fields that the reader schema lacks are kept in `@unknown`: by field number, the base64 of all their occurrences
+    with their tags, such as `{"@unknown": {"7": "OAE="}}`. The occurrences of one number stay in their order; the
+    numbers are sorted. A delta replaces all occurrences of a number.
     """
 
     def __init__(self, reader: Schema) -> None:
@@ -58,8 +58,10 @@ class ProtobufCodec:
         self._reader = ProtobufReaders().reader_of(self._message)
         self._writer = ProtobufWriters(is_lenient=False).writer_of(self._message)
         self._lenient_writer = ProtobufWriters(is_lenient=True).writer_of(self._message)
-        self._refusal = lru_cache(WRITERS_MAX)(partial(_refusal, self._message))
-        self._tree = lru_cache(PATHS_MAX)(partial(_tree, self._message))
+        self._refusal_of = lru_cache(WRITERS_MAX)(partial(_refusal, self._message))
+        self._tree_at: Callable[[tuple[str, ...]], FieldTree] = lru_cache(PATHS_MAX)(
+            partial(fields_at, self._message)
+        )
 
     @property
     def message_type(self) -> MessageType:
@@ -81,19 +83,22 @@ class ProtobufCodec:
         return _dumped(self._reader.object_of(message))
 
     def read_delta(self, payload: MessagePayload, writer: Schema, fields: Sequence[str] | None) -> bytes:
-        """Return the canonical JSON of the fields at the paths, null for absent ones; or of those that are present.
+        """Return the canonical JSON of the fields that a delta changes.
 
-        A whole nested message in `fields` replaces the old one. Otherwise messages merge field by field. All members
-        of a oneof are null except the one that is set. The keys of maps merge into the old map. A closed enum's field
-        also names its own number in `@unknown`, where a symbol is kept that this schema lacks.
+        With `fields`, these are the fields at the paths; one that is absent from the message is null. A path to a
+        nested message replaces the old one. Without `fields`, these are the fields that the message has. Nested
+        messages then merge field by field. In both cases the keys of a map merge into the old map, and the members of
+        a oneof are null except the one that is set.
 
-        The path of an unknown field has its number, like `/@unknown/7`. `/@unknown`, or a whole message, names all:
-        those that are present merge into the old ones, and if there are none, `@unknown` is null.
+        The path of an unknown field has its number, like `/@unknown/7`. `/@unknown`, or the path of a message, names
+        all unknown fields: those in the message merge into the old ones. If it has none, `@unknown` is null. A closed
+        enum keeps a symbol that this schema lacks in `@unknown`, so the path of such a field also names its number
+        there.
         """
         message = self._parsed(payload, writer)
         if fields is None:
             return _dumped(self._reader.delta_of(message))
-        return _dumped(self._reader.named_of(message, self._tree(tuple(fields))))
+        return _dumped(self._reader.named_of(message, self._tree_at(tuple(fields))))
 
     def write(self, body: bytes) -> bytes:
         """Return the bytes of a record."""
@@ -135,7 +140,7 @@ class ProtobufCodec:
         check_same_form(message, self._message)
 
     def _parsed(self, payload: MessagePayload, writer: Schema) -> Any:
-        refusal = self._refusal(writer, payload.indexes, payload.message)
+        refusal = self._refusal_of(writer, payload.indexes, payload.message)
         if refusal is not None:
             raise SowlineError(*refusal)
         return self._parsed_bytes(payload.data)
@@ -162,7 +167,8 @@ class ProtobufCodec:
 
     def _serialized(self, message: Any) -> bytes:
         data = serialized(message, deterministic=True)
-        # Only the parser knows all limits of depth: JSON values and unknown fields count too.
+        # The message may be nested deeper than a parser reads. Only the parser knows its limits: JSON values and
+        # unknown fields count too.
         self._parsed_bytes(data)
         return data
 
@@ -182,15 +188,12 @@ def _refusal(
         schema = compile_schema(writer)
         message = schema.message_at(indexes) if indexes else schema.message(name or writer.message)
         check_same_wire(message, reader)
+    # It says nothing about the schema. Cached as a refusal, it would refuse all later messages under the schema.
     except CompilerAway:
         raise
     except SowlineError as error:
         return error.reason, error.message
     return None
-
-
-def _tree(message: Descriptor, paths: tuple[str, ...]) -> FieldTree:
-    return fields_at(message, paths)
 
 
 def _loaded(body: bytes) -> dict[str, Any]:
@@ -207,5 +210,5 @@ def _dumped(members: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(members)
     except orjson.JSONEncodeError as error:
-        # The library returns bytes for what should be a string of UTF-8.
+        # The Protobuf library returns bytes for a string field that is not UTF-8.
         raise bad_message("expected UTF-8 in every string field, got other bytes") from error
