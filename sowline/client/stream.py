@@ -1,7 +1,12 @@
 """One query or subscription from its caller's point of view: an iterator of messages with a bookmark. No I/O.
 
 `ClientMachine` leads it through its lifecycle. A stream translates the service's messages and the caller's calls into
-the machine's events, and wakes who waits.
+the machine's events, and wakes the tasks that wait.
+
+The client's reader calls `receive` for each message of the connection, then `wait_for_room`. After each call of
+`receive`, `handle`, `replace` or `close`, the connection takes what is in `outgoing`, in order. It sends what
+`request` makes of an action. An `AskLater` becomes an `Again` event after a pause. After `Signal.LOST`, the
+connection hands the event `ConnectionMade` to `handle` when there is a new one.
 """
 
 import asyncio
@@ -43,7 +48,8 @@ from sowline.subscriptions.taken import ServedRequest
 from sowline.wire.client_message import Message, Received
 
 PAUSE, RESUME, PROOF = "pause", "resume", "proof"
-"""The suffix of the ids of commands about a subscription."""
+"""What follows the stream's id in the ids of commands, such as `sub-1.pause`. It is `LEAVE` in that of a command to
+leave, and the number of a replacement in that of a replacement. The request itself has the stream's id alone."""
 
 WAITING_MAX = 10_000
 """Messages that wait for the caller before the client stops reading from its connection."""
@@ -95,6 +101,8 @@ class Stream:
     def handle(self, event: Event) -> list[Message]:
         """Let the machine take an event, and carry out its actions; return the messages that it gives."""
         given: list[Message] = []
+        # Once there is a new connection, the machine makes again what is to be sent. Kept, a replacement would reach
+        # the service before the subscription, and everything would be sent twice.
         if event is _LOST:
             self.outgoing.clear()
         for action in self.machine.handle(event):
@@ -133,16 +141,14 @@ class Stream:
             self._news.set()
 
     async def wait_for_room(self, is_awaited: Callable[[], bool] = lambda: False) -> None:
-        """Wait while the caller has too many unread messages.
+        """Wait from when the caller has `WAITING_MAX` unread messages until it has half of them.
 
         Do not wait if a message after them `is_awaited`, because the same caller may be waiting for it.
         """
         machine = self.machine
-        if len(machine.taken.inbox.waiting) >= WAITING_MAX:
-            if not machine.is_over and not machine.is_being_replaced and not is_awaited():
-                self._reader_may_go_on.clear()
-        elif self._reader_may_go_on.is_set():
-            return
+        is_full = len(machine.taken.inbox) >= WAITING_MAX
+        if is_full and not (machine.is_over or machine.is_being_replaced or is_awaited()):
+            self._reader_may_go_on.clear()
         await self._reader_may_go_on.wait()
 
     def let_reader_go_on(self) -> None:
@@ -167,6 +173,7 @@ class Stream:
                 return {"command": what, "command_id": f"{self.id}.{what}", "sub_id": self.id}
             case Send(what=what) if what == PROVE:
                 return {"command": "heartbeat", "command_id": f"{self.id}.{PROOF}", "sub_id": self.id}
+        assert action.what == LEAVE, f"expected a command about a subscription, got {action.what}"
         name = "query_id" if self.ask.is_query else "sub_id"
         left = f"{self.id}.{LEAVE}"
         return {"command": "unsubscribe", "command_id": left, name: self.id, "ack_type": "processed"}
@@ -185,6 +192,7 @@ class Stream:
             raise TypeError(f"replacing a subscription can't change {min(unknown)}; open a new subscription")
         if self.ask.is_query:
             raise SowlineError("not supported", "a query can't be replaced, only a subscription")
+        # Raises if the stream has ended: nothing would settle the replacement then.
         self.handle(Replace(dict(changes)))
         replacement = StreamReplacement()
         self._replacements.append(replacement)
@@ -198,7 +206,7 @@ class Stream:
 
     @property
     def ask(self) -> Ask:
-        """The state of the subscription on the server."""
+        """The request that the service serves: the last one that it has accepted."""
         return self.machine.ask
 
     @property
@@ -208,7 +216,7 @@ class Stream:
 
     @property
     def shown(self) -> ServedRequest | None:
-        """The request whose whole group the caller has received."""
+        """The newest request whose message group the caller has received to its end; None before that."""
         return self.machine.taken.shown
 
     def __aiter__(self) -> Self:
@@ -239,7 +247,7 @@ class Stream:
 
 def _answer_of(ack: Received) -> Answer | Signal | None:
     """Return what an acknowledgement means; None if it means nothing for the lifecycle."""
-    about = ack.command_id.partition(".")[2]
+    about = ack.command_id.partition(".")[2]  # see PAUSE, RESUME, PROOF
     if about == LEAVE:
         return Signal.LEFT
     is_failure = ack.status == "failure"
@@ -249,13 +257,11 @@ def _answer_of(ack: Received) -> Answer | Signal | None:
     if about and not about.isdigit():
         return None
     number = int(about or 0)
+    if is_failure and number:
+        # A refusal that names the subscription has also ended it.
+        return NotReplaced(number, reason, ack.message, ends=bool(ack.sub_id))
     if is_failure:
-        is_own = number == 0
-        return (
-            Refused(reason, ack.message)
-            if is_own
-            else NotReplaced(number, reason, ack.message, bool(ack.sub_id))
-        )
+        return Refused(reason, ack.message)
     if ack.ack_type == "processed":
         return Replaced(number) if number else Accepted(ack.bookmark, ack.up_to)
     return Signal.COMPLETED if ack.ack_type == "completed" else None
@@ -267,5 +273,8 @@ def stream_id(command_id: str) -> str:
 
 
 def _selected(message: Message, select: Select) -> Message:
-    """Return the message with the selected fields only. Removing a field that is not held is harmless."""
+    """Return the message with the selected fields only.
+
+    It may then remove a field that the caller never got, which changes nothing for the caller.
+    """
     return msgspec.structs.replace(message, body=select.apply(message.body)) if message.body else message
