@@ -101,7 +101,7 @@ class Stream:
     def handle(self, event: Event) -> list[Message]:
         """Let the machine take an event, and carry out its actions; return the messages that it gives."""
         given: list[Message] = []
-        # Once there is a new connection, the machine makes again what is to be sent. Kept, a replacement would reach
+        # Once there is a new connection, the machine makes these actions again. Kept, a replacement would reach
         # the service before the subscription, and everything would be sent twice.
         if event is _LOST:
             self.outgoing.clear()
