@@ -2,14 +2,13 @@
 
 import time
 
-from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.serving.cooperative import first_of
-from sowline.serving.query_slots import QuerySlot, QueryTurn
+from sowline.serving.query_slots import QuerySlot
+from sowline.subscriptions.live.client_gate import ClientGate
 from sowline.subscriptions.service_lifecycle import ServiceSignal
 from sowline.wire.request import Heartbeat, Subscribe
 from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.query.part import Part
-from sowline_gateway.subscriptions.life import ClientGate
 from sowline_gateway.subscriptions.node_flow import Ending, FlowEnd, NodeFlow
 from sowline_gateway.subscriptions.pacing import PacingOutlet
 from sowline_gateway.subscriptions.record_subscription import RecordsOverNodes
@@ -26,7 +25,6 @@ class PacedRecords(RecordsOverNodes):
         outbox, request = subscriber.outbox, subscriber.request
         gate = ClientGate(outbox)
         self._pacing = PacingOutlet(outbox, request, subscriber.definitions, gate.wait)
-        self._up_to = ""
         super().__init__(subscriber, self._pacing, gate, snapshot_slot, replaced)
 
     async def _serve(self) -> bytes:
@@ -35,8 +33,8 @@ class PacedRecords(RecordsOverNodes):
             began = time.monotonic()
             ending = await self._serve_at_nodes(request)
             if ending is FlowEnd.OVER:
-                self._life.handle(ServiceSignal.REACHED)
-                return self._life.completed(self._outlet.sent)
+                self.tell(ServiceSignal.REACHED)
+                return self._completed()
             request = await self._again(ending, began)
 
     async def _turn_to_catch_up(self) -> None:
@@ -45,7 +43,7 @@ class PacedRecords(RecordsOverNodes):
     async def _follow(self, flow: NodeFlow) -> Ending:
         # The client may have paused or resumed while there was no flow to tell
         # (test_pause_and_resume_while_the_snapshot_is_sent).
-        if flow.began_paused != self._life.machine.is_paused:
+        if flow.began_paused != self.machine.is_paused:
             flow.tell_soon("resume" if flow.began_paused else "pause")
         return await first_of([self._run_to_end(), *flow.followed()])
 
@@ -57,16 +55,6 @@ class PacedRecords(RecordsOverNodes):
         """Send a change, or the bookmark of an idle node, in its turn."""
         await self._pacing.take(part, received)
         return True
-
-    async def _begin(self, flow: NodeFlow, turn: QueryTurn | None) -> None:
-        is_first = not self.has_begun
-        await super()._begin(flow, turn)
-        if is_first:
-            self._up_to = flow.up_to
-
-    @property
-    def _end(self) -> PositionsByLog | None:
-        return parse_bookmark(self._up_to) if self._up_to else None
 
     # the interface of a session
 
@@ -82,9 +70,6 @@ class PacedRecords(RecordsOverNodes):
         if self._flow is not None:
             self._flow.tell_soon("resume")
 
-    def quiet_position(self) -> None:
-        """Return None: the nodes send the bookmarks of idle subscriptions, and these are passed on."""
-
     async def prove(self, request: Heartbeat) -> None:
         """Raise `not supported`."""
-        self._life.handle(ServiceSignal.PROVE)
+        self.tell(ServiceSignal.PROVE)

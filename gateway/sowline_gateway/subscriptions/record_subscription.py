@@ -14,15 +14,18 @@ from dataclasses import replace
 
 import msgspec
 
-from sowline.model.bookmark import PositionsByLog
+from sowline.model.bookmark import PositionsByLog, format_bookmark, parse_bookmark
 from sowline.serving.outbox.group import send_group
 from sowline.serving.query_slots import QuerySlot, QueryTurn
+from sowline.subscriptions.live.client_gate import ClientGate
+from sowline.subscriptions.live.led_subscription import LedSubscription
 from sowline.subscriptions.service_lifecycle import (
     CaughtUp,
     Held,
     LifeTerms,
     Opening,
     Renewed,
+    SendOpening,
     ServiceSignal,
     ServiceState,
     Start,
@@ -32,14 +35,13 @@ from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.nodes.failover import AGAIN_SECONDS
 from sowline_gateway.query.part import Part
 from sowline_gateway.query.seen import newest
-from sowline_gateway.subscriptions.life import ClientGate, GatewayLife, SubscriptionOverNodes
 from sowline_gateway.subscriptions.node_flow import Ending, NodeFlow
 from sowline_gateway.subscriptions.outlets import Outlet
 from sowline_gateway.subscriptions.replacement import ClientRecords
 from sowline_gateway.subscriptions.subscriber import RecordSubscriber
 
 
-class RecordsOverNodes(SubscriptionOverNodes, ABC):
+class RecordsOverNodes(LedSubscription, ABC):
     """A subscription of a client, over all nodes of its topics."""
 
     def __init__(
@@ -54,10 +56,11 @@ class RecordsOverNodes(SubscriptionOverNodes, ABC):
         request = subscriber.request
         self._subscriber = subscriber
         self._outlet = outlet
-        self._gate = gate
         self._snapshot_slot = snapshot_slot
         self._flow: NodeFlow | None = None
         """Its own subscriptions at the nodes, once they have begun, and until they end."""
+        self._up_to = ""
+        """The bookmark of its end, if it has one that is known."""
         known: Held | None = None
         self._held: ClientRecords | None = None
         """What the client of the replaced subscription holds, if that is known."""
@@ -69,7 +72,7 @@ class RecordsOverNodes(SubscriptionOverNodes, ABC):
             replaced=known,
             is_certain=request.top_n is None,
         )
-        super().__init__(request, GatewayLife(gate, subscriber.outbox, request, terms))
+        super().__init__(request, gate, terms)
 
     # serving
 
@@ -108,29 +111,28 @@ class RecordsOverNodes(SubscriptionOverNodes, ABC):
 
     def _begun_as_due(self, request: Subscribe) -> Subscribe:
         """Return a request with a snapshot if a group is due that the client's command does not ask for."""
-        if self._life.machine.begin.start is Start.HELD:
+        if self.machine.begin.start is Start.HELD:
             # The subscriptions at nodes don't begin with what differs from what the client holds
             # (test_a_replacement_is_that_of_one_query_service with `up_to`).
-            self._life.handle(ServiceSignal.GONE)
+            self.tell(ServiceSignal.GONE)
         # A client that was sent part of a group waits for a whole one, whatever it asks for next
         # (test_a_replacement_within_a_group_is_that_of_one_query_service).
-        is_group_due = self._life.opening is not Opening.NOTHING
+        is_group_due = self.machine.begin.opening is not Opening.NOTHING
         return with_snapshot(request) if is_group_due and not request.has_snapshot else request
 
     async def _begin(self, flow: NodeFlow, turn: QueryTurn | None) -> None:
-        await flow.begin(turn, is_paused=self._life.machine.is_paused)
-        if self._life.is_beginning:
-            self._life.begin(flow.query.positions, flow.up_to)
-            is_group_due = self._life.machine.state is ServiceState.SNAPSHOT
-            assert is_group_due == flow.has_group, "only the end of a group leaves that state"
+        await flow.begin(turn, is_paused=self.machine.is_paused)
+        if self.machine.state is ServiceState.BEGINNING:
+            if not self.has_begun:
+                self._up_to = flow.up_to
+            due = self.tell(ServiceSignal.BEGUN, up_to=flow.up_to)
+            assert isinstance(due, SendOpening) == flow.has_group, "only the end of a group leaves that state"
 
     async def _send_group(self, flow: NodeFlow) -> None:
-        query = flow.query
-        await send_group(self._subscriber.outbox, flow.request, query, self._life.opening.mark)
+        await send_group(self._outbox, flow.request, flow.query, self.machine.begin.opening.mark)
         if flow.has_completed:
-            self._life.handle(CaughtUp())
-        self._life.handle(ServiceSignal.SENT, query.positions)
-        self._life.handle(ServiceSignal.COUNTED, result=query.result)
+            self.tell(CaughtUp())
+        self.note_sent(flow.query.result)
 
     @abstractmethod
     async def _turn_to_catch_up(self) -> QueryTurn | None:
@@ -146,10 +148,10 @@ class RecordsOverNodes(SubscriptionOverNodes, ABC):
         if flow is None:
             return
         if flow.has_completed:
-            self._life.handle(CaughtUp(), self._outlet.sent)
+            self.tell(CaughtUp())
             self._note_caught_up(flow)
         if (counts := flow.counts) is not None:
-            self._life.handle(ServiceSignal.COUNTED, result=counts)
+            self.tell(ServiceSignal.COUNTED, counts)
 
     def _note_caught_up(self, flow: NodeFlow) -> None:
         """Note that the nodes have sent everything from before their subscriptions began."""
@@ -158,7 +160,7 @@ class RecordsOverNodes(SubscriptionOverNodes, ABC):
     async def _again(self, ending: Ending, began: float) -> Subscribe:
         """Wait until it may begin at nodes again; return the request for that."""
         is_renewed = isinstance(ending, Renewed)
-        self._life.handle(ending if isinstance(ending, Renewed) else ServiceSignal.LOST)
+        self.tell(ending if isinstance(ending, Renewed) else ServiceSignal.LOST)
         await asyncio.sleep(max(0.0, began + AGAIN_SECONDS - time.monotonic()))
         # Otherwise continue where the client is, at the nodes that hold the partitions now.
         return self._afresh() if is_renewed else self._continued()
@@ -176,7 +178,7 @@ class RecordsOverNodes(SubscriptionOverNodes, ABC):
     @property
     def _end(self) -> PositionsByLog | None:
         """The positions of its end, if it has one and they are known."""
-        return None
+        return parse_bookmark(self._up_to) if self._up_to else None
 
     def _afresh(self) -> Subscribe:
         """Return the request of a new client, with a snapshot: it replaces what the client holds."""
@@ -193,7 +195,7 @@ class RecordsOverNodes(SubscriptionOverNodes, ABC):
 
     def hand_over(self) -> tuple[Held, ClientRecords | None]:
         """Stop, and return what is known of what the client holds, and that."""
-        known, has_begun = self._life.machine.held, self.has_begun
+        known, has_begun = self.machine.held, self.has_begun
         self.stop()
         if known is Held.UNKNOWN:
             return known, None
@@ -209,14 +211,14 @@ class RecordsOverNodes(SubscriptionOverNodes, ABC):
         """The positions up to which the client was sent everything."""
         return self._outlet.sent
 
-    @abstractmethod
-    def quiet_position(self) -> PositionsByLog | None:
-        """Return its bookmark if the client should be sent that now."""
+    @property
+    def _bookmark(self) -> str:
+        return format_bookmark(self._outlet.sent)
 
     @property
     def live_topics(self) -> Sequence[str]:
         """The topics in which it is live now."""
-        return self._subscriber.topics if self._life.machine.status == "live" else ()
+        return self._subscriber.topics if self.machine.status == "live" else ()
 
     @abstractmethod
     async def prove(self, request: Heartbeat) -> None:

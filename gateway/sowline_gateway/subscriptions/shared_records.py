@@ -13,6 +13,7 @@ from sowline.model.bookmark import PositionsByLog
 from sowline.serving.cooperative import first_of, running
 from sowline.serving.flag import Flag
 from sowline.serving.query_slots import QuerySlot
+from sowline.subscriptions.live.client_gate import ClientGate
 from sowline.subscriptions.live.progress import put_view_checksum
 from sowline.subscriptions.service_lifecycle import CaughtUp, FellBehind, Opening, ServiceSignal, Start
 from sowline.wire.request import Heartbeat, Subscribe
@@ -20,7 +21,6 @@ from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.nodes.failover import FAILOVER_SECONDS
 from sowline_gateway.query.part import Part
 from sowline_gateway.streams.catch_up_slot import CatchUpSlot
-from sowline_gateway.subscriptions.life import ClientGate
 from sowline_gateway.subscriptions.node_flow import Ending, FlowEnd, NodeFlow, not_ready
 from sowline_gateway.subscriptions.outlets import ConflatingOutlet, PassingOutlet
 from sowline_gateway.subscriptions.record_subscription import RecordsOverNodes
@@ -88,15 +88,15 @@ class SharedRecords(RecordsOverNodes):
             return False
         # Also without a snapshot: a client may be owed a group by the subscription that this one replaces
         # (test_a_replacement_within_a_group_is_that_of_one_query_service).
-        if self._life.opening in (Opening.GROUP, Opening.RESET, Opening.REPLACE):
+        if self.machine.begin.opening in (Opening.GROUP, Opening.RESET, Opening.REPLACE):
             return all(topic.has_sow for topic in self._subscriber.definitions.values())
-        return not request.demands_fresh or self._life.machine.begin.start is Start.HELD
+        return not request.demands_fresh or self.machine.begin.start is Start.HELD
 
     async def _returned(self) -> Subscribe:
         """Wait until a member has to leave the stream, and until the client has room; return the request to go on."""
         if self._membership.is_member:
             await self._membership.left()
-        self._life.handle(FellBehind())
+        self.tell(FellBehind())
         await self._gate.wait()
         return self._continued()
 
@@ -108,12 +108,12 @@ class SharedRecords(RecordsOverNodes):
             if self.is_querying:
                 await self._snapshot_slot.take()
             stream = await self._membership.join()
-            start = StreamStart(self._subscriber, self._shared, self._life, self._snapshot_slot, stream)
+            start = StreamStart(self._subscriber, self._shared, self, self._snapshot_slot, stream)
             await start.send(self._held)
-        if self._life.machine.is_paused or self._life.machine.is_over:
+        if self.machine.is_paused or self.machine.is_over:
             self._membership.leave()
         else:
-            self._life.handle(CaughtUp())
+            self.tell(CaughtUp())
         self._membership.release()
 
     def _join_if_level(self) -> None:
@@ -183,21 +183,16 @@ class SharedRecords(RecordsOverNodes):
 
     # the interface of a session
 
-    def stop(self) -> None:
-        """Send nothing more, from now on."""
-        super().stop()
+    def _halt(self) -> None:
+        super()._halt()
+        # What waits in the stream is read again by itself.
         self._membership.leave()
+        if self._flow is not None:
+            self._flow.interrupt()
 
     @property
     def _sent(self) -> PositionsByLog:
         return self._membership.sent
-
-    def pause(self) -> None:
-        """Send nothing more until `resume`; what waits for its snapshot in the stream is read again by itself."""
-        super().pause()
-        self._membership.leave()
-        if self._flow is not None:
-            self._flow.interrupt()
 
     def quiet_position(self) -> PositionsByLog | None:
         """Return its bookmark if the client should be sent that now: if it is idle in a stream.
@@ -210,7 +205,7 @@ class SharedRecords(RecordsOverNodes):
         """Send a checksum of the records that the client should hold; raise if there can't be one."""
         try:
             async with self._checking:
-                self._life.handle(ServiceSignal.PROVE)
+                self.tell(ServiceSignal.PROVE)
                 await self._prove_at(await self._own_flow(), request)
         finally:
             self._join_if_level()
@@ -230,8 +225,6 @@ class SharedRecords(RecordsOverNodes):
         async with flow.checksum() as checksum:
             # The client compares at the bookmark of the checksum, and needs what was held back.
             self._shared.flush()
-            put_view_checksum(
-                self._subscriber.outbox, request, checksum.bookmark, checksum.records, checksum.hash
-            )
+            put_view_checksum(self._outbox, request, checksum.bookmark, checksum.records, checksum.hash)
             self._subscriber.seen.note(checksum.positions)
             self._shared.note(checksum.positions)

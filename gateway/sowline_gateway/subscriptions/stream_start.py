@@ -9,6 +9,7 @@ from sowline.model.bookmark import PositionsByLog
 from sowline.serving.outbox.group import send_group
 from sowline.serving.query_slots import QueryTurn
 from sowline.serving.result import Result
+from sowline.subscriptions.live.led_subscription import LedSubscription
 from sowline.subscriptions.live.request_checks import GONE
 from sowline.subscriptions.service_lifecycle import Opening, ServiceSignal, Start
 from sowline.wire.node_queries import difference_of, held_by
@@ -16,7 +17,6 @@ from sowline.wire.request import Subscribe, from_now
 from sowline_gateway.query.seen import newest
 from sowline_gateway.query.sharded_query import ShardedQuery
 from sowline_gateway.streams.stream import SharedStream
-from sowline_gateway.subscriptions.life import GatewayLife
 from sowline_gateway.subscriptions.outlets import Outlet
 from sowline_gateway.subscriptions.replacement import ClientRecords, send_leaving
 from sowline_gateway.subscriptions.subscriber import RecordSubscriber
@@ -29,13 +29,13 @@ class StreamStart:
         self,
         subscriber: RecordSubscriber,
         outlet: Outlet,
-        life: GatewayLife,
+        led: LedSubscription,
         turn: QueryTurn,
         stream: SharedStream,
     ) -> None:
         self._subscriber = subscriber
         self._outlet = outlet
-        self._life = life
+        self._led = led
         self._turn = turn
         self._stream = stream
         seen, request = subscriber.seen, subscriber.request
@@ -44,14 +44,14 @@ class StreamStart:
 
     async def send(self, held: ClientRecords | None) -> None:
         """Send the difference from what the client holds, or the snapshot, if any, with the acknowledgements."""
-        machine = self._life.machine
+        machine = self._led.machine
         if machine.begin.start is Start.HELD:
             if held is not None and await self._send_difference(held):
                 return
-            self._life.handle(ServiceSignal.GONE)
-        if self._life.opening is Opening.NOTHING:
+            self._led.tell(ServiceSignal.GONE)
+        if machine.begin.opening is Opening.NOTHING:
             self._begin(self._floor)
-            self._life.handle(ServiceSignal.COUNTED, result=Result(lag_seconds=self._stream.lag_seconds()))
+            self._led.tell(ServiceSignal.COUNTED, Result(lag_seconds=self._stream.lag_seconds()))
         else:
             await self._send_snapshot()
 
@@ -96,21 +96,17 @@ class StreamStart:
             else:
                 async for _ in query.records():
                     pass  # the counts follow
-                self._note_sent(query.positions, Result(lag_seconds=query.result.lag_seconds))
+                self._led.note_sent(Result(lag_seconds=query.result.lag_seconds))
         finally:
             await query.close()
         return True
 
     async def _send_group(self, request: Subscribe, query: ShardedQuery) -> None:
-        await send_group(self._subscriber.outbox, request, query, self._life.opening.mark)
-        self._note_sent(query.positions, query.result)
-
-    def _note_sent(self, positions: PositionsByLog, result: Result) -> None:
-        self._life.handle(ServiceSignal.SENT, positions)
-        self._life.handle(ServiceSignal.COUNTED, result=result)
+        await send_group(self._subscriber.outbox, request, query, self._led.machine.begin.opening.mark)
+        self._led.note_sent(query.result)
 
     def _begin(self, positions: PositionsByLog) -> None:
         """Note at which positions it begins in the stream, and acknowledge that."""
         self._outlet.begin((), positions)
         self._subscriber.seen.note(positions)
-        self._life.begin(positions)
+        self._led.tell(ServiceSignal.BEGUN)

@@ -11,19 +11,24 @@ import time
 from collections.abc import Sequence
 
 from sowline.errors import SowlineError
+from sowline.model.bookmark import format_bookmark
 from sowline.serving.cooperative import first_of, together
 from sowline.serving.flag import Flag
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
 from sowline.subscriptions.engine.conflation import adapted
-from sowline.subscriptions.live.request_checks import GONE, check_view_replaced
+from sowline.subscriptions.live.client_gate import ClientGate
+from sowline.subscriptions.live.led_subscription import LedSubscription
+from sowline.subscriptions.live.request_checks import check_view_replaced
 from sowline.subscriptions.service_lifecycle import (
     CaughtUp,
     FellBehind,
     Held,
     LifeTerms,
     Opening,
+    SendOpening,
     ServiceSignal,
+    ServiceState,
     Start,
 )
 from sowline.wire.options import AUTO
@@ -31,12 +36,11 @@ from sowline.wire.request import Heartbeat
 from sowline_gateway.nodes.failover import AGAIN_SECONDS
 from sowline_gateway.query.sharded_query import ShardedQuery
 from sowline_gateway.subscriptions.held_view import HeldView
-from sowline_gateway.subscriptions.life import ClientGate, GatewayLife, SubscriptionOverNodes
 from sowline_gateway.subscriptions.view_outlet import ViewOutlet
 from sowline_gateway.subscriptions.view_parts import ViewParts, ViewSubscriber
 
 
-class ViewOverNodes(SubscriptionOverNodes):
+class ViewOverNodes(LedSubscription):
     """A subscription of a client to a page or to groups. It stops the subscription that it replaces."""
 
     def __init__(
@@ -46,7 +50,6 @@ class ViewOverNodes(SubscriptionOverNodes):
         request = asked.request
         self._subscriber = subscriber
         self._asked = asked
-        self._outbox = outbox
         self._parts = ViewParts(subscriber)
         self._behind = Flag()
         """Set while the client lacks steps that it is to be sent."""
@@ -61,13 +64,13 @@ class ViewOverNodes(SubscriptionOverNodes):
         terms = LifeTerms.of(
             request, begins_now=asked.begins_now, replaced=known, is_certain=asked.is_held_whole
         )
-        super().__init__(request, GatewayLife(ClientGate(outbox), outbox, request, terms))
+        super().__init__(request, ClientGate(outbox), terms)
 
     def _held_for(self, other: "ViewOverNodes") -> Held:
         """Return what is known of what the client holds, for a subscription that replaces this one."""
         # Records and groups have different SOW keys: compared with each other, everything would leave.
         is_alike = self._outlet.held.asked.is_grouped == other._asked.is_grouped
-        return self._life.machine.held if is_alike else Held.UNKNOWN
+        return self.machine.held if is_alike else Held.UNKNOWN
 
     # the interface of a session
 
@@ -76,21 +79,22 @@ class ViewOverNodes(SubscriptionOverNodes):
         super().resume()
         self._behind.set()
 
-    def quiet_position(self) -> None:
-        """Return None: bookmarks of an idle subscription are sent when the nodes send theirs."""
-
     @property
     def live_topics(self) -> Sequence[str]:
         """Its topic, if it is live now."""
-        return (self._asked.topic.name,) if self._life.is_live else ()
+        return (self._asked.topic.name,) if self._is_live else ()
+
+    @property
+    def _is_live(self) -> bool:
+        return self.machine.state is ServiceState.LIVE
 
     async def prove(self, request: Heartbeat) -> None:
         """Send the checksum of the view that the client should hold, in order with the messages.
 
         Raise `not supported` while the subscription is paused.
         """
-        self._life.handle(ServiceSignal.PROVE)
-        await self._life.gate.wait_opened()
+        self.tell(ServiceSignal.PROVE)
+        await self._gate.wait_opened()
         # In one instant: what was held back goes out, because the client compares at the bookmark of the checksum.
         self._send_difference()
         self._outlet.put_checksum(request)
@@ -127,40 +131,27 @@ class ViewOverNodes(SubscriptionOverNodes):
         # The group, or what the replacement changes, is of the instant at which no other group is being sent.
         async with self._outbox.group():
             opened = self._parts.opened
-            if not self._life.begin(opened.positions):
+            due = self.tell(ServiceSignal.BEGUN, bookmark=format_bookmark(opened.positions))
+            if not isinstance(due, SendOpening):
                 return
-            opening = self._life.opening
-            is_difference = opening is Opening.REPLACE
+            is_difference = due.opening is Opening.REPLACE
             put = self._outlet.put_replacement if is_difference else self._outlet.put_first_group
-            result = put(opened, opening.mark)
+            result = put(opened, due.opening.mark)
             # Before it is noted as sent: nothing from before the group is to come, also if the client asked for that
             # (test_a_view_whose_start_is_gone_begins_with_a_group).
-            self._life.handle(CaughtUp())
-            self._note_sent(result)
+            self.tell(CaughtUp())
+            self.note_sent(result)
             self._catch_up()
-
-    def _note_sent(self, result: Result) -> None:
-        """Note that the group was sent, with its counts."""
-        self._life.handle(ServiceSignal.SENT, self._outlet.held.positions)
-        self._life.handle(ServiceSignal.COUNTED, result=result)
 
     async def _past(self) -> ShardedQuery | None:
         """Return the query of the view at the client's bookmark or time, which it holds; None for a new group."""
-        if self._life.machine.begin.start is not Start.REQUESTED or self._asked.begins_now:
+        if self.machine.begin.start is not Start.REQUESTED or self._asked.begins_now:
             return None
         try:
             return await self._parts.past()
         except SowlineError as error:
-            if error.reason not in GONE:
-                raise
-            self._begin_afresh(error)
+            self._instead(error)
         return None
-
-    def _begin_afresh(self, error: SowlineError) -> None:
-        """Begin with a new group, if the client chose that for a start that is gone; raise the error if not."""
-        self._life.handle(ServiceSignal.GONE)
-        if self._life.machine.is_over:
-            raise error
 
     def _is_known(self, past: ShardedQuery) -> bool:
         """Return whether it is known what the client holds; if not, begin afresh, or raise `bookmark_expired`.
@@ -172,7 +163,7 @@ class ViewOverNodes(SubscriptionOverNodes):
         is_guess = self._asked.window is not None and self._asked.tells_latest
         if not is_guess or past.positions == self._parts.opened.positions:
             return True
-        self._begin_afresh(
+        self._instead(
             SowlineError(
                 "bookmark_expired",
                 f"it is not known which records were the latest of their groups at {past.bookmark}; start without a"
@@ -183,13 +174,11 @@ class ViewOverNodes(SubscriptionOverNodes):
 
     async def _come_back(self, past: ShardedQuery) -> None:
         """Let the difference from what the client holds be sent; before it, the group of a time."""
-        result = Result()
-        if self._life.begin(past.positions):
+        if isinstance(self.tell(ServiceSignal.BEGUN), SendOpening):
             async with self._outbox.group():
                 result = self._outlet.put_past_group(past)
-            self._note_sent(result)
-        else:
-            self._life.handle(ServiceSignal.COUNTED, result=result)
+            self.note_sent(result)
+        self.tell(ServiceSignal.COUNTED, Result())
         self._behind.set()
 
     # the changes
@@ -199,11 +188,11 @@ class ViewOverNodes(SubscriptionOverNodes):
         while True:
             began = time.monotonic()
             await first_of(self._parts.followed(self, self._outlet.held))
-            self._life.handle(ServiceSignal.LOST)
+            self.tell(ServiceSignal.LOST)
             await asyncio.sleep(max(0.0, began + AGAIN_SECONDS - time.monotonic()))
             await self._parts.open(self._outlet.held)
-            self._life.begin(self._parts.opened.positions)
-            if self._life.gate.is_open and self._sends_at_once:
+            self.tell(ServiceSignal.BEGUN)
+            if self._gate.is_open and self._sends_at_once:
                 self._send_difference()
             else:
                 self._behind.set()
@@ -214,16 +203,16 @@ class ViewOverNodes(SubscriptionOverNodes):
 
     def note_step(self, when: int | None) -> None:
         """Send the difference that a step of a node makes, now or later."""
-        if self._life.is_live and self._sends_at_once:
+        if self._is_live and self._sends_at_once:
             self._send_difference(when)
             return
-        if self._life.is_live:
-            self._life.handle(FellBehind())
+        if self._is_live:
+            self.tell(FellBehind())
         self._behind.set()
 
     def note_idle(self) -> None:
         """Send the bookmark of an idle subscription, when a node has sent its own."""
-        if self._life.is_live and not self._outbox.full:
+        if self._is_live and not self._outbox.full:
             self._outlet.put_progress(self._parts.opened)
 
     async def _send_later(self) -> None:
@@ -237,8 +226,8 @@ class ViewOverNodes(SubscriptionOverNodes):
             # Read the backlog before waiting for room: afterwards a slow client would look like a fast one.
             backlog = self._outbox.unsent_bytes
             await self._outbox.wait_turn()
-            if not self._life.gate.is_open:
-                await self._life.gate.wait_opened()
+            if not self._gate.is_open:
+                await self._gate.wait_opened()
                 continue
             if conflation == AUTO:
                 interval = adapted(interval, backlog)
@@ -246,14 +235,18 @@ class ViewOverNodes(SubscriptionOverNodes):
 
     def _send_difference(self, when: int | None = None) -> None:
         """Send the messages that turn what the client holds into what the nodes show, as one step."""
-        if not self._life.gate.is_open:
+        if not self._gate.is_open:
             return
-        is_step = self.request.options.conflation is not None or self._life.is_live
+        is_step = self.request.options.conflation is not None or self._is_live
         self._outlet.put_difference(self._parts.opened, when, is_step=is_step)
         self._catch_up()
 
     def _catch_up(self) -> None:
         """Note that the client holds what is shown now."""
         self._behind.clear()
-        if not self._life.is_live:
-            self._life.handle(CaughtUp(), self._outlet.held.positions)
+        if not self._is_live:
+            self.tell(CaughtUp())
+
+    @property
+    def _bookmark(self) -> str:
+        return format_bookmark(self._outlet.held.positions)

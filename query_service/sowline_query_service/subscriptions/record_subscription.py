@@ -7,20 +7,14 @@ from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.serving.cooperative import running, together
-from sowline.serving.outbox.group import (
-    acknowledge_completed,
-    acknowledge_counts,
-    acknowledge_processed,
-    send_group,
-)
+from sowline.serving.outbox.group import send_group
 from sowline.serving.refusal import no_sow
 from sowline.serving.result import Result
 from sowline.serving.sessions.command_runner import CommandRunner
-from sowline.serving.sessions.status import SubscriptionStatus
+from sowline.subscriptions.live.client_gate import ClientGate
 from sowline.subscriptions.live.led_subscription import LedSubscription
 from sowline.subscriptions.live.progress import ProgressTimer
 from sowline.subscriptions.service_lifecycle import (
-    Acknowledge,
     Action,
     BeginAt,
     CaughtUp,
@@ -35,7 +29,6 @@ from sowline.subscriptions.service_lifecycle import (
     Start,
 )
 from sowline.wire.request import Heartbeat, Subscribe
-from sowline.wire.server_message import ack, message
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.subscription import LiveSubscription
 from sowline_query_service.query.freshness import lag_seconds
@@ -70,8 +63,7 @@ class RecordSubscription(LedSubscription):
         self._context = context
         self._runner = runner
         self._slot = runner.new_slot()
-        self._outbox = outbox = runner.outbox_for(selection.options)
-        self.request = request
+        outbox = runner.outbox_for(selection.options)
         self._topics = topics
         self._selection = selection
         self._bookmark_range = bookmark_range
@@ -80,7 +72,7 @@ class RecordSubscription(LedSubscription):
         """The bookmark that the client came with, if it gets a new group instead of the changes since."""
         past = past_of(bookmark_range, selection.options, topics) if request.has_snapshot else None
         engine = subscription_of(request, selection)
-        self._live = SubscribedTopics(outbox, self._sub_id, topics, engine, selection)
+        self._live = SubscribedTopics(outbox, request.id_of_subscription, topics, engine, selection)
         self._progress_timer = ProgressTimer()
         self._flow: asyncio.Task[None] | None = None
         self._start = RecordStart(
@@ -94,7 +86,7 @@ class RecordSubscription(LedSubscription):
             owed=frozenset({Duty.CAUGHT_UP} if selection.relays and not self._start.begins_now else ()),
             parts=self._live.logs,
         )
-        super().__init__(terms)
+        super().__init__(request, ClientGate(outbox), terms)
         if replaced is not None:
             self._start.held = replaced.hand_over()
         if terms.begin == BeginAt(Start.REQUESTED, Opening.GROUP) and not terms.replays:
@@ -110,10 +102,10 @@ class RecordSubscription(LedSubscription):
         has_to_wait = terms.replays or terms.is_paced or terms.is_paused or self._outbox.full
         if terms.begin != BeginAt(Start.REQUESTED) or has_to_wait:
             return
-        self._tell(ServiceSignal.BEGUN)
+        self.tell(ServiceSignal.BEGUN)
         for live in self._live:
             self._context.dispatcher.add(live)
-        self._tell(CaughtUp())
+        self.tell(CaughtUp())
 
     async def run(self) -> bytes | None:
         """Serve until cancelled, or until the requested end. Raise if it can't continue.
@@ -130,6 +122,7 @@ class RecordSubscription(LedSubscription):
         return self._completed()
 
     def _halt(self) -> None:
+        super()._halt()
         for live in self._live:
             self._context.dispatcher.remove(live)
             # Go back to where the client was sent everything. Messages held back by conflation are dropped, and their
@@ -143,7 +136,7 @@ class RecordSubscription(LedSubscription):
     def stop(self) -> None:
         """Send nothing more, from now on."""
         self._slot.free()
-        self._tell(ServiceSignal.LEAVE)
+        self.tell(ServiceSignal.LEAVE)
 
     def hand_over(self) -> HeldRecords | None:
         """Stop, and return the records that the client holds; None if they are unknown."""
@@ -164,12 +157,9 @@ class RecordSubscription(LedSubscription):
         sent = {} if was_sent else self._live.sent
         return sent if self._progress_timer.look(was_sent, sent) else None
 
-    def subscription_status(self) -> SubscriptionStatus:
-        """Return whether it is live, or how far behind."""
-        live = self._live
-        return SubscriptionStatus(
-            self.request, self.machine.status, live.behind_positions, live.behind_seconds
-        )
+    @property
+    def _behind_by(self) -> tuple[int, float]:
+        return self._live.behind_positions, self._live.behind_seconds
 
     async def prove(self, request: Heartbeat) -> None:
         """Send the checksum of the records that the client should hold, in order with the messages.
@@ -178,7 +168,7 @@ class RecordSubscription(LedSubscription):
         """
         if lacking := [topic for topic in self._topics if not topic.definition.has_sow]:
             raise no_sow(lacking[0].definition.name)
-        self._tell(ServiceSignal.PROVE)
+        self.tell(ServiceSignal.PROVE)
         slot = self._runner.new_slot()
         await send_records_checksum(self._context, self._outbox, request, self._live, self._selection, slot)
 
@@ -189,11 +179,12 @@ class RecordSubscription(LedSubscription):
         await self._begin(begin)
         if not self.has_begun:
             self._ends = self._start.ends(replays=self.machine.terms.replays)
-        due = self._tell(ServiceSignal.BEGUN)
+        due, query = self.tell(ServiceSignal.BEGUN, **self._begun), self._start.query
         if isinstance(due, SendOpening):
             await self._send(due.opening)
-            self._tell(ServiceSignal.SENT)
-        self._tell(ServiceSignal.COUNTED)
+            self.tell(ServiceSignal.SENT)
+        result = Result(lag_seconds=lag_seconds(self._topics)) if query is None else query.result
+        self.tell(ServiceSignal.COUNTED, result)
         self._start.query = None
 
     async def _begin(self, begin: BeginAt) -> None:
@@ -217,40 +208,17 @@ class RecordSubscription(LedSubscription):
         if opening is not Opening.LEAVE:
             await send_group(self._outbox, self.request, query, opening.mark)
 
-    # what the client is owed
-
-    def _acknowledge(self, due: Acknowledge) -> None:
-        query = self._start.query
-        match due.duty:
-            case Duty.PROCESSED:
-                self._acknowledge_begin()
-            case Duty.COMPLETED if due.of_group and query is not None:
-                acknowledge_completed(self._outbox, self.request, query.bookmark)
-            case Duty.COMPLETED:
-                self._outbox.put(self._completed(), (self._sub_id,))
-            case Duty.STATS:
-                result = Result(lag_seconds=lag_seconds(self._topics)) if query is None else query.result
-                acknowledge_counts(self._outbox, self.request, result)
-            case Duty.CAUGHT_UP:
-                caught_up = message("caught_up", bookmark=self._bookmark, sids=(self._sub_id,))
-                self._outbox.put_behind(caught_up, (self._sub_id,))
-
-    def _acknowledge_begin(self) -> None:
-        end, query = known_end(self._ends), self._start.query
-        up_to = "" if end is None else format_bookmark(end)
-        fields: dict[str, object] = {"up_to": up_to, "sub_id": self._sub_id}
-        if self._selection.merges and query is not None:
-            fields["topic_matches"] = query.result.topic_matches
-        # A client that is lost before its new group has come must not go on behind what it lacks.
-        bookmark = self._asked_at or self._bookmark
-        acknowledge_processed(self._outbox, self.request, bookmark=bookmark, **fields)
-
-    def _completed(self) -> bytes:
-        return ack("completed", self.request.command_id, bookmark=self._bookmark, sub_id=self._sub_id)
-
     @property
-    def _sub_id(self) -> str:
-        return self.request.id_of_subscription
+    def _begun(self) -> dict[str, object]:
+        """What the acknowledgement of the beginning says."""
+        end, query = known_end(self._ends), self._start.query
+        begun: dict[str, object] = {"up_to": "" if end is None else format_bookmark(end)}
+        if self._selection.merges and query is not None:
+            begun["topic_matches"] = query.result.topic_matches
+        if self._asked_at:
+            # A client that is lost before its new group has come must not go on behind what it lacks.
+            begun["bookmark"] = self._asked_at
+        return begun
 
     @property
     def _bookmark(self) -> str:
@@ -261,7 +229,7 @@ class RecordSubscription(LedSubscription):
     async def _go_on(self) -> Action | None:
         """Send changes, except while it is paused; return what is due at the end, or if what follows is gone."""
         while True:
-            await self._going.wait()
+            await self._gate.wait_opened()
             # `pause` cancels the flow. If this task awaited the flow itself, it would be cancelled too, and nothing
             # would continue after `resume`; `asyncio.wait` only returns
             # (test_a_paused_subscription_goes_on_where_it_stood).
@@ -273,7 +241,7 @@ class RecordSubscription(LedSubscription):
             if flow.cancelled():
                 continue
             if (error := flow.exception()) is None:
-                return self._tell(ServiceSignal.REACHED)
+                return self.tell(ServiceSignal.REACHED)
             # While a client is paused or slow, compaction may remove changes that it was not sent. With `reset` it
             # gets a new group, otherwise the error: never the later changes alone (test_a_pause_may_be_too_long).
             return self._instead(error)
@@ -288,7 +256,7 @@ class RecordSubscription(LedSubscription):
         """Send the changes one by one up to the end; then the subscription is over."""
         count = self._context.dispatcher.count
         conflated = [live.conflated for live in self._live if live.conflated is not None]
-        rate, caught_up = self._selection.options.rate, partial(self._tell, CaughtUp())
+        rate, caught_up = self._selection.options.rate, partial(self.tell, CaughtUp())
         async with running(one.run(count) for one in conflated):
             await Replay(self._context, list(self._live), self._ends, rate, caught_up).run()
         for one in conflated:
@@ -306,9 +274,9 @@ class RecordSubscription(LedSubscription):
         while True:
             if not live.live.is_set():
                 await CatchUp(self._context.kafka, live).run(self._context.dispatcher)
-            self._tell(CaughtUp(live.log))
+            self.tell(CaughtUp(live.log))
             # A client that is too slow leaves live delivery. Its positions are then those of the last message that it
             # was sent, so the next round continues exactly behind that message
             # (test_who_is_too_slow_falls_behind_where_it_was_left).
             await live.fell_behind()
-            self._tell(FellBehind(live.log))
+            self.tell(FellBehind(live.log))

@@ -2,35 +2,27 @@
 
 import asyncio
 import time
-from typing import Any
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, PositionsByLog
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.model.key import hash_of
 from sowline.serving.cooperative import together
-from sowline.serving.outbox.group import (
-    acknowledge_completed,
-    acknowledge_counts,
-    acknowledge_processed,
-    put_group,
-    send_group,
-)
+from sowline.serving.outbox.group import put_group, send_group
 from sowline.serving.result import Result
 from sowline.serving.sessions.command_runner import CommandRunner
-from sowline.serving.sessions.status import SubscriptionStatus
 from sowline.subscriptions.engine.delivery import whole_payload
 from sowline.subscriptions.engine.shown import ShownRecord, in_order, no_longer_shown
 from sowline.subscriptions.engine.subscription import MATCH, OOF, PUBLISH, Delivery
 from sowline.subscriptions.live.change_message import put_payload
+from sowline.subscriptions.live.client_gate import ClientGate
 from sowline.subscriptions.live.led_subscription import LedSubscription
 from sowline.subscriptions.live.progress import ProgressTimer, put_view_checksum
 from sowline.subscriptions.live.request_checks import check_endless, check_view_replaced
 from sowline.subscriptions.live.shown_records import records_relayed, records_shown
 from sowline.subscriptions.service_lifecycle import (
-    Acknowledge,
+    Action,
     CaughtUp,
-    Duty,
     FellBehind,
     Held,
     LifeTerms,
@@ -40,7 +32,6 @@ from sowline.subscriptions.service_lifecycle import (
     Start,
 )
 from sowline.wire.request import Heartbeat, Subscribe
-from sowline.wire.server_message import ack
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.group_views import GroupView
 from sowline_query_service.live.view import LiveView, Viewer
@@ -71,9 +62,8 @@ class ViewSubscription(LedSubscription):
     ) -> None:
         check_endless(request)
         self._context = context
-        self._outbox = outbox = runner.outbox_for(selection.options)
+        outbox = runner.outbox_for(selection.options)
         self._slot = runner.new_slot()
-        self.request = request
         self.topic = topic
         self.selection = selection
         self._start = ViewStart(context, self._slot, topic, selection, bookmark_range)
@@ -92,21 +82,16 @@ class ViewSubscription(LedSubscription):
         self.views = OpenViews(
             context, request, topic, selection, runner.new_fill_slot, holder, is_page=self._is_page
         )
-        self._at: Positions = {}
-        """The positions at which it begins."""
-        self._result = Result()
-        """The counts of what it begins with."""
         self._replaced_view: LiveView | None = None
         """The view of the subscription that is replaced."""
-        super().__init__(
-            LifeTerms.of(
-                request,
-                begins_now=self._start.begins_now,
-                replaced=None if replaced is None else self._held_by(replaced),
-                # Of groups with a limit, a client gets only the first ones, which the view does not record.
-                is_certain=self._is_page or selection.top_n is None,
-            )
+        terms = LifeTerms.of(
+            request,
+            begins_now=self._start.begins_now,
+            replaced=None if replaced is None else self._held_by(replaced),
+            # Of groups with a limit, a client gets only the first ones, which the view does not record.
+            is_certain=self._is_page or selection.top_n is None,
         )
+        super().__init__(request, ClientGate(outbox), terms)
         if replaced is not None:
             self._take_over(replaced)
 
@@ -142,6 +127,7 @@ class ViewSubscription(LedSubscription):
         return self.machine.held if self.viewer.failed is None else Held.UNKNOWN
 
     def _halt(self) -> None:
+        super()._halt()
         # Keep only what the client holds, not the changes during the pause. However long it is, the client then gets
         # one difference (test_pages_and_groups_pause).
         view, viewer = self.views.view, self.viewer
@@ -161,16 +147,15 @@ class ViewSubscription(LedSubscription):
         }
         return sent if self._progress_timer.look(was_sent, sent) else None
 
-    def subscription_status(self) -> SubscriptionStatus:
-        """Return whether it is live, or how far behind."""
-        viewer, held, status = self.viewer, self.topic.positions, self.machine.status
+    @property
+    def _behind_by(self) -> tuple[int, float]:
+        viewer, held = self.viewer, self.topic.positions
         if not self.has_begun:
-            return SubscriptionStatus(self.request, status, 0, 0.0)
+            return 0, 0.0
         if viewer.live.is_set():
             sent = held if viewer.conflated is None else viewer.conflated.sent
-            return SubscriptionStatus(self.request, status, positions_between(sent, held), 0.0)
-        behind = positions_between(viewer.positions, held)
-        return SubscriptionStatus(self.request, status, behind, time.monotonic() - viewer.level_at)
+            return positions_between(sent, held), 0.0
+        return positions_between(viewer.positions, held), time.monotonic() - viewer.level_at
 
     async def prove(self, request: Heartbeat) -> None:
         """Send the checksum of the view that the client should hold, in order with the messages.
@@ -178,7 +163,7 @@ class ViewSubscription(LedSubscription):
         Raise `not supported` while the subscription is paused.
         """
         viewer = self.viewer
-        self._tell(ServiceSignal.PROVE)
+        self.tell(ServiceSignal.PROVE)
         await viewer.live.wait()
         assert self.views.view is not None
         # Everything from here on happens in one instant. Held-back messages go out first: the client compares its
@@ -226,14 +211,13 @@ class ViewSubscription(LedSubscription):
         """Send the difference whenever the client was too slow for live messages."""
         while True:
             await self.viewer.behind.wait()
-            self._tell(FellBehind())
+            self.tell(FellBehind())
             # It ends at once, with the reason, if its view fails: in a pause, too
             # (test_too_many_groups_end_the_subscription, test_a_view_that_has_failed_takes_no_memory).
             await together([self._catch_up_in_turn(view), self.viewer.until_live()])
 
     async def _catch_up_in_turn(self, view: LiveView) -> None:
-        await self._outbox.wait_turn()
-        await self._going.wait()
+        await self._gate.wait()
         view.check(self.viewer)
         self._catch_up(view)
 
@@ -241,24 +225,23 @@ class ViewSubscription(LedSubscription):
         """Send nothing more, and leave the view; the last subscription that leaves closes it."""
         self.views.stop(self.viewer)
         self.viewer.held = {}
-        self._tell(ServiceSignal.LEAVE)
+        self.tell(ServiceSignal.LEAVE)
 
     def _begin(self, view: LiveView) -> None:
         view.check(self.viewer)
-        self._at, shown = self.topic.positions, self._shown(view)
-        due = self._tell(ServiceSignal.BEGUN)
+        shown, positions = self._shown(view), self.topic.positions
+        due = self._begin_at(positions)
         assert isinstance(due, SendOpening), "it begins with a group"
         if due.opening is Opening.REPLACE:
             lacked = self._send_leaving(view)
             shown = {key: of for key, of in shown.items() if key in lacked}
-        records, self._result = _group_of(view, self.topic, self.selection, shown)
-        bookmark = self.topic.bookmark(self._at)
-        put_group(self._outbox, self.request, bookmark, records, self._result, due.opening.mark)
+        records, result = _group_of(view, self.topic, self.selection, shown)
+        bookmark = self.topic.bookmark(positions)
+        put_group(self._outbox, self.request, bookmark, records, result, due.opening.mark)
         # First that nothing is left to catch up with: the group is what is completed, also where the client came back
         # with a bookmark that is gone (test_a_view_whose_bookmark_is_gone_is_completed_by_its_group).
-        self._tell(CaughtUp())
-        self._tell(ServiceSignal.SENT)
-        self._tell(ServiceSignal.COUNTED)
+        self.tell(CaughtUp())
+        self.note_sent(result)
         view.add(self.viewer)
         # Paused while the group waited: the client holds the group, and gets the difference after `resume`.
         if self.machine.is_paused:
@@ -318,15 +301,13 @@ class ViewSubscription(LedSubscription):
         except SowlineError as error:
             self._instead(error)
             return False
-        self._at = self.viewer.positions
-        due = self._tell(ServiceSignal.BEGUN)
+        due = self._begin_at(self.viewer.positions)
         # The group of the past goes out as fast as the client reads. Changes that come meanwhile need no care: the
         # difference below is computed afterwards, from the view at the bookmark to the view of that instant.
         if query is not None and isinstance(due, SendOpening):
             await send_group(self._outbox, self.request, query)
-            self._result = query.result
-            self._tell(ServiceSignal.SENT)
-        self._tell(ServiceSignal.COUNTED)
+            self.note_sent(query.result)
+        self.tell(ServiceSignal.COUNTED, Result())
         view.check(self.viewer)
         # Paused: `_stay_live` sends the difference after `resume`
         # (test_a_page_that_comes_back_says_when_that_is_completed).
@@ -337,24 +318,16 @@ class ViewSubscription(LedSubscription):
     def _catch_up(self, view: LiveView) -> None:
         """Send the difference, and be live."""
         view.catch_up(self.viewer)
-        self._tell(CaughtUp())
+        self.tell(CaughtUp())
 
-    def _acknowledge(self, due: Acknowledge) -> None:
-        topic, sub_id = self.topic, self.request.id_of_subscription
-        now = topic.bookmark(topic.positions)
-        match due.duty:
-            case Duty.PROCESSED:
-                fields: dict[str, Any] = {"bookmark": topic.bookmark(self._at), "sub_id": sub_id}
-                if self.selection.merges:
-                    fields["topic_matches"] = len(topic.rows)
-                acknowledge_processed(self._outbox, self.request, **fields)
-            case Duty.COMPLETED if due.of_group:
-                acknowledge_completed(self._outbox, self.request, now)
-            case Duty.COMPLETED:
-                completed = ack("completed", self.request.command_id, bookmark=now, sub_id=sub_id)
-                self._outbox.put(completed, (sub_id,))
-            case Duty.STATS:
-                acknowledge_counts(self._outbox, self.request, self._result)
+    def _begin_at(self, positions: Positions) -> Action | None:
+        """Report that the start is found at these positions; return what is due there."""
+        counts = {"topic_matches": len(self.topic.rows)} if self.selection.merges else {}
+        return self.tell(ServiceSignal.BEGUN, bookmark=self.topic.bookmark(positions), **counts)
+
+    @property
+    def _bookmark(self) -> str:
+        return self.topic.bookmark(self.topic.positions)
 
 
 def _group_of(
