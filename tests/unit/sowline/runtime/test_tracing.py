@@ -67,9 +67,9 @@ def traceparent_of(span: ReadableSpan) -> str:
     return f"00-{at.trace_id:032x}-{at.span_id:016x}-{at.trace_flags:02x}"
 
 
-def apply(records: list[LogRecord], floor: Position | None = None) -> list[Change]:
+def apply(records: list[LogRecord], emitted_to: Position | None = None) -> list[Change]:
     """Apply a batch as a worker does, and return its changes."""
-    more = {} if floor is None else {"floor": floor}
+    more = {} if emitted_to is None else {"emitted_to": emitted_to}
     partition, applying = Partition(DEFINITION, 0, opened(MemoryStore(), **more)), BatchTrace()
     prepared = partition.prepare(records, 100)
     handed_on = applying.traced(partition, prepared, 1_000_000_000)
@@ -108,7 +108,7 @@ def test_all_changes_of_a_record_get_its_traceparent(spans: InMemorySpanExporter
 
 def test_what_was_emitted_before_has_had_its_span(spans: InMemorySpanExporter) -> None:
     """A new owner applies again what the one before did not commit, and makes no span of that."""
-    changes = apply([traced(0, b'{"id":1}'), traced(1, b'{"id":2}')], floor=Position(0, 0))
+    changes = apply([traced(0, b'{"id":1}'), traced(1, b'{"id":2}')], emitted_to=Position(0, 0))
     (span,) = spans.get_finished_spans()
     assert attributes_of(span)["position"] == "1"
     assert [(change.position.offset, change.traceparent) for change in changes] == [(1, traceparent_of(span))]
