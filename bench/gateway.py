@@ -184,7 +184,7 @@ async def _serve_gateway(port: int, urls: list[str], ready: Connection) -> None:
     context = GatewayContext.of(nodes, http, QueryLimits(), {})
     following = asyncio.create_task(announcements.follow())
     while len(announcements.nodes) < len(urls):
-        await announcements.next_news(1)
+        await announcements.wait_for_news(1)
     settings = Settings()
     app = Server(
         settings,

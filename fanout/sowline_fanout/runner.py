@@ -114,9 +114,9 @@ class FanoutRunner(Runner[FanoutOutput]):
         elif judged is Verdict.TAKE and isinstance(event, Change):
             seen = ChangeView(event, self._about, f"{self._source.log}:{number}")
             if (delivery := self._subscription.on_change(seen)) is not None:
-                self._output.send(number, event, delivery, self._traced(number, event))
+                self._output.send(number, event, delivery, self._begin_span(number, event))
 
-    def _traced(self, number: int, change: Change) -> str | None:
+    def _begin_span(self, number: int, change: Change) -> str | None:
         """Start the span of a message if its change is part of a trace; return the context to send with it."""
         if change.traceparent is None:
             return None

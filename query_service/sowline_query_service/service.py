@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from sowline.config.settings import WORKERS, Settings
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
-from sowline.kafka.admin import await_topics
+from sowline.kafka.admin import wait_for_topics
 from sowline.kafka.changes_driver import ChangesPartition
 from sowline.kafka.health import KafkaHealth
 from sowline.language.emodb import use_native
@@ -130,7 +130,7 @@ class QueryService:
             await asyncio.to_thread(self._snapshots.stop)
 
     async def _begin(self, follower: TopicFollower, stop: threading.Event) -> bool:
-        is_there = await asyncio.to_thread(await_topics, self._settings.kafka_client, self._topics, stop)
+        is_there = await asyncio.to_thread(wait_for_topics, self._settings.kafka_client, self._topics, stop)
         if is_there:
             follower.start()
             self._log_ends.start()

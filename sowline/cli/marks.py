@@ -16,7 +16,7 @@ class Marks:
         self._seen: set[str | None] = set()
         self._is_colored = "NO_COLOR" not in os.environ
 
-    def line(self, message: Message) -> bytes:
+    def mark(self, message: Message) -> bytes:
         """Return the line of a record that is printed, with its mark; of one that left, also why."""
         if message.command == "oof":
             self._seen.discard(message.sow_key)

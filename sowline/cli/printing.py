@@ -39,7 +39,7 @@ def print_messages(
                 if is_table:
                     rows.append(message.data)
                 else:
-                    output.put(_line(message, full=full) if marks is None else marks.line(message))
+                    output.put(_line(message, full=full) if marks is None else marks.mark(message))
                 left = None if left is None else left - 1
             if is_table and (len(rows) >= TABLE_ROWS or message.command == "group_end"):
                 _print_table(rows)

@@ -33,7 +33,7 @@ class OpenStreams:
         try:
             if self.connection.is_open:
                 await self._command(stream, ConnectionMade())
-            await stream.started()
+            await stream.wait_started()
         except BaseException:
             await self.end(stream)
             raise
@@ -44,7 +44,7 @@ class OpenStreams:
         replacement = stream.replace(**reading)
         self._let_reader_go_on()
         await self._send(stream)
-        await replacement.settled()
+        await replacement.wait_settled()
 
     async def pause(self, stream: Stream) -> None:
         """Let the service send nothing to a subscription until it is resumed."""

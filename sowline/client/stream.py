@@ -74,7 +74,7 @@ class StreamReplacement:
         self._error = error
         self._settled.set()
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Wait until the server has accepted it; raise its refusal."""
         await self._settled.wait()
         if self._error is not None:
@@ -180,7 +180,7 @@ class Stream:
 
     # what the caller uses
 
-    async def started(self) -> None:
+    async def wait_started(self) -> None:
         """Wait until the server has accepted the command; raise its refusal."""
         await self._started.wait()
         if self.machine.error is not None:

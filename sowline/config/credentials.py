@@ -42,7 +42,7 @@ class Credentials:
         if self._token is None or isinstance(self._token, str):
             return None if self._token is None else checked_token(self._token)
         if fresh or self._held is None:
-            self._held = checked_token(await _called(self._token))
+            self._held = checked_token(await _call(self._token))
         return self._held
 
     async def headers(self, *, fresh: bool = False) -> dict[str, str]:
@@ -65,7 +65,7 @@ class Credentials:
         return context
 
 
-async def _called(token: Callable[[], str] | Callable[[], Awaitable[str]]) -> str:
+async def _call(token: Callable[[], str] | Callable[[], Awaitable[str]]) -> str:
     """Call the token function, in a worker thread unless it is a coroutine; raise `auth unavailable` if it fails."""
     try:
         given = token() if inspect.iscoroutinefunction(token) else await asyncio.to_thread(token)

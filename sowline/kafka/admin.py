@@ -34,7 +34,14 @@ from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.clients import silent
 from sowline.kafka.cluster_answer import ClusterAnswer, known_offset
-from sowline.kafka.retriable import ADMIN_SECONDS, LOOK_AGAIN, answer, is_away, is_retriable, patiently
+from sowline.kafka.retriable import (
+    ADMIN_SECONDS,
+    LOOK_AGAIN,
+    is_away,
+    is_retriable,
+    patiently,
+    wait_for_result,
+)
 
 log = structlog.get_logger()
 
@@ -135,7 +142,7 @@ class Cluster:
         def attempt() -> None:
             for topic, future in change().items():
                 try:
-                    answer(future)
+                    wait_for_result(future)
                 except KafkaException as error:
                     if error.args[0].code() in done:
                         continue
@@ -293,7 +300,7 @@ class Cluster:
         )
 
     def _groups_at_work(self) -> list[Any]:
-        listed = answer(self._admin.list_consumer_groups(states=_AT_WORK))
+        listed = wait_for_result(self._admin.list_consumer_groups(states=_AT_WORK))
         # Each error is of a broker, whose groups are missing: a topic that is in use would seem to be free.
         for error in listed.errors:
             raise error
@@ -316,7 +323,7 @@ class Cluster:
             futures = self._admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
             try:
                 return {
-                    topic_partition.partition: known_offset(topic_partition, answer(future))
+                    topic_partition.partition: known_offset(topic_partition, wait_for_result(future))
                     for topic_partition, future in futures.items()
                 }
             except KafkaException as error:
@@ -329,7 +336,7 @@ class Cluster:
 
 def _answered(future: "Future[Any]", instead: Mapping[int, Any]) -> Any:
     try:
-        return answer(future)
+        return wait_for_result(future)
     except KafkaException as error:
         if error.args[0].code() not in instead:
             raise
@@ -352,12 +359,12 @@ def ensure_topics(kafka: KafkaConfig, topics: Topics, stop: threading.Event | No
         cluster.ensure_fanout(fanout, topics.named(fanout.topic))
 
 
-def await_topics(kafka: KafkaConfig, topics: Topics, stop: threading.Event) -> bool:
+def wait_for_topics(kafka: KafkaConfig, topics: Topics, stop: threading.Event) -> bool:
     """Create and check them as soon as Kafka answers; tell whether that came to be before `stop` was set."""
-    return await_answer(lambda: ensure_topics(kafka, topics, stop), stop)
+    return wait_for_answer(lambda: ensure_topics(kafka, topics, stop), stop)
 
 
-def await_answer(ask: Callable[[], None], stop: threading.Event) -> bool:
+def wait_for_answer(ask: Callable[[], None], stop: threading.Event) -> bool:
     """Ask as often as it takes for Kafka to answer; tell whether that came to be before `stop` was set.
 
     Raises what Kafka refuses for good.

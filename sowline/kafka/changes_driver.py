@@ -13,7 +13,7 @@ from sowline.changes.changes_reader import ChangesReader, ChangesReplaced, Phase
 from sowline.changes.progress import ChangesId
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition, by_changes
-from sowline.kafka.admin import Cluster, await_answer, compaction_lag_ms
+from sowline.kafka.admin import Cluster, compaction_lag_ms, wait_for_answer
 from sowline.kafka.clients import REPORT_ENDS, Behind, of_many, plain_consumer, poll_batch, raising
 from sowline.kafka.cluster_answer import ClusterAnswer, RepeatedQuestion
 
@@ -107,7 +107,7 @@ class ChangesDriver:
                 log.warning(
                     "loading takes long; continuing to the current end", topic=changes, partition=number
                 )
-                await_answer(partial(self._aim, changes, [number]), self._stop)
+                wait_for_answer(partial(self._aim, changes, [number]), self._stop)
         self.behind.look(self.consumer, lambda: self.starts(self.readers))
 
     def _look_for_replaced(self) -> None:
@@ -164,7 +164,7 @@ class AssignedChanges(ChangesDriver):
     def load_again(self, partition: ChangesPartition) -> None:
         """Load a partition from its start, instead of reading on."""
         changes, number = partition
-        if await_answer(partial(self.load, changes, [number]), self._stop):
+        if wait_for_answer(partial(self.load, changes, [number]), self._stop):
             [start] = self.starts([partition])
             self.consumer.seek(start)
 

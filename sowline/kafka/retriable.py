@@ -142,7 +142,7 @@ def patiently(ask: Callable[[], T], seconds: float | None = None, stop: threadin
     return retrying(ask)
 
 
-def answer(future: "Future[T]") -> T:
+def wait_for_result(future: "Future[T]") -> T:
     """Return Kafka's answer; raise KafkaException also if it takes too long.
 
     An answer may never come, for example about a topic that was made a moment ago. So one question takes less time

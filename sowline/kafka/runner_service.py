@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError, fault_sentence
-from sowline.kafka.admin import await_topics
+from sowline.kafka.admin import wait_for_topics
 from sowline.kafka.health import KafkaHealth
 from sowline.kafka.retriable import RESTART_ERRORS
 from sowline.kafka.runner import Runner
@@ -135,7 +135,7 @@ class RunnerService(ABC):
     def run(self) -> None:
         """Run all names until the service stops."""
         self._kafka_health.start()
-        if not await_topics(self._settings.kafka_client, self._topics, self._stop):
+        if not wait_for_topics(self._settings.kafka_client, self._topics, self._stop):
             return
         with ExitStack() as stack:
             self._prepare(stack)

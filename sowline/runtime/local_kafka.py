@@ -135,6 +135,7 @@ class LocalKafka:
             if time.monotonic() > deadline:
                 self.kill()
                 raise self._failure(f"did not answer in {START_SECONDS_MAX:.0f} s")
+            time.sleep(0.05)
         return True
 
     def _lost_its_port(self) -> bool:
@@ -143,12 +144,11 @@ class LocalKafka:
         raise self._failure("ended before it answered")
 
     def _answers(self) -> bool:
-        """Return whether our broker answers metadata; sleeps a moment where it does not listen yet.
+        """Return whether our broker answers metadata.
 
         Ours is recognized by its cluster id: another one may have been on the port first.
         """
         if not is_listening(self._ports[0]):
-            time.sleep(0.05)
             return False
         client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         try:

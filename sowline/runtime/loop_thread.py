@@ -86,10 +86,10 @@ class LoopCall(Generic[T]):
 
     def begin(self) -> None:
         """Start the coroutine. Called in the loop."""
-        self._task = self._loop.create_task(self._called())
+        self._task = self._loop.create_task(self._call())
         self._task.add_done_callback(self._end)
 
-    async def _called(self) -> T:
+    async def _call(self) -> T:
         return await self._function()
 
     def _end(self, task: asyncio.Task[T]) -> None:

@@ -67,7 +67,7 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary(
 """By event loop, the turns of all its work that takes steps."""
 
 
-async def next_turn() -> None:
+async def wait_next_turn() -> None:
     """Wait for the next turn of all work that takes steps."""
     # New connections are accepted one in a turn of the loop. If sixteen queries each made a step in every turn, a
     # probe behind two hundred clients would wait for thousands of steps.
@@ -104,7 +104,7 @@ async def in_steps(steps: Iterator[None], spend: Spend = uncounted) -> None:
         spend(time.monotonic() - began)
         if is_done:
             return
-        await next_turn()
+        await wait_next_turn()
 
 
 async def in_turns(work: Iterable[T], spend: Spend = uncounted) -> list[T]:

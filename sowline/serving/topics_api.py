@@ -150,7 +150,7 @@ class TopicsApi(ABC, Generic[Q]):
         """
         is_typed = wants_typed(request)
         fields = typed_fields(request, await self._request_fields(request))
-        query = await self._begun(await request_of(Sow, fields), rights_in(request), turn)
+        query = await self._begin_query(await request_of(Sow, fields), rights_in(request), turn)
         records = query.records()
         lines = self._ending(query, typed_records(records, self._topics) if is_typed else _lines(records))
         first = await anext(lines, b"")
@@ -161,7 +161,7 @@ class TopicsApi(ABC, Generic[Q]):
         return StreamingResponse(with_first(first, lines), media_type=media_type, headers=headers)
 
     @abstractmethod
-    async def _begun(self, asked: Sow, rights: Rights, turn: Turn) -> Q:
+    async def _begin_query(self, asked: Sow, rights: Rights, turn: Turn) -> Q:
         """Return the query that a request asks for; it has begun, in its turn."""
 
     def _ending(self, query: Q, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -170,11 +170,11 @@ class TopicsApi(ABC, Generic[Q]):
 
     async def explain(self, request: HttpRequest, turn: Turn) -> Response:
         """Report the access path that a query would take in each topic, and how many records it would examine."""
-        found = await self._explained(await self._request_fields(request), rights_in(request), turn)
+        found = await self._explain(await self._request_fields(request), rights_in(request), turn)
         return JSONResponse(found)
 
     @abstractmethod
-    async def _explained(self, fields: dict[str, Any], rights: Rights, turn: Turn) -> dict[str, Any]: ...
+    async def _explain(self, fields: dict[str, Any], rights: Rights, turn: Turn) -> dict[str, Any]: ...
 
     async def record(self, request: HttpRequest, turn: Turn) -> Response:
         """Answer with one record by its key, or with its timeline in its turn."""

@@ -213,7 +213,7 @@ class Joins:
         reader.follow()
         owner.end_load()
         while owner.is_sending_snapshot:
-            self.write(owner.snapshot(1))
+            self.write(owner.take_snapshot(1))
         taking.owners[number] = owner
 
     def change(self, topic: str, record: Row, *, is_deleted: bool) -> None:

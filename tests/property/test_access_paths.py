@@ -211,7 +211,7 @@ async def check(world: World, question: Question) -> None:
 
 async def check_explained(query: Query, select: Selection) -> None:
     """Each access path's counts are in proportion to each other."""
-    for part in await query.explained():
+    for part in await query.explain():
         access_paths = {KEYS} if select.sow_keys else {KEY, HASH_INDEX, MEMO_INDEX, SCAN}
         assert part["access_path"] in access_paths
         assert part["matches"] <= part["candidates"] <= part["records"]

@@ -206,7 +206,7 @@ class SourceOwner:
         partition = self.partition
         for _ in range(count):
             if partition.is_sending_snapshot:
-                self.produced += partition.snapshot(1)
+                self.produced += partition.take_snapshot(1)
                 continue
             ahead = (one for one in self.source.held if one[0] >= partition.reader.next_offset)
             offset, event = next(ahead, (None, None))

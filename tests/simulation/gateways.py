@@ -78,7 +78,7 @@ class PlayedAnnouncements:
         self._network = network
         self._faults = faults
 
-    async def announced(self, url: str, seconds_max: float) -> bytes:
+    async def ask_announcement(self, url: str, seconds_max: float) -> bytes:
         """Return what a node answers; raise `NodeLost`."""
         node = self._network.node_at(url, self._gateway)
         if node is None:

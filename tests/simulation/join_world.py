@@ -146,7 +146,7 @@ class Process:
             reader.at_end(model.end)
             assert reader.look(0) is Phase.COMPLETE
             reader.follow()
-            for change in followed.loaded():
+            for change in followed.take_loaded():
                 tables.put(JoinedEvent(*number, change.position, change))
             tables.put(JoinedEvent(*number, reader.position))
             self.followed[number] = followed

@@ -29,7 +29,7 @@ def _records_of_a_replaced_log_applied() -> list[Any]:
             self._assignment.reopen(self._consumer, replaced)
         return messages
 
-    return [patch.object(Worker, "_of_known_logs", of_known_logs)]
+    return [patch.object(Worker, "_reopen_replaced", of_known_logs)]
 
 
 def _new_era_read_from_the_old_offset() -> list[Any]:

@@ -57,24 +57,24 @@ def _registry_that_is_away_knows_nothing() -> list[Any]:
     return [patch.object(schemas, "resolved", guessed)]
 
 
-def _held_messages_dropped() -> list[Any]:
-    def released(self: Schemas, consumer: Any) -> Any:
-        for partition_id in [one for one, records in self._held.items() if self._resolve(one, records)]:
-            del self._held[partition_id]
+def _waiting_messages_dropped() -> list[Any]:
+    def release(self: Schemas, consumer: Any) -> Any:
+        for partition_id in [one for one, records in self._waiting.items() if self._resolve(one, records)]:
+            del self._waiting[partition_id]
             consumer.resume([TopicPartition(*partition_id)])
         return {}
 
-    return [patch.object(Schemas, "released", released)]
+    return [patch.object(Schemas, "release", release)]
 
 
-def _held_partition_not_paused() -> list[Any]:
-    def ready(self: Schemas, consumer: Any, batches: Any) -> Any:
+def _waiting_partition_not_paused() -> list[Any]:
+    def take_ready(self: Schemas, consumer: Any, batches: Any) -> Any:
         found = {one: records for one, records in batches.items() if self._resolve(one, records)}
         for partition_id in batches.keys() - found.keys():
-            self._held.setdefault(partition_id, []).extend(batches[partition_id])
+            self._waiting.setdefault(partition_id, []).extend(batches[partition_id])
         return found
 
-    return [patch.object(Schemas, "ready", ready)]
+    return [patch.object(Schemas, "take_ready", take_ready)]
 
 
 def _define_without_its_reader() -> list[Any]:

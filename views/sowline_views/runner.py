@@ -99,7 +99,7 @@ class ViewRunner(Runner[PartialsOutput]):
                 self._changes.follow((self._source.changes, number))
                 partition.end_load()
             elif partition.is_sending_snapshot:
-                self._output.send(partition.snapshot(SNAPSHOT_MESSAGES))
+                self._output.send(partition.take_snapshot(SNAPSHOT_MESSAGES))
                 if not partition.is_sending_snapshot:
                     self._changes.resume((self._source.changes, number))
         return any(one.is_sending_snapshot for one in self._partitions.values())
@@ -181,7 +181,7 @@ class ViewRunner(Runner[PartialsOutput]):
         # A GROUP_CONCAT of all records grows with each of them, and each writes it again: the log gets gigabytes
         # before the limit stops the view.
         for number, partition in self._partitions.items():
-            if (large := partition.large_state()) is not None:
+            if (large := partition.take_large_state()) is not None:
                 log.warning(
                     "view has a large state",
                     view=self._topic.name,

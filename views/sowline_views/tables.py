@@ -83,7 +83,7 @@ class JoinedTopics:
             if reader.phase is Phase.COMPLETE:
                 self._changes.follow(partition)
                 log_name, position = self._topics[partition[0]].log, reader.position
-                for change in self._partitions[partition].loaded():
+                for change in self._partitions[partition].take_loaded():
                     self.tables.put(JoinedEvent(log_name, partition[1], position, change))
                 self.tables.put(JoinedEvent(log_name, partition[1], position))
 

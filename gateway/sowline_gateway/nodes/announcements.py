@@ -62,7 +62,7 @@ class Announcements:
         self._failed[url] = time.monotonic()
         self.lost += 1
 
-    async def next_news(self, seconds_max: float) -> None:
+    async def wait_for_news(self, seconds_max: float) -> None:
         """Wait until a node announces itself, at most for this time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds_max):
@@ -77,7 +77,7 @@ class Announcements:
         while True:
             asked = time.monotonic()
             try:
-                answer = await self._http.announced(url, ANSWER_SECONDS_MAX)
+                answer = await self._http.ask_announcement(url, ANSWER_SECONDS_MAX)
                 self._take(url, orjson.loads(answer), asked)
                 reported, answered = "", asked
             except (NodeLost, SowlineError, ValueError, LookupError, TypeError) as error:

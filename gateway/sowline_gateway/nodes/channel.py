@@ -186,7 +186,7 @@ class NodeChannels:
         while channel is None or channel.is_lost or channel.is_closing:
             opening = self._opening.get(name)
             if opening is None:
-                opening = asyncio.get_running_loop().create_task(self._opened(name, url, rights))
+                opening = asyncio.get_running_loop().create_task(self._open_channel(name, url, rights))
                 self._opening[name] = opening
                 opening.add_done_callback(lambda done: self._note_opened(name, done))
             # One attempt for all that wait: a node that does not answer is not waited for by one after the other.
@@ -194,7 +194,7 @@ class NodeChannels:
         channel.users += 1
         return channel
 
-    async def _opened(self, name: tuple[str, str], url: str, rights: Rights) -> NodeChannel:
+    async def _open_channel(self, name: tuple[str, str], url: str, rights: Rights) -> NodeChannel:
         stack = AsyncExitStack()
         connection = await stack.enter_async_context(self._connections.lease(url, rights))
         if (lost := self._open.get(name)) is not None:

@@ -58,7 +58,7 @@ async def with_failover(
             # The nodes that failed may be the only ones: ask them again after a pause.
             avoid.clear()
             async with waiting():
-                await nodes.announcements.next_news(WAIT_SECONDS)
+                await nodes.announcements.wait_for_news(WAIT_SECONDS)
                 if time.monotonic() > deadline:
                     raise why from None
 

@@ -51,7 +51,7 @@ class NodeHttp:
         self._credentials = credentials
         self._client: httpx2.AsyncClient | None = None
 
-    async def announced(self, url: str, seconds_max: float) -> bytes:
+    async def ask_announcement(self, url: str, seconds_max: float) -> bytes:
         """Return the topics that a node announces, as JSON; raise `NodeLost`, or why the node refuses."""
         # Nodes are asked for it all the time: so other requests have a fresh token without reading its file again.
         headers = list((await self._credentials.headers(fresh=True)).items())

@@ -45,7 +45,7 @@ async def explain(
 
     async def attempt(avoid: Collection[str]) -> list[Explained]:
         wanted = nodes.candidates(topics, {}, avoid, needed).routes()
-        return await asyncio.gather(*(_explained(nodes, route, rights, asked) for route in wanted))
+        return await asyncio.gather(*(_explain(nodes, route, rights, asked) for route in wanted))
 
     answers = await with_failover(nodes, attempt, partial(lent, turn))
     positions: dict[str, Positions] = {}
@@ -54,7 +54,7 @@ async def explain(
     return Explained(format_bookmark(positions), [path for answer in answers for path in answer.access_paths])
 
 
-async def _explained(nodes: NodeSet, route: Route, rights: Rights, asked: NodeQuery) -> Explained:
+async def _explain(nodes: NodeSet, route: Route, rights: Rights, asked: NodeQuery) -> Explained:
     node, found = route.node, Explained("", [])
     async with (
         replaceable(nodes, node.url, route.share),

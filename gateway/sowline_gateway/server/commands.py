@@ -124,7 +124,7 @@ class GatewayCommands(SessionCommands):
     ) -> None:
         await slot.take()
         try:
-            query = await self._begun(request, topics, rights, slot)
+            query = await self._begin_query(request, topics, rights, slot)
         except SowlineError as error:
             # A query service checks a request before it starts the query, and refuses it with this type.
             outbox.put(failure(request.command_id, error), (request.id_of_query,))
@@ -136,7 +136,7 @@ class GatewayCommands(SessionCommands):
         finally:
             await query.close()
 
-    async def _begun(
+    async def _begin_query(
         self, request: Sow, topics: Sequence[str], rights: Rights, slot: QuerySlot
     ) -> ShardedQuery:
         """Return a query that has begun, at positions that are not behind those that the client has seen."""

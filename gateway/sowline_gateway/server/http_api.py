@@ -46,7 +46,7 @@ class GatewayHttpApi(TopicsApi[ShardedQuery]):
         answer = await read_from_holder_of(self._nodes, self._context.http, topic, 0, path, query, rights)
         return Response(answer.body, answer.status, answer.headers)
 
-    async def _begun(self, asked: Sow, rights: Rights, turn: Turn) -> ShardedQuery:
+    async def _begin_query(self, asked: Sow, rights: Rights, turn: Turn) -> ShardedQuery:
         topics = chosen_topics(asked.topic, self._topics, rights.read)
         asked = read_in_json(asked, self._topics, topics, rights)
         floor = SeenPositions().floor([], asked.at_least)
@@ -66,7 +66,7 @@ class GatewayHttpApi(TopicsApi[ShardedQuery]):
         finally:
             await query.close()
 
-    async def _explained(self, fields: dict[str, Any], rights: Rights, turn: Turn) -> dict[str, Any]:
+    async def _explain(self, fields: dict[str, Any], rights: Rights, turn: Turn) -> dict[str, Any]:
         asked = await request_of(Explain, fields)
         topics = chosen_topics(asked.topic, self._topics, rights.read)
         asked = read_in_json(asked, self._topics, topics, rights)

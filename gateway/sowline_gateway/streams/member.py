@@ -241,7 +241,7 @@ class Member:
         if self._left is not None and not self._left.done():
             self._left.set_result(None)
 
-    async def left(self) -> None:
+    async def wait_left(self) -> None:
         """Wait until it has left; raise the error with which the stream has ended."""
         if self.is_in:
             self._left = asyncio.get_running_loop().create_future()

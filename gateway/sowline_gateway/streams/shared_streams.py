@@ -42,7 +42,7 @@ class SharedStreams:
                 stream.leave_stuck_nodes()
             stream.users += 1
             try:
-                await stream.begun()
+                await stream.wait_begun()
             except BaseException:
                 self.end_use(stream)
                 raise

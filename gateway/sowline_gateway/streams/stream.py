@@ -150,7 +150,7 @@ class SharedStream:
         """The nodes that it follows."""
         return [part.url for part in self._parts]
 
-    async def begun(self) -> None:
+    async def wait_begun(self) -> None:
         """Wait until it has begun at all nodes; raise why it can't. Several may wait."""
         work = self._start(self._begin()) if self._work is None else self._work
         # The first to wait may be cancelled; the others still wait.

@@ -138,7 +138,7 @@ class PacingOutlet:
             del self._heads[node]
             return
         if self._throttle is not None:
-            await asyncio.sleep(self._throttle.seconds(len(change.delivery.body), change.replay_time))
+            await asyncio.sleep(self._throttle.take(len(change.delivery.body), change.replay_time))
         await self._turn()
         self.form = self._forms[change.topic.name]
         payload = payload_of(change.sow_key, change.delivery, self.form, change.deltas, change.time)

@@ -95,7 +95,7 @@ class SharedRecords(RecordsOverNodes):
     async def _returned(self) -> Subscribe:
         """Wait until a member has to leave the stream, and until the client has room; return the request to go on."""
         if self._membership.is_member:
-            await self._membership.left()
+            await self._membership.wait_left()
         self.tell(FellBehind())
         await self._gate.wait()
         return self._continued()

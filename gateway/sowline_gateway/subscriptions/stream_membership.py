@@ -133,12 +133,12 @@ class StreamMembership:
 
     # leaving
 
-    async def left(self) -> None:
+    async def wait_left(self) -> None:
         """Wait until it has to leave, and leave; raise the error with which the stream has ended."""
         assert self._member is not None
         try:
             async with running(self._outlet.background()):
-                await self._member.left()
+                await self._member.wait_left()
             self._streams.fell_behind += self._member.is_too_slow
         finally:
             self.end()

@@ -53,7 +53,7 @@ class NodesDestination:
         self._eras[topic, partition] = era
         return era
 
-    async def held(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
+    async def bodies_of(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
         """Return the bodies of the records that a check names, those that there are."""
         if check.key_text is None:
             found = await records_of(self._nodes, topic, check.sow_keys, self._limits, {})
@@ -85,7 +85,7 @@ class NodesDestination:
         used: dict[str, TopicWatch] = {}
         try:
             for name, needed in _needed(writes).items():
-                watch = self._usable(name, needed) or await self._begun(name, needed)
+                watch = self._usable(name, needed) or await self._begin_watch(name, needed)
                 watch.use()
                 used[name] = watch
         except BaseException:
@@ -96,7 +96,7 @@ class NodesDestination:
                 self.era(write.topic.name, write.partition)
         return NodesWatch(used)
 
-    async def _begun(self, name: str, needed: Collection[int]) -> TopicWatch:
+    async def _begin_watch(self, name: str, needed: Collection[int]) -> TopicWatch:
         """Return a new watch of a topic, or one that another request has begun meanwhile and that will do."""
         async with self._beginning.setdefault(name, asyncio.Lock()):
             if (usable := self._usable(name, needed)) is not None:

@@ -90,7 +90,7 @@ class Schemas:
         self._owned = owned
         self._emitter = emitter
         self._questions = RegistryQuestions(registry)
-        self._held: dict[PartitionId, list[LogRecord]] = {}
+        self._waiting: dict[PartitionId, list[LogRecord]] = {}
         self._look_at: dict[PartitionId, float] = {}
 
     def opened(self, partition_id: PartitionId, held_reader: str | None) -> TypedBodies | None:
@@ -119,31 +119,31 @@ class Schemas:
             codec_of(pinned).check_reads(held)
         return bodies
 
-    def ready(self, consumer: Consumer, batches: Batches) -> Batches:
-        """Return the batches that can be applied. Hold back the others, and pause their partitions."""
+    def take_ready(self, consumer: Consumer, batches: Batches) -> Batches:
+        """Return the batches that can be applied. The others wait, and their partitions are paused."""
         if all(self._owned.partitions[one].bodies is None for one in batches):
             return batches
         ready = {}
         for partition_id, records in batches.items():
             with self._owned.guarded(partition_id):
                 self._read_for_define(partition_id, records)
-                if partition_id in self._held or not self._resolve(partition_id, records):
-                    if partition_id not in self._held:
+                if partition_id in self._waiting or not self._resolve(partition_id, records):
+                    if partition_id not in self._waiting:
                         consumer.pause([TopicPartition(*partition_id)])
-                    self._held.setdefault(partition_id, []).extend(records)
+                    self._waiting.setdefault(partition_id, []).extend(records)
                 else:
                     ready[partition_id] = records
         return ready
 
-    def released(self, consumer: Consumer) -> Batches:
+    def release(self, consumer: Consumer) -> Batches:
         """Return the batches that can be applied now; their partitions go on."""
         ready = {}
-        for partition_id, records in self._held.items():
+        for partition_id, records in self._waiting.items():
             with self._owned.guarded(partition_id):
                 if partition_id in self._owned.partitions and self._resolve(partition_id, records):
                     ready[partition_id] = records
         for partition_id in ready:
-            del self._held[partition_id]
+            del self._waiting[partition_id]
             consumer.resume([TopicPartition(*partition_id)])
         return ready
 
@@ -196,18 +196,18 @@ class Schemas:
         reader.read_schemas(bodies.resolutions)
 
     def forget(self, partition_id: PartitionId) -> None:
-        """Drop what is held back of a partition that is taken from this worker; its next owner reads it again."""
-        self._held.pop(partition_id, None)
+        """Drop what waits of a partition that is taken from this worker; its next owner reads it again."""
+        self._waiting.pop(partition_id, None)
         self._look_at.pop(partition_id, None)
 
     def is_waiting(self, partition_id: PartitionId) -> bool:
         """Whether messages of the partition wait for a schema."""
-        return partition_id in self._held
+        return partition_id in self._waiting
 
     def waiting(self) -> dict[PartitionId, str]:
         """Return why partitions wait; safe to call from any thread."""
         why = self._questions.away or "the registry has not answered yet"
-        return dict.fromkeys(list(self._held), f"waiting for the schema registry: {why}")
+        return dict.fromkeys(list(self._waiting), f"waiting for the schema registry: {why}")
 
     def close(self) -> None:
         """End the thread that asks the registry."""

@@ -154,12 +154,12 @@ class Worker:
                     self._consumer, records_max, wait_seconds, self._on_end, self._replaced.removed
                 )
                 began = time.monotonic()
-                messages = self._of_known_logs(messages)
+                messages = self._reopen_replaced(messages)
                 self._note_ends(began)
                 if messages:
                     batches = self._batches.by_partition(messages)
-                    self._batches.apply(self._schemas.ready(self._consumer, batches))
-                self._batches.apply(self._schemas.released(self._consumer))
+                    self._batches.apply(self._schemas.take_ready(self._consumer, batches))
+                self._batches.apply(self._schemas.release(self._consumer))
                 self._flush.flush_due()
                 self._append()
                 self._look()
@@ -189,8 +189,8 @@ class Worker:
             self._ends_at = now + seconds_to_pause(len(self._owned.partitions))
             self._log_ends = {one: self._log_end(one) for one in self._owned.partitions}
 
-    def _of_known_logs(self, messages: list[Message]) -> list[Message]:
-        """Return the messages without those of logs that were replaced; their partitions begin an era."""
+    def _reopen_replaced(self, messages: list[Message]) -> list[Message]:
+        """Begin an era in partitions whose logs were replaced; return the messages of the others."""
         if not (replaced := self._replaced.take()):
             return messages
         self._assignment.reopen(self._consumer, replaced)

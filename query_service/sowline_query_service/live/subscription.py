@@ -130,7 +130,7 @@ class LiveSubscription:
         self.stand_at(self.sent)
         self._behind.set()
 
-    async def fell_behind(self) -> None:
+    async def wait_behind(self) -> None:
         """Wait until the subscription is no longer live."""
         self._behind.clear()
         await self._behind.wait()

@@ -124,7 +124,7 @@ class Viewer:
         self.behind.set()
         self._is_over.set()
 
-    async def until_live(self) -> None:
+    async def wait_live(self) -> None:
         """Wait until it is live again; raise its error as soon as it fails."""
         await self._is_over.wait()
         if self.failed is not None:

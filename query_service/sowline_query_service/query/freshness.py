@@ -126,7 +126,7 @@ async def _wait_for_lag(state: ServedTopics, topics: Sequence[TopicState], secon
                 f"expected a state of at most {seconds_max:g} s behind the log, but it {found}"
                 f"{'' if seconds is None else ' behind'}{_transactions(topics)}; retry later, or allow more",
             )
-        await state.next_news(topics, remaining)
+        await state.wait_for_news(topics, remaining)
 
 
 def _transactions(topics: Sequence[TopicState]) -> str:

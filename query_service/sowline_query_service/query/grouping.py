@@ -12,7 +12,7 @@ from sowline.language.groups import Groups, GroupStates
 from sowline.model.bookmark import Positions
 from sowline.model.key import hash_of
 from sowline.model.path import Document
-from sowline.serving.cooperative import CHUNK, Spend, in_turns, next_turn
+from sowline.serving.cooperative import CHUNK, Spend, in_turns, wait_next_turn
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
 from sowline.wire.server_message import sow_record
@@ -103,9 +103,9 @@ class GroupedQuery:
         self._note_begin()
         return has_begun
 
-    async def reach(self) -> None:
+    async def wait_for_replica(self) -> None:
         """Wait until the replica has what the query is of."""
-        await self._query.reach()
+        await self._query.wait_for_replica()
 
     async def begin(self) -> None:
         """Take the instant as soon as all indexes are ready."""
@@ -129,7 +129,7 @@ class GroupedQuery:
             states = await in_turns(self._groups.records(), self._query.work)
             for start in range(0, len(states), CHUNK):
                 yield RecordPortion(self._name, [state for _, state in states[start : start + CHUNK]])
-                await next_turn()
+                await wait_next_turn()
             return
         groups = await in_turns(self._groups.records(), self._query.work)
         groups = await groups_in_order(groups, self._selection, self._query.work)
@@ -140,11 +140,11 @@ class GroupedQuery:
             self.result.count(len(written), sum(map(len, written)), hash_of(key for key, _ in chunk))
             self._limits.check(self.result)
             yield RecordPortion(self._name, written)
-            await next_turn()
+            await wait_next_turn()
 
-    async def explained(self) -> list[dict[str, Any]]:
+    async def explain(self) -> list[dict[str, Any]]:
         """Report the access path to the grouped records."""
-        return await self._query.explained()
+        return await self._query.explain()
 
 
 async def groups_in_order(

@@ -11,7 +11,7 @@ from sowline.errors import SowlineError
 from sowline.language.emodb.writes import intrinsics_json
 from sowline.language.filter import Filter
 from sowline.model.bookmark import Positions, format_bookmark
-from sowline.serving.cooperative import CHUNK, StepSize, next_turn
+from sowline.serving.cooperative import CHUNK, StepSize, wait_next_turn
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
 from sowline.wire.server_message import sow_record, sow_records
@@ -123,7 +123,7 @@ class Query:
         for topic in self._topics if not self.is_prepared else ():
             await topic.indexes.build(self._selection.filter, self._selection.order, self.work)
 
-    async def reach(self) -> None:
+    async def wait_for_replica(self) -> None:
         """Wait until the replica has what the query is of. That takes no turn, so do it before the query's turn."""
 
     async def begin(self) -> None:
@@ -131,7 +131,7 @@ class Query:
         if not self.topic_slices:
             # Many may begin together: when a client leaves, or makes way for others. Each captures all records of its
             # topic, and if they did so in one turn of the loop, every other task would wait for all of them.
-            await next_turn()
+            await wait_next_turn()
         while not self.begin_now():
             await self.prepare()
 
@@ -152,9 +152,9 @@ class Query:
                 written = self._written(topic_slice, portion, bodies)
                 self.work(time.monotonic() - began)
                 yield RecordPortion(topic_slice.name, written, ordering)
-                await next_turn()
+                await wait_next_turn()
 
-    async def explained(self) -> list[dict[str, Any]]:
+    async def explain(self) -> list[dict[str, Any]]:
         """Run the query without returning its records; report the access path in each topic, and the counts."""
         await self.begin()
         await self._settle()
@@ -202,7 +202,7 @@ class Query:
                 ordering = self._ordering(topic_slice, portion, bodies)
                 samples += ([topic_slice.name, *one] for one in ordering)
                 self.work(time.monotonic() - began)
-                await next_turn()
+                await wait_next_turn()
         return samples
 
     async def _foremost(self, topic_slice: TopicSlice, indices: RowNumbers) -> Found:
@@ -235,7 +235,7 @@ class Query:
             seconds = time.monotonic() - began
             self._pace.note(seconds)
             self.work(seconds)
-            await next_turn()
+            await wait_next_turn()
         return np.concatenate(found)
 
     def _ordering(

@@ -151,7 +151,7 @@ class TimelineReader:
         topic, partition = wanted.topic, wanted.partition
         timeline = partition.timeline
         if timeline is None:
-            return await self._searched(wanted)
+            return await self._search(wanted)
         walk = timeline.newest_first(wanted.sow_key)
         bookmark = topic.bookmark(topic.positions)
         now = int(time.time() * 1000)
@@ -171,7 +171,7 @@ class TimelineReader:
             ]
         return TimelineAnswer(wanted, bookmark, since, writes)
 
-    async def _searched(self, wanted: TimelineRequest) -> TimelineAnswer:
+    async def _search(self, wanted: TimelineRequest) -> TimelineAnswer:
         """Return the newest changes of a record that has no timeline in memory."""
         topic, partition = wanted.topic, wanted.partition
         bookmark = topic.bookmark(topic.positions)

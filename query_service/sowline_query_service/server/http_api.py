@@ -95,7 +95,7 @@ class HttpApi(TopicsApi[Query | GroupedQuery]):
             raise no_sow(topic.definition.name)
         return JSONResponse(described_fields(topic, rights.read.of(topic.definition.name)))
 
-    async def _begun(self, asked: Sow, rights: Rights, turn: Turn) -> Query | GroupedQuery:
+    async def _begin_query(self, asked: Sow, rights: Rights, turn: Turn) -> Query | GroupedQuery:
         query = await self._query(asked, rights, turn)
         await query.begin()
         return query
@@ -108,13 +108,13 @@ class HttpApi(TopicsApi[Query | GroupedQuery]):
         checked = await in_worker_thread(size, read_request_of, self._state, sow, rights)
         query = query_at(self._context, sow, checked)
         await wait_for_past(self._context, sow, rights)
-        await query.reach()
+        await query.wait_for_replica()
         await take_when_fresh(turn, self._state, checked.topics, sow)
         return query
 
-    async def _explained(self, fields: dict[str, Any], rights: Rights, turn: Turn) -> dict[str, Any]:
+    async def _explain(self, fields: dict[str, Any], rights: Rights, turn: Turn) -> dict[str, Any]:
         query = await self._query(await request_of(Sow, fields), rights, turn)
-        access_paths = with_view_stages(await query.explained(), self._state, rights)
+        access_paths = with_view_stages(await query.explain(), self._state, rights)
         warnings = {"warnings": query.result.warnings} if query.result.warnings else {}
         return {"bookmark": query.bookmark, "access_paths": access_paths, **warnings}
 

@@ -67,7 +67,7 @@ class QueryCommands:
             return
         query = query_at(self._context, request, checked)
         if of_gateway.sample_n and isinstance(query, Query):
-            query.range_of = partial(self._fetched_range, request)
+            query.range_of = partial(self._wait_for_range, request)
         if not request.bookmark:
             slot.begin_now(query.begin_now)
         outbox = self._runner.outbox_for(checked.selection.options)
@@ -78,7 +78,7 @@ class QueryCommands:
     ) -> None:
         """Wait until the replica has what a query is of, and then for its turn."""
         await wait_for_past(self._context, request, self._runner.rights)
-        await query.reach()
+        await query.wait_for_replica()
         await take_when_fresh(slot, self._context.state, checked.topics, request)
 
     async def _run_sow(
@@ -96,7 +96,7 @@ class QueryCommands:
         await send_group(outbox, request, query)
         acknowledge(outbox, request, query.bookmark, query.result)
 
-    async def _fetched_range(self, request: Sow, samples: Sequence[Sequence[Any]]) -> tuple[int, int]:
+    async def _wait_for_range(self, request: Sow, samples: Sequence[Sequence[Any]]) -> tuple[int, int]:
         """Send the samples of a query; return the range of records that the gateway then fetches.
 
         The wait ends with the connection, as all queries of a session do.
@@ -127,7 +127,7 @@ class QueryCommands:
         topics, selection = checked
         held = await held_records(self._context.state, replaced, self._runner.rights)
         query = ReplacementQuery(self._context, held, topics, selection)
-        await query.reach()
+        await query.wait_for_replica()
         await take_when_fresh(slot, self._context.state, topics, request)
         await query.begin()
         bookmark = format_bookmark(query.compared)
@@ -150,7 +150,7 @@ class QueryCommands:
     ) -> None:
         await self._take(slot, request, checked, query)
         acknowledge_processed(self._outbox, request)
-        access_paths = with_view_stages(await query.explained(), self._context.state, self._runner.rights)
+        access_paths = with_view_stages(await query.explain(), self._context.state, self._runner.rights)
         explained = message(
             "explain", command_id=request.command_id, bookmark=query.bookmark, access_paths=access_paths
         )

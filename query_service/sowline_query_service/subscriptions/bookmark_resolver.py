@@ -94,7 +94,7 @@ async def check_newest(context: ServiceContext, topic: TopicState, newest: Posit
         )
 
 
-async def reached_start(
+async def wait_for_start(
     context: ServiceContext, topics: list[TopicState], bookmark_range: BookmarkRange
 ) -> PositionsByLog:
     """Return the start of a range, once the replica has reached it; raise as each of the steps does."""

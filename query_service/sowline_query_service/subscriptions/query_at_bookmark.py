@@ -11,7 +11,7 @@ import numpy as np
 from sowline.changes.change import Change
 from sowline.model.bookmark import Positions, PositionsByLog
 from sowline.model.bookmark_range import BookmarkRange
-from sowline.serving.cooperative import next_turn
+from sowline.serving.cooperative import wait_next_turn
 from sowline.serving.refusal import no_sow
 from sowline.wire.request import Read
 from sowline_query_service.context import ServiceContext
@@ -27,7 +27,7 @@ from sowline_query_service.query.read_request import (
 )
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.replica.history import Former
-from sowline_query_service.subscriptions.bookmark_resolver import reached_start
+from sowline_query_service.subscriptions.bookmark_resolver import wait_for_start
 from sowline_query_service.subscriptions.catch_up import changes_since
 from sowline_query_service.topics.topic_state import Past, TopicState
 
@@ -76,24 +76,24 @@ class BookmarkQuery(Query):
         self._begin: PositionsByLog | None = None
         """The positions of the bookmark, once the replica has reached them."""
 
-    async def reach(self) -> None:
+    async def wait_for_replica(self) -> None:
         """Find the positions, and wait until the replica has reached them.
 
         Raise `bookmark_expired`, `behind`, or `invalid bookmark` if the bookmark names an era that does not exist.
         """
-        await self._reached()
+        await self._wait_for_begin()
 
-    async def _reached(self) -> PositionsByLog:
+    async def _wait_for_begin(self) -> PositionsByLog:
         if self._begin is None:
-            self._begin = await reached_start(self._context, list(self._topics), self._bookmark_range)
+            self._begin = await wait_for_start(self._context, list(self._topics), self._bookmark_range)
         return self._begin
 
     async def begin(self) -> None:
         """Find the positions, and undo the changes since then; raise as `reach` does."""
         if self.topic_slices:
             return
-        begin = await self._reached()
-        await next_turn()
+        begin = await self._wait_for_begin()
+        await wait_next_turn()
         context, topics = self._context, list(self._topics)
         since = [(topic, begin[topic.definition.log]) for topic in topics]
         # The instant must be the one up to which the changes are known, so nothing is awaited between `changes_since`

@@ -12,7 +12,7 @@ from sowline_query_service.query.selection import Selection
 from sowline_query_service.subscriptions.bookmark_resolver import (
     check_eras,
     oldest,
-    reached_start,
+    wait_for_start,
     wait_for_time,
 )
 from sowline_query_service.subscriptions.catch_up import CatchUp
@@ -93,7 +93,7 @@ class RecordStart:
         """Go to the requested start, and make sure that every change after it is available."""
         context, topics = self._context, self._topics
         if self._past is None and not self.begins_now:
-            self._move_to_changes(await reached_start(context, topics, self._bookmark_range))
+            self._move_to_changes(await wait_for_start(context, topics, self._bookmark_range))
         else:
             await check_eras(context, topics, self._bookmark_range)
         if self._past is not None:
@@ -108,7 +108,7 @@ class RecordStart:
 
     async def _begin_query(self, query: Query) -> None:
         """Take the instant of a query, once its turn has come."""
-        await query.reach()
+        await query.wait_for_replica()
         await take_when_fresh(self._slot, self._context.state, self._topics, self._request)
         await query.begin()
         self._live.move_to(query.positions)

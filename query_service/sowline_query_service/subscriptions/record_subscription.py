@@ -278,5 +278,5 @@ class RecordSubscription(LedSubscription):
             # A client that is too slow leaves live delivery. Its positions are then those of the last message that it
             # was sent, so the next round continues exactly behind that message
             # (test_who_is_too_slow_falls_behind_where_it_was_left).
-            await live.fell_behind()
+            await live.wait_behind()
             self.tell(FellBehind(live.log))

@@ -11,7 +11,7 @@ from sowline.changes.change import Change
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.serving.authorization.entitlements import Rights
-from sowline.serving.cooperative import next_turn
+from sowline.serving.cooperative import wait_next_turn
 from sowline.serving.worker_thread import bytes_to_read, in_worker_thread
 from sowline.subscriptions.engine.delivery import whole_payload
 from sowline.subscriptions.engine.shown import as_sent
@@ -99,7 +99,7 @@ class ReplacementQuery(Query):
         """The positions of the instant in all topics: those of the client's records, too."""
         return {**self._before.positions, **self.positions}
 
-    async def reach(self) -> None:
+    async def wait_for_replica(self) -> None:
         """Wait until the replica has what the client holds, which another one may have sent; raise `behind`."""
         for topic in self._held.topics:
             await wait_for_replica(self._context.state, topic, self._held.positions[topic.definition.log])
@@ -109,8 +109,8 @@ class ReplacementQuery(Query):
 
         Raise `BookmarkExpired` if the changes since the client's bookmark are no longer available, and `behind`.
         """
-        await self.reach()
-        await next_turn()
+        await self.wait_for_replica()
+        await wait_next_turn()
         changes = await self._begin_together()
         changed = {
             topic.definition.name: _Changed.of(topic, found)

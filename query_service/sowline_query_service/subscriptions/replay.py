@@ -144,7 +144,7 @@ class Replay:
             await self._outbox.wait_turn()
             seen, delivery = change_views(source.live, source.number, change)
             if delivery is not None and self._throttle is not None:
-                await asyncio.sleep(self._throttle.seconds(len(delivery.body), change.replay_time))
+                await asyncio.sleep(self._throttle.take(len(delivery.body), change.replay_time))
             deliver_one(source.live, source.number, seen, delivery)
             source.take()
             if time.monotonic() - began > STEP_SECONDS:

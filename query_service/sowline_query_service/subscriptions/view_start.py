@@ -11,7 +11,7 @@ from sowline_query_service.query.grouping import GroupedQuery
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.read_request import past_of
 from sowline_query_service.query.selection import Selection
-from sowline_query_service.subscriptions.bookmark_resolver import reached_start, wait_for_time
+from sowline_query_service.subscriptions.bookmark_resolver import wait_for_start, wait_for_time
 from sowline_query_service.subscriptions.catch_up import BookmarkExpired, changes_since
 from sowline_query_service.topics.topic_state import TopicState
 
@@ -46,7 +46,7 @@ class ViewStart:
         if self._past is not None:
             await wait_for_time(context, [topic], self._past)
             return topic.past(self._past).positions
-        return (await reached_start(context, [topic], self._bookmark_range))[topic.definition.log]
+        return (await wait_for_start(context, [topic], self._bookmark_range))[topic.definition.log]
 
     async def go_back(
         self, view: LiveView, viewer: Viewer, positions: Positions

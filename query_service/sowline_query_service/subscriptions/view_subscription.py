@@ -214,7 +214,7 @@ class ViewSubscription(LedSubscription):
             self.tell(FellBehind())
             # It ends at once, with the reason, if its view fails: in a pause, too
             # (test_too_many_groups_end_the_subscription, test_a_view_that_has_failed_takes_no_memory).
-            await together([self._catch_up_in_turn(view), self.viewer.until_live()])
+            await together([self._catch_up_in_turn(view), self.viewer.wait_live()])
 
     async def _catch_up_in_turn(self, view: LiveView) -> None:
         await self._gate.wait()

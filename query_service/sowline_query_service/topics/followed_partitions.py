@@ -17,7 +17,7 @@ from sowline.changes.changes_reader import ChangesReader, Phase
 from sowline.changes.wholeness import is_of
 from sowline.config.shard import WHOLE, Shard
 from sowline.config.topic_definition import TopicDefinition
-from sowline.kafka.admin import Cluster, await_answer
+from sowline.kafka.admin import Cluster, wait_for_answer
 from sowline.kafka.changes_driver import AssignedChanges, ChangesPartition
 from sowline_query_service.replica.partition_replica import whole_records
 from sowline_query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
@@ -82,14 +82,14 @@ class FollowedPartitions:
         self._shard = shard
         self._reader = MessageReader(native)
         self._plain = {topic.changes for topic in topics if is_plain(topic)}
-        self._held_back: Portions = defaultdict(list)
+        self._incomplete: Portions = defaultdict(list)
         self._unopened: dict[ChangesPartition, int] = {}
         """The end offset of each partition of a transient topic that no worker owned at the start."""
 
     def begin(self) -> None:
         """Begin to load all partitions, with their snapshots where they have some."""
         for topic in self._topics:
-            await_answer(partial(self._look_up, topic), self._stop)
+            wait_for_answer(partial(self._look_up, topic), self._stop)
         for topic in self._topics:
             for number in self._shard.partitions(topic):
                 self._begin_with_snapshot(topic, number)
@@ -129,7 +129,7 @@ class FollowedPartitions:
 
     def _load_again(self, partition: ChangesPartition) -> None:
         """Load a partition from the start of its topic, instead of following from its snapshot."""
-        self._held_back[partition] = []
+        self._incomplete[partition] = []
         self._changes.load_again(partition)
 
     def _find_unopened(self, topic: TopicDefinition, numbers: Sequence[int]) -> None:
@@ -145,7 +145,7 @@ class FollowedPartitions:
     def _has_opened(self, partition: ChangesPartition) -> bool:
         """Whether a worker has opened the partition, and all its events are applied here."""
         end, reader = self._unopened.get(partition), self._changes.readers[partition]
-        return end is None or (reader.next_offset > end and not self._held_back[partition])
+        return end is None or (reader.next_offset > end and not self._incomplete[partition])
 
     def _hand_over(self, messages: Sequence[Message]) -> Iterable[ChangesPartition]:
         """Hand over the events in messages; return the partitions to load again."""
@@ -166,7 +166,7 @@ class FollowedPartitions:
         """Return the events to hand over; hold back the changes of a log record that is not complete yet."""
         # A delete by filter makes many changes of one log record. If the batch ended within them, a query would see
         # half of the command.
-        whole, self._held_back[partition] = whole_records([*self._held_back[partition], *portions])
+        whole, self._incomplete[partition] = whole_records([*self._incomplete[partition], *portions])
         return whole
 
     def _report_loaded(self) -> None:
@@ -182,7 +182,7 @@ class FollowedPartitions:
             # The topic may have been replaced after its id was looked up and before the first fetch. The offset of
             # the snapshot names another event of the new topic (test_example, seed 23).
             if self._changes.readers[partition].has_snapshot:
-                await_answer(partial(self._changes.require_same, partition), self._stop)
+                wait_for_answer(partial(self._changes.require_same, partition), self._stop)
             self._unopened.pop(partition, None)
             self._changes.follow(partition)
         if done:

@@ -135,7 +135,7 @@ class LogEnds:
         cluster, due = Cluster(self._kafka, self._stop), 0.0
         while not self._stop.is_set():
             self._wake.clear()
-            logs = self._taken()
+            logs = self._take_asked()
             if time.monotonic() >= due:
                 due = time.monotonic() + SAMPLE_SECONDS
                 logs = self._turns.next(logs)
@@ -148,7 +148,7 @@ class LogEnds:
                 self._note_refusal(error)
             self._wake.wait(max(0.0, due - time.monotonic()))
 
-    def _taken(self) -> list[str]:
+    def _take_asked(self) -> list[str]:
         """Return the logs that were asked for since the last sample."""
         asked: dict[str, None] = {}
         while self._asked:
@@ -169,7 +169,7 @@ class LogEnds:
         reached, at = self._reached(logs), time.monotonic()
         partitions = ((log_name, number) for log_name in logs for number in self._partitions[log_name])
         answer = cluster.ask(partitions, uncommitted=True)
-        if self._is_answered(answer):
+        if self._wait_answered(answer):
             committed, newest = answer.ends(), answer.newest_ends()
             self._note_transactions(committed, newest)
             sample = LogEndSample(at, newest, answer.topic_ids(), reached, dict(self._open))
@@ -195,7 +195,7 @@ class LogEnds:
                 self._open[partition] = one._replace(written=written)
                 return
 
-    def _is_answered(self, answer: ClusterAnswer) -> bool:
+    def _wait_answered(self, answer: ClusterAnswer) -> bool:
         deadline = time.monotonic() + ANSWER_SECONDS_MAX
         while not answer.is_answered and time.monotonic() < deadline and not self._stop.is_set():
             time.sleep(POLL_SECONDS)

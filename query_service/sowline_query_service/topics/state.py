@@ -128,7 +128,7 @@ class ServedTopics:
         self._sampled.set()
         self._sampled = asyncio.Event()
 
-    async def next_news(self, topics: Iterable[TopicState], seconds_max: float) -> None:
+    async def wait_for_news(self, topics: Iterable[TopicState], seconds_max: float) -> None:
         """Request a sample of the ends of these logs; wait for a sample or for changes, at most for this time."""
         self.sample_soon(topic.definition.log for topic in topics)
         waits = [asyncio.ensure_future(event.wait()) for event in (self._sampled, self._moved)]

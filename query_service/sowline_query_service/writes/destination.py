@@ -42,7 +42,7 @@ class ReplicaDestination:
         """Return the current era of a partition."""
         return self._state.topics[topic].partitions[partition].held.era
 
-    async def held(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
+    async def bodies_of(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
         """Return the bodies of the records that a check names, those that there are."""
         rows, rule = self._state.topics[topic].rows, self.topics[topic].key_rule
         named = check.key_text

@@ -14,7 +14,7 @@ TopicPartitionId = tuple[str, int]
 class PartitionFacts:
     """A partition in Kafka: whether it has a leader, its replicas, those in sync, and the offsets it holds.
 
-    `held_ms` is the time of the first record of an open transaction, which begins at `end`; None if there is none.
+    `transaction_ms` is the time of the first record of an open transaction, which begins at `end`; None without one.
     """
 
     has_leader: bool = True
@@ -22,7 +22,7 @@ class PartitionFacts:
     in_sync: int = 1
     start: int = 0
     end: int = 0
-    held_ms: int | None = None
+    transaction_ms: int | None = None
 
 
 @dataclass(frozen=True)

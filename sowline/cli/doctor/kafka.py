@@ -97,7 +97,7 @@ class KafkaExamination:
         ends = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         every = IsolationLevel.READ_UNCOMMITTED
         newest_ends = self._offsets(partitions, OffsetSpec.latest(), every)  # type: ignore[no-untyped-call]
-        held = {
+        transactions = {
             partition: written_at(self._kafka, *partition, ends[partition].offset, ANSWER_SECONDS_MAX)
             for partition in partitions
             if partition in ends and partition in newest_ends
@@ -118,7 +118,7 @@ class KafkaExamination:
                         in_sync=len(about.isrs),
                         start=_offset(starts, (name, number)),
                         end=_offset(ends, (name, number)),
-                        held_ms=held.get((name, number)),
+                        transaction_ms=transactions.get((name, number)),
                     )
                     for number, about in metadata.items()
                 },

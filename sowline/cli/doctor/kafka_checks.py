@@ -325,13 +325,13 @@ def _or_more(key: str, value: str) -> str:
 
 def _transaction_findings(name: str, found: TopicFacts, now_ms: int) -> Iterator[Finding]:
     for number, part in found.partitions.items():
-        if part.held_ms is not None and now_ms - part.held_ms > TRANSACTION_MS_MAX:
+        if part.transaction_ms is not None and now_ms - part.transaction_ms > TRANSACTION_MS_MAX:
             yield Finding(
                 "transaction_open",
                 "warning",
                 f"{name} [{number}]",
                 "transactions that end",
-                f"one that holds it since offset {part.end}, written at {iso_time(part.held_ms)}",
+                f"one that holds it since offset {part.end}, written at {iso_time(part.transaction_ms)}",
                 "commit or abort it, or wait for its transaction.timeout.ms: nothing behind it is applied"
                 " (kafka-transactions --find-hanging names its producer)",
             )

@@ -232,8 +232,8 @@ def _partitions(looks: Iterable[Look]) -> list[PartitionRow]:
             lag = _whole(_worst(records for records, _ in lags[partition]))
             lag_seconds = _worst(seconds for _, seconds in lags[partition])
         position = str(positions[partition]) if partition in positions else None
-        held_by = transactions.get(partition)
-        rows.append(PartitionRow(*partition, position, owner, lag, lag_seconds, held_by))
+        transaction = transactions.get(partition)
+        rows.append(PartitionRow(*partition, position, owner, lag, lag_seconds, transaction))
     return rows
 
 

@@ -101,7 +101,7 @@ class Authenticator:
         """Record the cause, which only the log and the metrics show, and wait if the address fails too often."""
         self.refused[why] += 1
         log.warning("logon refused", why=why, address=given.address)
-        await asyncio.sleep(self._login_throttle.failed(given.address, time.monotonic()))
+        await asyncio.sleep(self._login_throttle.note_failure(given.address, time.monotonic()))
 
     async def _prove(self, given: PresentedCredentials, access: Access) -> Proof:
         if given.token is not None:

@@ -18,15 +18,15 @@ class UserRate:
 
     def owed(self, now: float) -> float:
         """Return how many seconds the user must wait before the next command."""
-        self._free = min(self._per_second * BURST_SECONDS, self._free + (now - self._at) * self._per_second)
-        self._at = now
-        return max(0.0, -self._free / self._per_second)
+        return max(0.0, -self._free_at(now) / self._per_second)
 
     def take(self, commands: int, now: float) -> float:
         """Count commands; return how many seconds the user must wait before the next one."""
-        self.owed(now)
-        self._free -= commands
+        self._free, self._at = self._free_at(now) - commands, now
         return self.owed(now)
+
+    def _free_at(self, now: float) -> float:
+        return min(self._per_second * BURST_SECONDS, self._free + (now - self._at) * self._per_second)
 
 
 class Rates:
@@ -42,17 +42,15 @@ class Rates:
         """Count commands of a user; return how many seconds the user must wait before the next one."""
         if not self._per_second:
             return 0.0
-        owed = self._of(user, now).take(commands, now)
+        rate = self._rates.pop(user, None) or UserRate(self._per_second, now)
+        self._rates[user] = rate
+        if len(self._rates) > USERS_MAX:
+            self._rates.popitem(last=False)
+        owed = rate.take(commands, now)
         self.slowed += owed > 0
         return owed
 
     def owed(self, user: str, now: float) -> float:
         """Return how many seconds a user must wait before the next command."""
-        return self._of(user, now).owed(now) if self._per_second else 0.0
-
-    def _of(self, user: str, now: float) -> UserRate:
-        rate = self._rates.pop(user, None) or UserRate(self._per_second, now)
-        self._rates[user] = rate
-        if len(self._rates) > USERS_MAX:
-            self._rates.popitem(last=False)
-        return rate
+        rate = self._rates.get(user)
+        return 0.0 if rate is None else rate.owed(now)

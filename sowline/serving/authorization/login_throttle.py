@@ -25,7 +25,7 @@ class LoginThrottle:
     def __init__(self) -> None:
         self._failures: OrderedDict[str, _Failures] = OrderedDict()
 
-    def failed(self, address: str, now: float) -> float:
+    def note_failure(self, address: str, now: float) -> float:
         """Count a failure; return the seconds to wait before answering. A client that succeeds does not wait."""
         before = self._failures.pop(address, None)
         count = before.times + 1 if before is not None and now - before.last < FORGET_SECONDS else 1

@@ -60,7 +60,7 @@ class Clients:
             client.close()
         return client is not None
 
-    async def listed(self) -> dict[str, Any]:
+    async def list_all(self) -> dict[str, Any]:
         """Return the number of clients, and the details of the oldest; other tasks run in between."""
         clients = []
         for one in list(itertools.islice(self._connected.values(), CLIENTS_LISTED_MAX)):

@@ -30,7 +30,7 @@ class ClientsApi:
             require_admin(request)
         except SowlineError as error:
             return refused(error)
-        return JSONResponse(await self._clients.listed())
+        return JSONResponse(await self._clients.list_all())
 
     async def disconnect(self, request: HttpRequest) -> Response:
         """Close the connection of a client; it reconnects, unless its program decides otherwise."""

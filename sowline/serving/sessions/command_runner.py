@@ -74,9 +74,9 @@ class CommandRunner:
 
     def start(self, request: Request, run: Run, ack_type: str, **fields: Any) -> asyncio.Task[None]:
         """Start the work of a command; acknowledge a failure with this `ack_type`."""
-        return asyncio.get_running_loop().create_task(self._guarded(request, run, ack_type, **fields))
+        return asyncio.get_running_loop().create_task(self._run_guarded(request, run, ack_type, **fields))
 
-    async def _guarded(self, request: Request, run: Run, ack_type: str, **fields: Any) -> None:
+    async def _run_guarded(self, request: Request, run: Run, ack_type: str, **fields: Any) -> None:
         try:
             await run()
         except SowlineError as error:

@@ -164,7 +164,7 @@ class EventStream:
         if sending.done():
             sending.result()
         elif self._closing.is_set():
-            await _say(send, b"" if self._why is None else self._events.failure(self._why))
+            await _say(send, b"" if self._why is None else self._events.fail(self._why))
 
     async def _send_all(self, send: Send) -> None:
         begin = b"retry: %d\n\n" % RETRY_MS
@@ -183,12 +183,12 @@ class EventStream:
         return b"".join(map(self._event, messages))
 
     def _event(self, message: bytes) -> bytes:
-        return b"" if self._events.is_over else self._events.event(message)
+        return b"" if self._events.is_over else self._events.take(message)
 
 
 def one_event(error: SowlineError) -> Response:
     """Return a stream whose only event is an error, for a client that reconnects."""
-    body = b"retry: %d\n\n%b" % (RETRY_MS, Events(begins_now=False, has_end=False).failure(error))
+    body = b"retry: %d\n\n%b" % (RETRY_MS, Events(begins_now=False, has_end=False).fail(error))
     return Response(body, media_type=MEDIA_TYPE, headers=HEADERS)
 
 
@@ -235,7 +235,7 @@ class EventStreamApi:
     async def _stream(self, request: HttpRequest, last: str, receive: Receive, send: Send) -> None:
         """Serve one subscription as events; if it is refused, raise before anything is sent."""
         if self._sessions.is_full:
-            raise self._sessions.refusal()
+            raise self._sessions.refuse()
         command = command_of(request.path_params["topic"], request.query_params, last)
         state = request.state
         opened = self._sessions.open(state.identity, state.credentials)

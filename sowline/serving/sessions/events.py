@@ -75,11 +75,11 @@ class Events:
         self.is_over = False
         """Whether the stream has ended."""
 
-    def event(self, text: bytes) -> bytes:
+    def take(self, text: bytes) -> bytes:
         """Return the event of a message."""
         fields = _read(text)
         if fields.status == FAILURE:
-            return self.failure(SowlineError(fields.reason, fields.message))
+            return self.fail(SowlineError(fields.reason, fields.message))
         if "@" in fields.bookmark and fields.command not in _GROUP:
             self._tracker.lay(fields.bookmark)
         name, id = fields.command, str(self._tracker)
@@ -94,7 +94,7 @@ class Events:
                 id = ""
         return _event(name, text, id or None)
 
-    def failure(self, error: SowlineError) -> bytes:
+    def fail(self, error: SowlineError) -> bytes:
         """Return the last event, which has the error. An empty id makes the client forget its bookmark."""
         self.is_over = True
         text = message(FAILURE, reason=error.reason, message=error.message)

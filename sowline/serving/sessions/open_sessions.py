@@ -67,7 +67,7 @@ class OpenSessions:
         """Whether another session would exceed the limit."""
         return max(len(self._open), self._connections.sessions) >= self.limit
 
-    def refusal(self) -> SowlineError:
+    def refuse(self) -> SowlineError:
         """Count a connection that exceeds the limit; return the error for its client."""
         self.refused += 1
         return SowlineError(

@@ -44,7 +44,7 @@ class RunningQueries:
             raise SowlineError(
                 "queryid in use", f"query {query_id!r} is still running; give this one another query_id"
             )
-        task = self._runner.start(request, run if slot is None else partial(_within, slot, run), "completed")
+        task = self._runner.start(request, run if slot is None else partial(_run_in, slot, run), "completed")
         self._running[query_id] = request, task
         task.add_done_callback(lambda done: self._ended(query_id, slot))
 
@@ -66,6 +66,6 @@ class RunningQueries:
             task.cancel()
 
 
-async def _within(slot: QuerySlot, run: Run) -> None:
+async def _run_in(slot: QuerySlot, run: Run) -> None:
     async with slot:
         await run()

@@ -38,7 +38,7 @@ class WebSocketApi:
     async def endpoint(self, socket: WebSocket) -> None:
         """Accept a client, and hand its socket to a `ClientSocket`."""
         if self._sessions.is_full:
-            await refuse_handshake(socket, self._sessions.refusal(), 503)
+            await refuse_handshake(socket, self._sessions.refuse(), 503)
             return
         state = socket.state
         try:

@@ -39,7 +39,7 @@ class WriteDestination(Protocol):
     def era(self, topic: str, partition: int) -> int:
         """Return the current era of a partition."""
 
-    async def held(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
+    async def bodies_of(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
         """Return the bodies of the records that a check names, those that there are."""
 
     def watch_now(self, writes: Sequence[CheckedCommand]) -> OutcomeWatch | None:

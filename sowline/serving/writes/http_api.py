@@ -55,20 +55,20 @@ class WritesApi:
         """Write commands; if the request is part of a trace, add a span to it."""
         parent = read_traceparent(request.headers.get(TRACEPARENT))
         if parent is None:
-            return await self._written(command, request, {})
+            return await self._write(command, request, {})
         topic = request.path_params["topic"]
         span = begin(command, topic, parent)
         status = 500
         try:
             traceparent = parent if span is None else span.traceparent
-            answer = await self._written(command, request, {TRACEPARENT: traceparent})
+            answer = await self._write(command, request, {TRACEPARENT: traceparent})
             status = answer.status_code
         finally:
             if span is not None:
                 span.end({"status": status}, None if status == 200 else f"answered with {status}")
         return answer
 
-    async def _written(self, command: str, request: HttpRequest, more: Mapping[str, str]) -> Response:
+    async def _write(self, command: str, request: HttpRequest, more: Mapping[str, str]) -> Response:
         """Write commands; answer with their bookmark once Kafka has them, or with their outcomes once applied."""
         try:
             given = {**more} | parameters_in(request, (*PARAMETERS, *OWN_PARAMETERS.get(command, ()), "ack"))
@@ -86,14 +86,14 @@ class WritesApi:
             return refused(error)
         self._rates.take(payer_of(request.scope), len(writings) - 1, time.monotonic())
         try:
-            pending = await self._service.begun(writings)
+            pending = await self._service.begin(writings)
         except SowlineError as error:
             return refused(error)
         try:
             await pending.write_with_turns()
             answer: dict[str, Any] = {"commands": len(writings), "bookmark": await pending.wait_persisted()}
             if ack == "processed":
-                summary = await pending.summary()
+                summary = await pending.wait_outcomes()
                 answer |= {
                     "outcomes": summary.outcomes,
                     "records_deleted": summary.deleted,

@@ -53,23 +53,23 @@ class WriteService:
     destination: WriteDestination
     writer: CommandWriter
 
-    async def checked(self, commands: Sequence[RequestedCommand]) -> None:
+    async def check(self, commands: Sequence[RequestedCommand]) -> None:
         """Check the commands against the records that they name; raise `not entitled`."""
         for number, command in enumerate(commands, 1):
             if command.check is not None:
-                held = await self.destination.held(command.write.topic.name, command.check)
+                held = await self.destination.bodies_of(command.write.topic.name, command.check)
                 try:
                     command.check.check(command.write, held)
                 except SowlineError as error:
                     raise of_one(number, len(commands), error) if len(commands) > 1 else error from None
-            await _turn(number)
+            await _let_others_run(number)
 
-    async def begun(self, commands: Sequence[RequestedCommand]) -> "PendingCommands":
+    async def begin(self, commands: Sequence[RequestedCommand]) -> "PendingCommands":
         """Check the commands, and begin to watch for their outcomes."""
-        await self.checked(commands)
+        await self.check(commands)
         return PendingCommands(self, commands, await self.destination.watch([one.write for one in commands]))
 
-    def begun_now(self, commands: Sequence[RequestedCommand]) -> "PendingCommands | None":
+    def begin_now(self, commands: Sequence[RequestedCommand]) -> "PendingCommands | None":
         """Begin to watch for the outcomes of the commands; None if something must be awaited first."""
         if any(one.check is not None for one in commands):
             return None
@@ -129,10 +129,10 @@ class PendingCommands:
             era = self._destination.era(topic.name, partition)
             positions = positions_by_log.setdefault(topic.log, {})
             positions[partition] = max(Position(era, offset), positions.get(partition, Position(era, -1)))
-            await _turn(number)
+            await _let_others_run(number)
         return format_bookmark(positions_by_log)
 
-    async def summary(self) -> WriteSummary:
+    async def wait_outcomes(self) -> WriteSummary:
         """Wait for all outcomes; raise the error of the first command that was refused."""
         outcomes: list[CommandOutcome] = []
         for number, (command, persisted) in enumerate(zip(self._commands, self._persisted, strict=True), 1):
@@ -142,7 +142,7 @@ class PendingCommands:
                 if len(self._commands) == 1:
                     raise
                 raise of_one(number, len(self._commands), error) from error
-            await _turn(number)
+            await _let_others_run(number)
         each = [outcome.outcome for outcome in outcomes]
         deleted = [outcome.deleted for outcome in outcomes]
         effect = _effect_of(self._commands, outcomes)
@@ -194,7 +194,7 @@ def _effect_of(commands: Sequence[RequestedCommand], outcomes: Sequence[CommandO
     return positions_by_log
 
 
-async def _turn(number: int) -> None:
+async def _let_others_run(number: int) -> None:
     """Let other tasks run after every `TURN_COMMANDS` commands."""
     if number % TURN_COMMANDS == 0:
         await asyncio.sleep(0)

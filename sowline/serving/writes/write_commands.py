@@ -46,7 +46,7 @@ class WriteCommands:
         if _bytes_of(request) >= THREAD_BYTES_MIN:
             return self._write_large(request)
         commands = self._ready(_commands_of(self._topics, request, self._runner.rights))
-        pending = self._service.begun_now(commands)
+        pending = self._service.begin_now(commands)
         if pending is None:
             return self._write_later(request, commands)
         self._send(request, pending)
@@ -70,7 +70,7 @@ class WriteCommands:
     async def _write_later(self, request: Write, commands: list[RequestedCommand]) -> None:
         """Send a command once it has been checked against the records that it names, and its outcome is watched."""
         try:
-            self._send(request, await self._service.begun(commands))
+            self._send(request, await self._service.begin(commands))
         except SowlineError as error:
             self._outbox.put(failure(request.command_id, error))
 
@@ -95,7 +95,7 @@ class WriteCommands:
         settled.set()
         if "persisted" in request.acks:
             self._outbox.put(ack("persisted", request.command_id, bookmark=bookmark))
-        summary = await pending.summary()
+        summary = await pending.wait_outcomes()
         self._note_effect(summary.effect)
         for kind in ("processed", "completed"):
             if kind in request.acks:

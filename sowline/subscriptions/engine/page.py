@@ -139,7 +139,7 @@ class SortedSet(Generic[Held]):
         # Remove the old key before the new index is computed. In [1, 2, 3, 4], record 3 moves behind 4: with both
         # keys in the list its index would be 4 instead of 3, outside a window that ends with the fourth record
         # (test_what_stays_is_updated_wherever_in_the_window).
-        before = OUTSIDE if old is None else self._taken_out(old[0])
+        before = OUTSIDE if old is None else self._take_out(old[0])
         self._records[sow_key] = sort_key, held
         self._keys.add(sort_key)
         self._values_bytes += sort_key_bytes(sort_key)
@@ -151,9 +151,9 @@ class SortedSet(Generic[Held]):
         if old is None:
             return {}
         sort_key, held = old
-        return self._events(_Move(sow_key, held, self._taken_out(sort_key), OUTSIDE))
+        return self._events(_Move(sow_key, held, self._take_out(sort_key), OUTSIDE))
 
-    def _taken_out(self, sort_key: SortKey) -> int:
+    def _take_out(self, sort_key: SortKey) -> int:
         index: int = self._keys.index(sort_key)
         del self._keys[index]
         self._values_bytes -= sort_key_bytes(sort_key)

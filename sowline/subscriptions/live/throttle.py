@@ -18,7 +18,7 @@ class Throttle:
         self._free = clock()
         self._first: tuple[float, int] | None = None
 
-    def seconds(self, size: int, log_time: int) -> float:
+    def take(self, size: int, log_time: int) -> float:
         """Return the seconds to wait before a message with this size and log time in ms; count the message."""
         now = self._clock()
         if self._rate.unit == "times":

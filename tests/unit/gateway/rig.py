@@ -159,7 +159,7 @@ class Rig:
             stack.push_async_callback(self._end, following)
             async with asyncio.timeout(SECONDS_MAX):
                 while len(announcements.nodes) < len(self.nodes):
-                    await announcements.next_news(1)
+                    await announcements.wait_for_news(1)
             yield self
 
     async def _stop(self) -> None:

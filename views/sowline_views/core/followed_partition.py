@@ -61,7 +61,7 @@ class FollowedPartition:
             self._load.take(event)
         return event if judged is Verdict.TAKE else None
 
-    def loaded(self) -> Iterator[Change]:
+    def take_loaded(self) -> Iterator[Change]:
         """Yield the newest change of each live record once, after the load."""
         yield from self._load.live()
         self._newest.close()

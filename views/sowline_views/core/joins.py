@@ -104,9 +104,9 @@ class JoinedStates:
             for row, document in made.rows.items():
                 self._states.add(row, document, order)
 
-    def all(self) -> Iterator[StateChange]:
+    def take_loaded(self) -> Iterator[StateChange]:
         """Yield all states."""
-        return self._states.all()
+        return self._states.take_loaded()
 
     def change(self, change: Change) -> Iterable[StateChange]:
         """Apply a change of the source; return the last state of each group that it changes."""

@@ -131,12 +131,12 @@ class OutgoingPartials:
         """
         by_partition: dict[int, list[PartialState]] = {}
         for one in changes:
-            state = self._checked(position, one)
+            state = self._check(position, one)
             by_partition.setdefault(self._partition_of(one.key), []).append(state)
         sizes = {number: sum(map(_size_of, states)) for number, states in by_partition.items()}
         for number, states in by_partition.items():
             if self._must_end(number, states, sizes[number]):
-                yield self._ended(number)
+                yield self._end(number)
         self.position = position
         if moved is not None:
             self._taken[moved.log, moved.partition] = position, moved.position
@@ -147,7 +147,7 @@ class OutgoingPartials:
                 for state in states:
                     self._open[number].put(state)
 
-    def large_state(self) -> LargeState | None:
+    def take_large_state(self) -> LargeState | None:
         """Return a state that is large, once; again for one of twice its size, of any group."""
         large, self._large = self._large, None
         return large
@@ -170,13 +170,13 @@ class OutgoingPartials:
         """Yield messages up to the position; `also_idle` reports it to partitions without states, too."""
         for number, open in enumerate(self._open):
             if open.states or (also_idle and open.sent < self.position):
-                yield self._ended(number)
+                yield self._end(number)
 
-    def snapshot(self, states: Iterable[StateChange]) -> Iterator[Outgoing]:
+    def write_snapshot(self, states: Iterable[StateChange]) -> Iterator[Outgoing]:
         """Yield messages with all states as of the position."""
         by_partition: list[list[PartialState]] = [[] for _ in self._open]
         for one in states:
-            by_partition[self._partition_of(one.key)].append(self._checked(self.position, one))
+            by_partition[self._partition_of(one.key)].append(self._check(self.position, one))
         for number, mine in enumerate(by_partition):
             self._open[number] = _Open(self.position)
             yield from self._in_portions(number, mine, is_snapshot=True)
@@ -223,12 +223,12 @@ class OutgoingPartials:
             portions[-1].append(state)
         return portions
 
-    def _ended(self, number: int) -> Outgoing:
+    def _end(self, number: int) -> Outgoing:
         ended = self._outgoing(number, list(self._open[number].states.values()))
         self._open[number] = _Open(self.position)
         return ended
 
-    def _checked(self, position: Position, one: StateChange) -> PartialState:
+    def _check(self, position: Position, one: StateChange) -> PartialState:
         if one.state is not None and len(one.state) > self._state_bytes_max:
             raise SowlineError(
                 "too large",

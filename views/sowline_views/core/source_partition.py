@@ -128,9 +128,9 @@ class SourcePartition(FollowedPartition):
         moved = self._moved(event.log, event.partition)
         return list(self._outgoing.take(self._next_position(), changes.values(), moved))
 
-    def large_state(self) -> LargeState | None:
+    def take_large_state(self) -> LargeState | None:
         """Return a state that has become large, if there is one to warn of."""
-        return None if self._outgoing is None else self._outgoing.large_state()
+        return None if self._outgoing is None else self._outgoing.take_large_state()
 
     def flush(self, *, also_idle: bool) -> list[Outgoing]:
         """Return messages up to the position; `also_idle` reports it to all partitions of the view."""
@@ -140,11 +140,11 @@ class SourcePartition(FollowedPartition):
 
     def end_load(self) -> None:
         """Use the records of a load that has ended, and begin to send a snapshot."""
-        self._states.load(self.loaded())
+        self._states.load(self.take_loaded())
         self._outgoing = OutgoingPartials(
             self._topic, self.partition, self._partitions, self._next_position(), self._taken()
         )
-        self._snapshot = self._outgoing.snapshot(self._states.all())
+        self._snapshot = self._outgoing.write_snapshot(self._states.take_loaded())
 
     def _taken(self) -> Mapping[str, Positions]:
         """Return what was taken of the source and of the joined topics; nothing in a view without joins."""
@@ -155,7 +155,7 @@ class SourcePartition(FollowedPartition):
         found.setdefault(own.log, {})[own.partition] = own.position
         return found
 
-    def snapshot(self, messages_max: int) -> list[Outgoing]:
+    def take_snapshot(self, messages_max: int) -> list[Outgoing]:
         """Return the next messages of the snapshot."""
         assert self._snapshot is not None, "there is a snapshot"
         messages = list(islice(self._snapshot, messages_max))

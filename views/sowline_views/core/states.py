@@ -49,8 +49,8 @@ class States(Protocol):
     def order_of(self, change: Change) -> Order:
         """Return when a change was made, to compare it with others."""
 
-    def all(self) -> Iterator[StateChange]:
-        """Yield all states."""
+    def take_loaded(self) -> Iterator[StateChange]:
+        """Yield the states of what was loaded, once."""
 
 
 def states_of(view: ComputedTopic, partition: int) -> States:
@@ -114,7 +114,7 @@ class GroupedStates(_States):
         made = self._groups.change(sow_key, before, now, order)
         return [StateChange(group_key(one.key), one.body) for one in made if one.body != one.previous]
 
-    def all(self) -> Iterator[StateChange]:
+    def take_loaded(self) -> Iterator[StateChange]:
         """Yield the states of all groups."""
         for _, state in self._groups.records():
             yield StateChange(group_key(ExportedGroup.read(state).key.encode()), state)
@@ -160,8 +160,8 @@ class RecordStates(_States):
         was, made = (self._made(sow_key, self._counted(one), None) for one in (before, now))
         return [] if was == made else [made]
 
-    def all(self) -> Iterator[StateChange]:
-        """Yield the states that were loaded, once."""
+    def take_loaded(self) -> Iterator[StateChange]:
+        """Yield their states, once."""
         loaded, self._loaded = self._loaded, {}
         return (StateChange(key, state) for key, state in loaded.items())
 

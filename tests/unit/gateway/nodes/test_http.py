@@ -29,9 +29,9 @@ async def test_a_cancelled_request_leaves_no_connection_open(
     servers = [await asyncio.start_server(answer, HOST, 0) for _ in range(3)]
     urls = [f"http://{HOST}:{server.sockets[0].getsockname()[1]}" for server in servers]
     nodes = NodeHttp(Credentials())
-    await asyncio.gather(*(nodes.announced(url, 2) for url in urls))
+    await asyncio.gather(*(nodes.ask_announcement(url, 2) for url in urls))
     await asyncio.sleep(0.06)
-    request = asyncio.create_task(nodes.announced(urls[0], 2))
+    request = asyncio.create_task(nodes.ask_announcement(urls[0], 2))
     for _ in range(steps):
         await asyncio.sleep(0)
     request.cancel()

@@ -182,7 +182,7 @@ async def test_a_client_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
 def queries() -> int:
     """Return how many queries run at the gateway and its nodes, which are all in this process."""
     names = [getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()]
-    return names.count("CommandRunner._guarded")
+    return names.count("CommandRunner._run_guarded")
 
 
 # several topics

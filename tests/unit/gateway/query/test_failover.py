@@ -235,7 +235,7 @@ async def test_connections_that_ended_while_they_were_idle() -> None:
             await made.nodes[0].stop()
             await made.nodes[0].start()
             while not made.node_set.announcements.nodes:
-                await made.node_set.announcements.next_news(1)
+                await made.node_set.announcements.wait_for_news(1)
         assert made.node_set.announcements.lost == 0
 
 
@@ -255,16 +255,16 @@ async def test_a_query_that_waits_for_nodes_holds_no_turn(
 ) -> None:
     """Others have its turn meanwhile; it goes on when the node is back."""
     slots, catching_up = QuerySlots(SlotLimits(service=1)), asyncio.Semaphore(1)
-    running, next_news = list[int](), Announcements.next_news
+    running, wait_for_news = list[int](), Announcements.wait_for_news
 
     async def noted(announcements: Announcements, seconds_max: float) -> None:
         running.append(slots.running + catching_up.locked())
-        await next_news(announcements, seconds_max)
+        await wait_for_news(announcements, seconds_max)
 
     async with rig(["0/2", "1/2"]) as made:
         filled(made, 4)
         made.context = replace(made.context, slots=slots, catch_up_slots=catching_up)
-        monkeypatch.setattr(Announcements, "next_news", noted)
+        monkeypatch.setattr(Announcements, "wait_for_news", noted)
         await made.nodes[1].stop()
         answering = asyncio.create_task(made.client().ask(**read, sub_id="s", query_id="q"))
         while not running:

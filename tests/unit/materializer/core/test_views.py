@@ -105,7 +105,7 @@ class Owner:
 
     def snapshot(self) -> Partials:
         """Return a snapshot, in one message."""
-        ((_, message),) = self._outgoing.snapshot(self._states.all())
+        ((_, message),) = self._outgoing.write_snapshot(self._states.take_loaded())
         return message
 
     def write(self, **records: dict[str, Any] | None) -> Partials:

@@ -100,11 +100,11 @@ class Played:
 
     def ready(self, *records: LogRecord) -> bool:
         """Return whether messages can be applied at once."""
-        return OWNED in self.schemas.ready(self.consumer, {OWNED: records})
+        return OWNED in self.schemas.take_ready(self.consumer, {OWNED: records})
 
     def released(self) -> list[LogRecord]:
         """Return the messages that can be applied by now."""
-        return list(self.schemas.released(self.consumer).get(OWNED, []))
+        return list(self.schemas.release(self.consumer).get(OWNED, []))
 
     @property
     def resolutions(self) -> Resolutions:

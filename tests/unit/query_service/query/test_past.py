@@ -132,7 +132,7 @@ async def test_a_hole_is_the_end_of_the_past() -> None:
 async def test_explain_has_an_entry_for_what_has_changed() -> None:
     """Next to the access path to what has not."""
     server = served(*({"id": n, "n": n} for n in range(5)), {"id": 1, "n": 9}, {"id": 9, "n": 9})
-    explained = await query(server, FIRST + 4, "/n > 0").explained()
+    explained = await query(server, FIRST + 4, "/n > 0").explain()
     assert explained == [
         {
             "topic": "orders",
@@ -155,7 +155,7 @@ async def test_a_key_leads_to_its_record_alone(by: str) -> None:
     given = {"sow_keys": (sow_key(DOMAIN, "3"),)} if by == "sow_keys" else {}
     for at, found in ((FIRST + 8, 3), (FIRST + 99, -3)):
         asked = query(server, at, "/id = '3'", **given)
-        assert sum(entry.get("read", 0) for entry in await asked.explained()) == 1
+        assert sum(entry.get("read", 0) for entry in await asked.explain()) == 1
         assert await values(query(server, at, "/id = '3'", **given)) == [found]
 
 

@@ -24,7 +24,7 @@ def test_messages_go_evenly() -> None:
     throttle = Throttle(ReplayRate(10, "messages"), clock)
     waits = []
     for _ in range(20):
-        waits.append(throttle.seconds(1000, 0))
+        waits.append(throttle.take(1000, 0))
         clock.now += waits[-1]
     assert clock.now == pytest.approx(101.9)
     assert waits[0] == 0
@@ -37,7 +37,7 @@ def test_little_is_made_up_for() -> None:
     clock.now += 60
     waits = []
     for _ in range(50):
-        waits.append(throttle.seconds(1, 0))
+        waits.append(throttle.take(1, 0))
         clock.now += waits[-1]
     assert sum(wait == 0 for wait in waits) <= 12
 
@@ -46,23 +46,23 @@ def test_bytes_are_counted() -> None:
     """A large message makes the next one wait."""
     clock = Clock()
     throttle = Throttle(ReplayRate(1024, "bytes"), clock)
-    assert throttle.seconds(2048, 0) == 0
-    assert throttle.seconds(10, 0) == pytest.approx(2.0)
+    assert throttle.take(2048, 0) == 0
+    assert throttle.take(10, 0) == pytest.approx(2.0)
 
 
 def test_the_original_speed_times_so_many() -> None:
     """By the log's times, which the first message ties to the clock."""
     clock = Clock()
     throttle = Throttle(ReplayRate(2, "times"), clock)
-    assert throttle.seconds(1, 5000) == 0
-    assert throttle.seconds(1, 9000) == pytest.approx(2.0)
+    assert throttle.take(1, 5000) == 0
+    assert throttle.take(1, 9000) == pytest.approx(2.0)
     clock.now += 3
-    assert throttle.seconds(1, 10000) == 0
+    assert throttle.take(1, 10000) == 0
 
 
 def test_a_time_to_come_is_not_waited_for() -> None:
     """A producer's time may be centuries ahead: a replay waits at most as long as what has passed since."""
     now = time.time_ns() // 1_000_000
     throttle = Throttle(ReplayRate(1, "times"), lambda: 0.0)
-    assert throttle.seconds(1, now - 1000) == 0
-    assert throttle.seconds(1, 2**62) < 3600
+    assert throttle.take(1, now - 1000) == 0
+    assert throttle.take(1, 2**62) < 3600

@@ -342,7 +342,7 @@ async def explained(
         topic.rows.put(sow_key(b"t\0", str(number)), body.encode(), 0, Position(0, number), 0)
     await topic.indexes.make_declared()
     asked = Query([topic], Selection(compile_filter(text), **given), QueryLimits())
-    (access_path,) = await asked.explained()
+    (access_path,) = await asked.explain()
     return access_path
 
 

@@ -242,7 +242,7 @@ async def test_a_replacement_is_asked_for_under_a_name_of_its_own() -> None:
     assert next_request(stream) is None
     assert (stream_id("1.1"), stream_id("1")) == ("1", "1")
     await give(stream, taken())
-    await replacement.settled()
+    await replacement.wait_settled()
     assert (stream.machine.taken.served.replacements, stream.ask) == (
         1,
         replace(OPEN, filter="/b = 2", top_n=None),
@@ -255,7 +255,7 @@ async def test_what_is_refused_changes_nothing() -> None:
     replacement = stream.replace(filter="nonsense")
     await give(stream, refused(), change(2))
     with pytest.raises(SowlineError, match="m") as error:
-        await replacement.settled()
+        await replacement.wait_settled()
     assert error.value.reason == "bad filter"
     await take(stream, 1)
     assert stream.bookmark == "orders:0@2"
@@ -269,7 +269,7 @@ async def test_a_failure_of_the_subscription_ends_it_with_its_replacements() -> 
     await give(stream, refused(reason="gap", sub_id="1"), change(3))
     for replacement in replacements:
         with pytest.raises(SowlineError) as error:
-            await replacement.settled()
+            await replacement.wait_settled()
         assert error.value.reason == "gap"
     with pytest.raises(SowlineError):
         await anext(stream)
@@ -289,8 +289,8 @@ async def test_replacements_come_one_after_the_other() -> None:
         await give(stream, answer)
     assert [request and request["command_id"] for request in sent] == ["1.1", "1.2", "1.3"]
     with pytest.raises(SowlineError):
-        await refused_one.settled()
-    await last.settled()
+        await refused_one.wait_settled()
+    await last.wait_settled()
     assert (stream.ask, stream.machine.taken.served.replacements) == (
         replace(OPEN, filter="/b = 2", top_n=7),
         2,
@@ -393,7 +393,7 @@ async def test_who_waits_for_a_replacement_does_not_keep_its_answer_away() -> No
     while len(stream.machine.taken.inbox) < WAITING_MAX:
         await asyncio.sleep(0)
     replacement = stream.replace(filter="/b = 2")
-    await replacement.settled()
+    await replacement.wait_settled()
     stream.close()
     await reading
 
@@ -409,7 +409,7 @@ async def test_not_everything_can_be_replaced() -> None:
     waiting = stream.replace(filter="/b = 2")
     stream.close()
     with pytest.raises(SowlineError, match="ended"):
-        await waiting.settled()
+        await waiting.wait_settled()
     with pytest.raises(SowlineError, match="ended"):
         stream.replace(filter="/b = 3")
 

@@ -111,7 +111,7 @@ async def test_every_client_reaches_this_machine(host: str, port: int) -> None:
     assert await client.topics() == {"topics": [], "subjects": []}
     await client.close()
     nodes = NodeHttp(Credentials())
-    assert orjson.loads(await nodes.announced(url, 10))["topics"] == []
+    assert orjson.loads(await nodes.ask_announcement(url, 10))["topics"] == []
     await nodes.close()
     registry = Registry(url)
     assert registry._get("/subjects").document == {"topics": [], "subjects": []}
@@ -134,7 +134,7 @@ async def subscribed_by_client() -> None:
 
 async def asked_by_gateway() -> None:
     """Ask as a gateway does."""
-    await NodeHttp(Credentials()).announced(ELSEWHERE, 10)
+    await NodeHttp(Credentials()).ask_announcement(ELSEWHERE, 10)
 
 
 async def asked_by_command() -> None:

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topics import parse_topics
-from sowline.kafka.admin import await_topics
+from sowline.kafka.admin import wait_for_topics
 from sowline.kafka.health import KafkaHealth
 
 UNREACHABLE = kafka_config("127.0.0.1:1", {"socket.timeout.ms": "300"})
@@ -72,5 +72,5 @@ class Stop:
 def test_topics_are_awaited_until_stopped() -> None:
     """A Kafka that is not there is no Kafka that refuses: the service waits for it, and says why."""
     with capture_logs() as logs:
-        assert not await_topics(UNREACHABLE, parse_topics("topics: [{name: t, key: /id}]"), Stop())  # type: ignore[arg-type]
+        assert not wait_for_topics(UNREACHABLE, parse_topics("topics: [{name: t, key: /id}]"), Stop())  # type: ignore[arg-type]
     assert [line["event"] for line in logs] == ["waiting for Kafka"]

@@ -13,7 +13,15 @@ from sowline.cli.doctor.kafka import KafkaExamination
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
-from sowline.kafka.retriable import RETRIABLE, answer, commit, committed, is_away, is_retriable, patiently
+from sowline.kafka.retriable import (
+    RETRIABLE,
+    commit,
+    committed,
+    is_away,
+    is_retriable,
+    patiently,
+    wait_for_result,
+)
 from tests.unit.sowline.kafka.broker import Broker, error_of
 
 LASTING = (
@@ -118,7 +126,7 @@ def test_a_question_without_an_answer_is_asked_again(monkeypatch: pytest.MonkeyP
     lost, found = Future[str](), Future[str]()
     found.set_result("known")
     asked = iter([lost, found])
-    assert patiently(lambda: answer(next(asked))) == "known"
+    assert patiently(lambda: wait_for_result(next(asked))) == "known"
 
 
 @pytest.mark.parametrize("call", CALLS)

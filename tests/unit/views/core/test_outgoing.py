@@ -113,7 +113,7 @@ def test_a_message_fits_the_log(record_bytes_max: int) -> None:
     state = f"[{'1' * 60}]".encode()
     position = Position(2_000_000_000, 2 * 10**18, 2_000_000_000)
     messages = [one for text in texts for one in of.take(position, [StateChange(text, state)])]
-    messages += [*of.flush(also_idle=False), *of.snapshot(StateChange(text, state) for text in texts)]
+    messages += [*of.flush(also_idle=False), *of.write_snapshot(StateChange(text, state) for text in texts)]
     assert sum(len(message.states) for _, message in messages) == 4 * STATES_MAX
     assert max(len(message.encode()) for _, message in messages) <= topic.kafka.log_bytes_max
 
@@ -122,7 +122,7 @@ def test_a_snapshot_has_all_states_as_of_the_position() -> None:
     """Its last message ends it. A partition without states has one, too: readers must know that it has none."""
     of = outgoing(partitions=2)
     take(of, 7, (HERE, "[1]"))
-    messages = list(of.snapshot([StateChange(HERE, b"[2]")]))
+    messages = list(of.write_snapshot([StateChange(HERE, b"[2]")]))
     assert shown(messages) == [(0, "7", "7", {HERE: "[2]"}), (1, "7", "7", {})]
     assert all(message.is_snapshot and message.ends for _, message in messages)
     assert list(of.flush(also_idle=True)) == []
@@ -131,12 +131,13 @@ def test_a_snapshot_has_all_states_as_of_the_position() -> None:
 def test_a_large_snapshot_has_several_messages() -> None:
     """Only the last one ends it."""
     states = [StateChange(str(n), b"[1]") for n in range(2 * STATES_MAX + 1)]
-    messages = [message for _, message in outgoing().snapshot(states)]
+    messages = [message for _, message in outgoing().write_snapshot(states)]
     assert [len(message.states) for message in messages] == [STATES_MAX, STATES_MAX, 1]
     assert [message.ends for message in messages] == [False, False, True]
     state = f'["{"x" * 600_000}"]'.encode()
     large = [
-        message for _, message in outgoing().snapshot([StateChange("a", state), StateChange("b", state)])
+        message
+        for _, message in outgoing().write_snapshot([StateChange("a", state), StateChange("b", state)])
     ]
     assert [len(message.states) for message in large] == [1, 1]
 
@@ -156,11 +157,11 @@ def test_a_state_that_grows_is_warned_of_long_before_its_limit() -> None:
     of, warned = outgoing(record_bytes_max=1600), []
     for size in range(2, 1600):
         take(of, size, ("a", f"[{'1' * (size - 2)}]"))
-        if (large := of.large_state()) is not None:
+        if (large := of.take_large_state()) is not None:
             warned.append(large)
     assert [one.bytes for one in warned] == [101, 203, 407, 815]
     assert {(one.key, one.bytes_max) for one in warned} == {("a", 1600)}
-    assert of.large_state() is None
+    assert of.take_large_state() is None
 
 
 def test_a_single_record_has_one_state() -> None:

@@ -124,7 +124,7 @@ def test_loaded_states_are_those_that_changes_have_made(projection: list[str]) -
     made(followed, source, b"2", None)
     loaded = states(grouping=["/region"], projection=projection)
     loaded.load(reversed(source.newest))
-    assert sorted(loaded.all()) == sorted(followed.all())
+    assert sorted(loaded.take_loaded()) == sorted(followed.take_loaded())
     change = source.write(b"1", {"region": "north", "qty": 7})
     assert change is not None
     assert loaded.change(change) == followed.change(change)

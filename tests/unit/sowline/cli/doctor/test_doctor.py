@@ -187,10 +187,10 @@ def test_changes_of_a_topic_without_a_sow() -> None:
         ),
         (with_topic("orders", newest_ms=NOW + CLOCK_MS_MAX), None),
         (
-            with_parts("orders", PART, replace(PART, held_ms=NOW - TRANSACTION_MS_MAX - 1)),
+            with_parts("orders", PART, replace(PART, transaction_ms=NOW - TRANSACTION_MS_MAX - 1)),
             ("transaction_open", "warning", "orders [1]"),
         ),
-        (with_parts("orders", PART, replace(PART, held_ms=NOW - TRANSACTION_MS_MAX)), None),
+        (with_parts("orders", PART, replace(PART, transaction_ms=NOW - TRANSACTION_MS_MAX)), None),
         (with_topic("orders", newest_ms=None), None),
         (replace(SOUND, unanswered=("no",)), ("unanswered", "note", "Kafka")),
         (replace(SOUND, session_min_ms=6001), ("session_timeout", "error", "SOWLINE_SESSION_TIMEOUT_MS")),

@@ -44,7 +44,7 @@ async def test_a_client_is_listed_while_it_is_there() -> None:
     client.ask("sow_and_subscribe", sub_id="s", filter="/id > 0", options="oof", ack_type="processed")
     await client.read()
     with listed(connected, "10.0.0.1:5000", "Firefox/140", client.session, nothing_closes):
-        found = await connected.listed()
+        found = await connected.list_all()
         (one,) = found["clients"]
         assert found["connected"] == 1
         assert (one["id"], one["address"], one["agent"]) == (1, "10.0.0.1:5000", "Firefox/140")
@@ -64,7 +64,7 @@ async def test_a_client_is_listed_while_it_is_there() -> None:
                 "behind_seconds": 0.0,
             }
         ]
-    assert await connected.listed() == {"connected": 0, "clients": []}
+    assert await connected.list_all() == {"connected": 0, "clients": []}
 
 
 async def subscription_status(server: Server, **fields: Any) -> dict[str, Any]:
@@ -75,7 +75,7 @@ async def subscription_status(server: Server, **fields: Any) -> dict[str, Any]:
     for number in range(3):
         server.put({"id": number})
     with listed(connected, "", "", client.session, nothing_closes):
-        (one,) = (await connected.listed())["clients"]
+        (one,) = (await connected.list_all())["clients"]
     found: dict[str, Any] = one["subscriptions"][0]
     return found
 
@@ -103,7 +103,7 @@ async def test_a_page_that_is_paused_is_behind() -> None:
     client.ask("pause", sub_id="s")
     server.put({"id": 1})
     with listed(connected, "", "", client.session, nothing_closes):
-        (one,) = (await connected.listed())["clients"]
+        (one,) = (await connected.list_all())["clients"]
     found = one["subscriptions"][0]
     assert (found["state"], found["behind_positions"]) == ("paused", 1)
 
@@ -115,9 +115,9 @@ async def test_running_queries() -> None:
     client = server.connect()
     client.ask("sow", query_id="q", filter="/id = 1", ack_type="completed")
     with listed(connected, "", "", client.session, nothing_closes):
-        (one,) = (await connected.listed())["clients"]
+        (one,) = (await connected.list_all())["clients"]
         await client.read()
-        (later,) = (await connected.listed())["clients"]
+        (later,) = (await connected.list_all())["clients"]
     assert one["queries"] == [{"query_id": "q", "command": "sow", "topic": "orders", "filter": "/id = 1"}]
     assert (later["queries"], later["queries_count"]) == ([], 0)
 
@@ -136,7 +136,7 @@ async def test_what_is_cut_is_counted(monkeypatch: Any) -> None:
         listed(connected, "a", "", one.session, nothing_closes),
         listed(connected, "b", "", other.session, nothing_closes),
     ):
-        found = await connected.listed()
+        found = await connected.list_all()
     assert (found["connected"], [client["address"] for client in found["clients"]]) == (2, ["a"])
     (client,) = found["clients"]
     assert (client["subscriptions_count"], len(client["subscriptions"])) == (3, 2)

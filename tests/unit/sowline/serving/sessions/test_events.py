@@ -19,7 +19,7 @@ from sowline.wire.request import SowAndSubscribe, Subscribe
 
 def event(events: Events, **message: Any) -> dict[str, str]:
     """Return the fields of the event of a message."""
-    lines = events.event(json.dumps(message, indent=1).encode()).decode().splitlines()
+    lines = events.take(json.dumps(message, indent=1).encode()).decode().splitlines()
     assert lines[-1] == ""
     return dict(line.split(": ", 1) for line in lines[:-1])
 
@@ -53,7 +53,7 @@ def test_a_group_has_no_id_until_its_end() -> None:
 def test_a_failure_is_the_last_event(reason: str, id: str | None) -> None:
     """Where the place is of no use any more, the browser forgets it."""
     events = begun()
-    text = events.event(json.dumps({"command": "ack", "status": "failure", "reason": reason}).encode())
+    text = events.take(json.dumps({"command": "ack", "status": "failure", "reason": reason}).encode())
     assert events.is_over
     assert text.startswith(b"event: failure\n")
     assert (b"id: \n" in text) is (id == "")
