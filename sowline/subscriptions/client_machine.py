@@ -75,7 +75,7 @@ class ClientMachine(Machine[State, Event, Action]):
         self.taken = Taken(ask)
         self.is_paused = ask.is_paused
         """Whether the subscriber wants no messages for now."""
-        self.is_held = False
+        self.is_full = False
         """Whether the service was paused because too many messages wait."""
         self.proof = Proving.NONE
         self.error: SowlineError | None = None
@@ -157,7 +157,7 @@ class ClientMachine(Machine[State, Event, Action]):
 
     def _detach(self) -> None:
         """Forget what the service had of it."""
-        self.is_held = False
+        self.is_full = False
         self.taken.inbox.drop_unfinished()
         self._pending.detach()
         self._ask_for_proof_again()
@@ -259,10 +259,10 @@ class ClientMachine(Machine[State, Event, Action]):
         if self.state not in _ACCEPTED:
             return []
         if (replacement := self._pending.send_next()) is not None:
-            # What is held stays held: the service pauses the new subscription as well, until `release`.
-            is_paused = replacement.is_paused or self.is_held
+            # What is full stays full: the service pauses the new subscription as well, until `room`.
+            is_paused = replacement.is_paused or self.is_full
             return [ReplaceBy(replacement.number, self.ask.replaced(replacement.changes).paused(is_paused))]
-        if self.proof is not Proving.WANTED or self._pending.sent or self.is_held:
+        if self.proof is not Proving.WANTED or self._pending.sent or self.is_full:
             return []
         self.proof = Proving.ASKED
         return self._sent(PROVE)
@@ -327,15 +327,15 @@ class ClientMachine(Machine[State, Event, Action]):
     def _pause(self, event: Signal) -> list[Action]:
         self.is_paused = event is Signal.PAUSE
         self._pending.pause(is_paused=self.is_paused)
-        return [] if self.is_held else self._sent(PAUSE if self.is_paused else RESUME)
+        return [] if self.is_full else self._sent(PAUSE if self.is_paused else RESUME)
 
-    def _hold(self, event: Signal) -> list[Action]:
+    def _pause_while_full(self, event: Signal) -> list[Action]:
         """Pause the service, unless the subscriber has."""
-        is_held = event is Signal.HOLD
-        if is_held is self.is_held or self.ask.is_query:
+        is_full = event is Signal.FULL
+        if is_full is self.is_full or self.ask.is_query:
             return []
-        self.is_held = is_held
-        sent = [] if self.is_paused else self._sent(PAUSE if is_held else RESUME)
+        self.is_full = is_full
+        sent = [] if self.is_paused else self._sent(PAUSE if is_full else RESUME)
         return [*sent, *self._due()]
 
     def _prove(self, _: Signal) -> list[Action]:
@@ -372,7 +372,7 @@ _EFFECTS: Mapping[str, _Effect] = {
     "take": ClientMachine._give,
     "replace": ClientMachine._note_replacement,
     **dict.fromkeys(("pause", "unpause"), ClientMachine._pause),
-    **dict.fromkeys(("hold", "release"), ClientMachine._hold),
+    **dict.fromkeys(("full", "room"), ClientMachine._pause_while_full),
     "prove": ClientMachine._prove,
     "leave": ClientMachine._leave,
 }

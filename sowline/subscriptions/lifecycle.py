@@ -76,8 +76,8 @@ _TABLE = """
     replace         +       +       +         +         +           +         +     .      .
     pause           +       +       +         +         +           +         +     -      -
     unpause         +       +       +         +         +           +         +     -      -
-    hold            -       -       -         -         -           +         +     -      -
-    release         -       -       -         -         +           +         +     -      -
+    full            -       -       -         -         -           +         +     -      -
+    room            -       -       -         -         +           +         +     -      -
     prove           +       +       +         +         +           +         +     -      -
     leave           +       +       +         +         +           +         +     +      +
 """
@@ -99,9 +99,9 @@ class Signal(SignalEvent):
     PAUSE = "pause"
     """The subscriber wants no messages for now."""
     UNPAUSE = "unpause"
-    HOLD = "hold"
+    FULL = "full"
     """Too many messages wait for the subscriber."""
-    RELEASE = "release"
+    ROOM = "room"
     """Few messages wait."""
     PROVE = "prove"
     """The subscriber asks for the checksum of what it should hold."""

@@ -45,7 +45,7 @@ _steps = st.one_of(
     st.tuples(st.just("go on"), st.integers(1, 12)),
     st.sampled_from(["lost", "connected", "connected"]),
     st.builds(Take, st.integers(1, 4)),
-    st.sampled_from([Signal.PAUSE, Signal.UNPAUSE, Signal.HOLD, Signal.RELEASE, Signal.PROVE]),
+    st.sampled_from([Signal.PAUSE, Signal.UNPAUSE, Signal.FULL, Signal.ROOM, Signal.PROVE]),
     st.tuples(st.just("replace"), _changes),
     st.tuples(
         st.just("lose"),
@@ -154,7 +154,7 @@ class Pair:
 
     def come_to_rest(self) -> None:
         """Let everything that is due happen, and nothing else."""
-        for wish in ("ready", "connected", Signal.RELEASE):
+        for wish in ("ready", "connected", Signal.ROOM):
             self.do(wish)
         for _ in range(200):
             self._go_on()

@@ -25,7 +25,7 @@ export class Calls {
    * have been executed.
    */
   async call(command: Command, ...acks: readonly Ack["ack_type"][]): Promise<ServerMessage[]> {
-    await this.connection.untilOpen();
+    await this.connection.waitUntilOpen();
     const id = `c${++this.#made}`;
     const answer = new Deferred<ServerMessage[]>();
     this.#byId.set(id, { lastAck: acks.at(-1)!, frames: [], answer });

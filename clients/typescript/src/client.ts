@@ -127,22 +127,22 @@ export class Client {
 
   /** The access path that a query would take in each topic, and how many records it would examine. */
   async explain(topic: string, reading?: Omit<Reading, "batchSize" | "upTo">): Promise<Explanation> {
-    return (await this.#loaded()).explain(topic, reading);
+    return (await this.#load()).explain(topic, reading);
   }
 
   /** The writes to the record with this key text. */
   async timeline(topic: string, key: string, reading?: TimelineReading): Promise<Timeline> {
-    return (await this.#loaded()).timeline(topic, key, reading);
+    return (await this.#load()).timeline(topic, key, reading);
   }
 
   /** One record by its key text; throws `no record` if there is none. A document contains its intrinsics. */
   async record<T = JsonObject>(topic: string, key: string, fresh?: Fresh): Promise<T> {
-    return (await this.#loaded()).record(topic, key, fresh) as Promise<T>;
+    return (await this.#load()).record(topic, key, fresh) as Promise<T>;
   }
 
   /** The service's description of its topics. */
   async topics(): Promise<JsonObject> {
-    return (await this.#loaded()).topics();
+    return (await this.#load()).topics();
   }
 
   /**
@@ -150,34 +150,34 @@ export class Client {
    * error.
    */
   async fetch(path: string, init?: RequestInit): Promise<Response> {
-    return (await this.#loaded()).http.fetch(path, init);
+    return (await this.#load()).http.fetch(path, init);
   }
 
   // writing
 
   /** Insert the record, or replace it whole. */
   async publish(topic: string, data: unknown, options?: WriteOptions): Promise<Outcome> {
-    return (await this.#loaded()).write("publish", topic, { data }, options);
+    return (await this.#load()).write("publish", topic, { data }, options);
   }
 
   /** Merge the fields into the record that the key fields in `data`, or the `sowKey`, name. */
   async deltaPublish(topic: string, data: unknown, options?: WriteOptions): Promise<Outcome> {
-    return (await this.#loaded()).write("delta_publish", topic, { data }, options);
+    return (await this.#load()).write("delta_publish", topic, { data }, options);
   }
 
   /** Apply a delta, such as `{..,"rating":5}`, to the document with this key text. */
   async delta(topic: string, key: string, delta: string, options?: WriteOptions): Promise<Outcome> {
-    return (await this.#loaded()).write("delta", topic, { data: delta, key }, options);
+    return (await this.#load()).write("delta", topic, { data: delta, key }, options);
   }
 
   /** Delete the records that a filter, SOW keys, a record or a key select; the topic may be a pattern. */
   async sowDelete(topic: string, selection: DeleteSelection): Promise<DeleteOutcome> {
-    return (await this.#loaded()).delete(topic, selection);
+    return (await this.#load()).delete(topic, selection);
   }
 
   /** Wait until Kafka has every earlier command of this client. */
   async flush(): Promise<void> {
-    await (await this.#loaded()).flush();
+    await (await this.#load()).flush();
   }
 
   /**
@@ -189,7 +189,7 @@ export class Client {
   }
 
   /** Load what most pages need later or not at all. */
-  #loaded(): Promise<Requests> {
+  #load(): Promise<Requests> {
     return (this.#loading ??= import("./requests.js").then(
       ({ Requests }) => (this.#requests = new Requests(this.#url, this.#connection)),
     ));

@@ -132,7 +132,7 @@ export class Connection {
   }
 
   /** Wait for a connection; throws why there will be none. */
-  async untilOpen(): Promise<void> {
+  async waitUntilOpen(): Promise<void> {
     while (!this.isOpen) {
       if (this.error !== undefined) throw this.error;
       await this.#next.promise;

@@ -25,7 +25,7 @@ export type Event =
   | { readonly type: "arrived"; readonly command: string; readonly messages: Message[]; readonly more: boolean }
   | { readonly type: "take"; readonly limit: number }
   | { readonly type: "replace"; readonly changes: Selecting }
-  | { readonly type: "lost" | "left" | "completed" | "pause" | "unpause" | "hold" | "release" | "prove" | "leave" };
+  | { readonly type: "lost" | "left" | "completed" | "pause" | "unpause" | "full" | "room" | "prove" | "leave" };
 
 export type Sent = "pause" | "resume" | "prove" | "leave";
 
@@ -76,7 +76,7 @@ export class ClientMachine {
   state: State = "unsent";
   readonly taken: Taken;
   /** Whether the service was paused because too many messages wait. */
-  isHeld = false;
+  isFull = false;
   /** Why it is over, once all messages are taken; undefined if it has reached its end. */
   error: SowlineError | undefined;
   #actions: Action[] = [];
@@ -115,8 +115,8 @@ export class ClientMachine {
     replace: ["+++++++..", (machine, { changes }) => machine.#noteReplacement(changes)],
     pause: ["+++++++--", (machine) => machine.#pause(true)],
     unpause: ["+++++++--", (machine) => machine.#pause(false)],
-    hold: ["-----++--", (machine) => machine.#hold(true)],
-    release: ["----+++--", (machine) => machine.#hold(false)],
+    full: ["-----++--", (machine) => machine.#pauseWhileFull(true)],
+    room: ["----+++--", (machine) => machine.#pauseWhileFull(false)],
     prove: ["+++++++--", (machine) => machine.#prove()],
     leave: ["+++++++++", (machine) => machine.#leave()],
   };
@@ -197,7 +197,7 @@ export class ClientMachine {
 
   /** Forget what the service had of it. */
   #detach(): void {
-    this.isHeld = false;
+    this.isFull = false;
     this.taken.inbox.dropUnfinished();
     for (const replacement of this.#pending) replacement.sending = "due";
     this.#askForProofAgain();
@@ -319,10 +319,10 @@ export class ClientMachine {
     const next = this.#first("due");
     if (next !== undefined) {
       next.sending = "done";
-      // What is held stays held: the service pauses the new subscription as well, until `release`.
-      const ask = this.ask.replaced(next.changes).paused(next.isPaused || this.isHeld);
+      // What is full stays full: the service pauses the new subscription as well, until `room`.
+      const ask = this.ask.replaced(next.changes).paused(next.isPaused || this.isFull);
       this.#actions.push({ type: "replace_by", number: next.number, ask });
-    } else if (this.#proof === "wanted" && this.#first("done") === undefined && !this.isHeld) {
+    } else if (this.#proof === "wanted" && this.#first("done") === undefined && !this.isFull) {
       this.#proof = "asked";
       this.#send("prove");
     }
@@ -394,14 +394,14 @@ export class ClientMachine {
   #pause(isPaused: boolean): void {
     this.#isPaused = isPaused;
     for (const replacement of this.#pending) replacement.isPaused = isPaused;
-    if (!this.isHeld) this.#send(isPaused ? "pause" : "resume");
+    if (!this.isFull) this.#send(isPaused ? "pause" : "resume");
   }
 
   /** Pause the service, unless the subscriber has. */
-  #hold(isHeld: boolean): void {
-    if (isHeld === this.isHeld || this.ask.isQuery) return;
-    this.isHeld = isHeld;
-    if (!this.#isPaused) this.#send(isHeld ? "pause" : "resume");
+  #pauseWhileFull(isFull: boolean): void {
+    if (isFull === this.isFull || this.ask.isQuery) return;
+    this.isFull = isFull;
+    if (!this.#isPaused) this.#send(isFull ? "pause" : "resume");
     this.#sendDue();
   }
 

@@ -44,10 +44,10 @@ export class OpenStreams {
     if (this.#byId.delete(stream.id)) this.command(stream, { type: "leave" });
   }
 
-  /** Note that a caller has taken messages: a subscription that was held goes on once few are left. */
+  /** Note that a caller has taken messages: a subscription that was full goes on once few are left. */
   taken(stream: Stream): void {
-    const { isHeld, waitingCount } = stream.machine;
-    if (isHeld && waitingCount <= WAITING_MAX / 2) this.command(stream, { type: "release" });
+    const { isFull, waitingCount } = stream.machine;
+    if (isFull && waitingCount <= WAITING_MAX / 2) this.command(stream, { type: "room" });
   }
 
   /** Let a stream take an event, and send what follows from it. */
@@ -84,7 +84,7 @@ export class OpenStreams {
     for (const stream of news) {
       stream.onNews();
       // A browser can't stop reading its connection: pause a subscription whose caller has too many messages to take.
-      if (stream.machine.waitingCount >= WAITING_MAX) this.command(stream, { type: "hold" });
+      if (stream.machine.waitingCount >= WAITING_MAX) this.command(stream, { type: "full" });
     }
   }
 

@@ -66,7 +66,7 @@ export class View<T = JsonObject> extends RecordView<T> {
     this.#stream = streams.open(ask);
     this.#stream.onNews = () => this.#follow();
     this.#stopWatching = connection.onStatus(() => this.#update());
-    this.ready = this.#until(() => this.#stream.machine.taken.shown !== undefined);
+    this.ready = this.#waitUntil(() => this.#stream.machine.taken.shown !== undefined);
     this.ready.catch(() => {});
     this.#follow();
   }
@@ -92,7 +92,7 @@ export class View<T = JsonObject> extends RecordView<T> {
 
   /** Wait until the condition is true after a step; rejects with the view's error if it ends before. */
   waitFor(condition: (view: this) => unknown): Promise<void> {
-    return this.#until(() => Boolean(condition(this)));
+    return this.#waitUntil(() => Boolean(condition(this)));
   }
 
   /**
@@ -102,7 +102,7 @@ export class View<T = JsonObject> extends RecordView<T> {
   async replace(changes: Selecting): Promise<void> {
     await this.#streams.replace(this.#stream, viewChanges(this.#stream.machine.ask.reading, changes));
     const { replacements } = this.#stream.machine.taken.served;
-    await this.#until(() => (this.#stream.machine.taken.shown?.replacements ?? -1) >= replacements);
+    await this.#waitUntil(() => (this.#stream.machine.taken.shown?.replacements ?? -1) >= replacements);
   }
 
   /** Return whether the view holds exactly the records that the service expects it to hold, at one position. */
@@ -195,7 +195,7 @@ export class View<T = JsonObject> extends RecordView<T> {
     this.release();
   }
 
-  #until(condition: () => boolean): Promise<void> {
+  #waitUntil(condition: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       const look = (): void => {
         try {
