@@ -163,7 +163,7 @@ class FollowedPartitions:
         return again or ()
 
     def _whole(self, partition: ChangesPartition, portions: list[Portion]) -> list[Portion]:
-        """Return the events to hand over; hold back the changes of a log record that is not complete yet."""
+        """Return the events to hand over; keep the changes of a log record that is not complete yet."""
         # A delete by filter makes many changes of one log record. If the batch ended within them, a query would see
         # half of the command.
         whole, self._incomplete[partition] = whole_records([*self._incomplete[partition], *portions])
