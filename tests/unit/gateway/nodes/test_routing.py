@@ -76,9 +76,9 @@ async def test_the_turn_of_a_node_follows_from_its_partitions() -> None:
     async def announced_by(url: str, seconds_max: float) -> bytes:
         return answered
 
-    announcements = Announcements(["n"], cast(Any, SimpleNamespace(announced=announced_by)))
+    announcements = Announcements(["n"], cast(Any, SimpleNamespace(ask_announcement=announced_by)))
     following = asyncio.create_task(announcements.follow())
-    await announcements.next_news(10)
+    await announcements.wait_for_news(10)
     following.cancel()
     (announced,) = announcements.nodes
     assert announced.turn_seconds == sample_turn_seconds(300)
