@@ -7,11 +7,12 @@ groups and changes, and reports what has come of that. Query service and gateway
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from sowline.errors import SowlineError
 from sowline.serving.sessions.status import State as Status
 from sowline.subscriptions.machine import Machine
 from sowline.subscriptions.service_lifecycle import (
-    AFRESH,
     LEGAL,
     Acknowledge,
     Action,
@@ -24,7 +25,6 @@ from sowline.subscriptions.service_lifecycle import (
     GoOn,
     Halt,
     Held,
-    LifeTerms,
     Opening,
     Pausing,
     Refuse,
@@ -34,9 +34,107 @@ from sowline.subscriptions.service_lifecycle import (
     ServiceState,
     Start,
 )
+from sowline.wire.request import Subscribe
 
 _GOING = (ServiceState.CATCHING_UP, ServiceState.LIVE, ServiceState.PACED)
 _OVER = (ServiceState.ENDED, ServiceState.STOPPED)
+
+
+_REQUESTED = (Duty.COMPLETED, Duty.STATS)
+AFRESH = BeginAt(Start.NOW, Opening.RESET)
+
+
+class LifeTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request demands of the life of its subscription."""
+
+    begin: BeginAt
+    replays: bool = False
+    """Whether it has to catch up with changes from before it began."""
+    has_snapshot: bool = False
+    has_end: bool = False
+    is_paced: bool = False
+    """Whether it has an end or a rate."""
+    is_paused: bool = False
+    owed: frozenset[Duty] = frozenset({Duty.PROCESSED})
+    instead: BeginAt | None = None
+    """How it begins if the requested start is gone; None if it fails then."""
+    resets: bool = False
+    """Whether a client that was sent something gets a new group if what follows is gone; otherwise it fails."""
+    holds: Held = Held.ALL
+    """What its client holds once it has begun."""
+    inherits: Held = Held.UNKNOWN
+    """What its client holds before: what that of the replaced subscription does."""
+    parts: frozenset[str] = frozenset({""})
+    """What catches up by itself."""
+
+    @classmethod
+    def of(
+        cls,
+        request: Subscribe,
+        *,
+        begins_now: bool,
+        replaced: Held | None = None,
+        is_certain: bool = True,
+        owed: frozenset[Duty] = frozenset(),
+        parts: frozenset[str] = frozenset({""}),
+    ) -> "LifeTerms":
+        """Return the terms of a request. Its service knows whether it `begins_now`.
+
+        `replaced` is what is known of what the client of the replaced subscription holds. If not `is_certain`, that
+        will not be known of its own client. `owed` is owed besides what any client may request.
+        """
+        options, bookmark_range, has_snapshot = request.options, request.bookmark_range, request.has_snapshot
+        is_window = request.skip_n is not None or bool(options.projection)
+        has_group = has_snapshot and not bookmark_range.is_return
+        first = BeginAt(Start.REQUESTED, Opening.GROUP if has_group else Opening.NOTHING)
+        if replaced is not None:
+            first = _replacing(replaced, has_snapshot=has_snapshot, oof=options.oof)
+        return cls(
+            begin=first,
+            replays=not begins_now,
+            has_snapshot=has_snapshot,
+            has_end=bookmark_range.end is not None,
+            is_paced=bookmark_range.end is not None or options.rate is not None,
+            is_paused=options.pause,
+            owed=owed | {Duty.PROCESSED, *(one for one in _REQUESTED if one.value in request.acks)},
+            instead=_instead(options.bookmark_not_found, first.opening, is_window=is_window),
+            resets=options.reset,
+            holds=_held_by(has_all=has_snapshot or bookmark_range.is_return, is_certain=is_certain),
+            inherits=replaced or Held.UNKNOWN,
+            parts=parts,
+        )
+
+
+def _held_by(*, has_all: bool, is_certain: bool) -> Held:
+    if not is_certain:
+        return Held.UNKNOWN
+    return Held.ALL if has_all else Held.CHANGED
+
+
+def _replacing(held: Held, *, has_snapshot: bool, oof: bool) -> BeginAt:
+    """Return how a subscription begins that replaces another one."""
+    if held is Held.PART:
+        # It may have dropped everything at the beginning of a reset, and waits for the end of that
+        # (test_client_and_service_agree).
+        return AFRESH
+    if has_snapshot:
+        # Without a snapshot, a client was sent only the records that changed. A group of those that it lacks can't be
+        # computed, so it gets the whole group (test_plain_subscriptions).
+        return BeginAt(Start.HELD, Opening.REPLACE) if held is Held.ALL else AFRESH
+    return BeginAt(Start.NOW) if held is Held.UNKNOWN or not oof else BeginAt(Start.HELD, Opening.LEAVE)
+
+
+def _instead(not_found: str, opening: Opening, *, is_window: bool) -> BeginAt | None:
+    """Return how a subscription begins whose start is gone, as its client chose."""
+    match not_found:
+        case "reset":
+            return AFRESH
+        case "now":
+            # A page or groups can't be brought from an unknown state to the current one by changes.
+            return AFRESH if is_window else BeginAt(Start.NOW, opening)
+        case "epoch" if not is_window and opening is Opening.NOTHING:
+            return BeginAt(Start.OLDEST)
+    return None
 
 
 class ServiceMachine(Machine[ServiceState, Event, Action]):

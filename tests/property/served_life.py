@@ -19,7 +19,6 @@ from sowline.subscriptions.service_lifecycle import (
     GoOn,
     Halt,
     Held,
-    LifeTerms,
     Opening,
     Refuse,
     SendOpening,
@@ -27,7 +26,7 @@ from sowline.subscriptions.service_lifecycle import (
     ServiceState,
     Start,
 )
-from sowline.subscriptions.service_machine import ServiceMachine
+from sowline.subscriptions.service_machine import LifeTerms, ServiceMachine
 from sowline.wire.request import Subscribe
 from sowline.wire.request_parser import parse_request
 

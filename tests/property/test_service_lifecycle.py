@@ -20,7 +20,6 @@ from sowline.subscriptions.service_lifecycle import (
     GoOn,
     Halt,
     Held,
-    LifeTerms,
     Opening,
     Refuse,
     Renewed,
@@ -29,7 +28,7 @@ from sowline.subscriptions.service_lifecycle import (
     ServiceState,
     Start,
 )
-from sowline.subscriptions.service_machine import ServiceMachine
+from sowline.subscriptions.service_machine import LifeTerms, ServiceMachine
 
 _begins = st.builds(BeginAt, st.sampled_from(Start), st.sampled_from(Opening))
 _terms = st.builds(

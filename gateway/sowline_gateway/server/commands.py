@@ -111,6 +111,8 @@ class GatewayCommands(SessionCommands):
 
     def _in_json(self, request: T, topics: Sequence[str]) -> T:
         """Return a read as nodes get it: the gateway itself writes records in the message types of their topics."""
+        if not request.options.is_typed:
+            return request
         return read_in_json(request, self._nodes.topics, topics, self._runner.rights)
 
     def _floor(self, request: Read, topics: Sequence[str]) -> PositionsByLog:

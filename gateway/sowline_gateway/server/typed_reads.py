@@ -17,8 +17,6 @@ T = TypeVar("T", bound=Read)
 def read_in_json(
     request: T, definitions: Mapping[str, TopicDefinition], topics: Sequence[str], rights: Rights
 ) -> T:
-    """Return a read of these topics as nodes get it; raise if they can't be read in their message types."""
-    if not request.options.is_typed:
-        return request
+    """Return a read of these topics in JSON; raise if they can't be read in their message types."""
     check_typed_read(request, (definitions[name] for name in topics), rights.read)
     return msgspec.structs.replace(request, options=replace(request.options, format="json"))

@@ -22,7 +22,6 @@ from sowline.subscriptions.live.led_subscription import LedSubscription
 from sowline.subscriptions.service_lifecycle import (
     CaughtUp,
     Held,
-    LifeTerms,
     Opening,
     Renewed,
     SendOpening,
@@ -30,6 +29,7 @@ from sowline.subscriptions.service_lifecycle import (
     ServiceState,
     Start,
 )
+from sowline.subscriptions.service_machine import LifeTerms
 from sowline.wire.request import Heartbeat, Subscribe, from_now, returned, with_snapshot
 from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.nodes.failover import AGAIN_SECONDS

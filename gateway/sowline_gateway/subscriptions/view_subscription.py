@@ -24,13 +24,13 @@ from sowline.subscriptions.service_lifecycle import (
     CaughtUp,
     FellBehind,
     Held,
-    LifeTerms,
     Opening,
     SendOpening,
     ServiceSignal,
     ServiceState,
     Start,
 )
+from sowline.subscriptions.service_machine import LifeTerms
 from sowline.wire.options import AUTO
 from sowline.wire.request import Heartbeat
 from sowline_gateway.nodes.failover import AGAIN_SECONDS

@@ -13,10 +13,9 @@ from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark
 from sowline.model.position import invalid_bookmark
 from sowline.serving.query_slots import QueryTurn, lent
 from sowline.wire.request import QueryRequest
-from sowline_query_service.replica.log_end import Lag
 from sowline_query_service.topics.reflected import reflects
 from sowline_query_service.topics.state import ServedTopics
-from sowline_query_service.topics.topic_state import TopicState
+from sowline_query_service.topics.topic_state import TopicState, lag_seconds
 
 AT_LEAST_SECONDS_MAX = 10.0
 """How long a read waits for the bookmark that it demands."""
@@ -137,8 +136,3 @@ def _transactions(topics: Sequence[TopicState]) -> str:
         for number, one in topic.transactions().items()
     ]
     return f" (an open transaction: {'; '.join(held[:3])})" if held else ""
-
-
-def lag_seconds(topics: Sequence[TopicState]) -> float | None:
-    """Return how far topics are behind their logs, the one furthest behind; None if that is not known of one."""
-    return Lag.of([lag for topic in topics for lag in topic.lags().values()]).seconds

@@ -16,13 +16,12 @@ from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
 from sowline.wire.server_message import sow_record, sow_records
 from sowline_query_service.index.rows import UNKNOWN_TIME, RowNumbers
-from sowline_query_service.query.freshness import lag_seconds
 from sowline_query_service.query.ordering import Found, in_order, sampled, within
 from sowline_query_service.query.past import as_they_were, slice_at
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.query.topic_slice import TopicSlice
 from sowline_query_service.query.unknown_fields import warnings_of
-from sowline_query_service.topics.topic_state import Past, TopicState
+from sowline_query_service.topics.topic_state import Past, TopicState, lag_seconds
 
 RangeOf = Callable[[Sequence[Sequence[Any]]], Awaitable[tuple[int, int]]]
 """Takes, for each sample, its topic, its SOW key and its sort values; returns the range of the records to send."""

@@ -1,5 +1,6 @@
 """Reads a request: its topics, the selection of their records, and its bookmark range."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -8,25 +9,32 @@ from sowline.language.emodb import compile_condition
 from sowline.language.expressions.projection import parse_projection
 from sowline.language.filter import ALL, Filter, compile_filter
 from sowline.language.filter.parse import FILTER_CHARS_MAX
-from sowline.language.filter.tree import Call, In, Literal, Meets, conjunction, parts_of
+from sowline.language.filter.tree import Call, In, Literal, Meets, Node, conjunction, parts_of
 from sowline.model.bookmark import PositionsByLog
 from sowline.model.bookmark_range import BookmarkRange, Point
 from sowline.model.position import invalid_bookmark
-from sowline.serving.authorization.entitlements import Entitlements, Rights, chosen_topic, chosen_topics
+from sowline.serving.authorization.entitlements import (
+    Entitlements,
+    Rights,
+    both,
+    check_fields,
+    chosen_topic,
+    chosen_topics,
+    together,
+)
 from sowline.serving.authorization.topic_patterns import is_pattern
 from sowline.serving.refusal import no_sow
 from sowline.serving.result import QueryLimits
 from sowline.serving.typed_records.checks import check_typed_read
-from sowline.subscriptions.engine.subscription import Subscription, require_sent_before
+from sowline.subscriptions.engine.subscription import Subscription, is_sent_before, require_sent_before
 from sowline.subscriptions.live.request_checks import is_of_view
 from sowline.wire.options import Options
 from sowline.wire.request import Read, Subscribe
 from sowline_query_service.query.grouping import GroupedQuery
 from sowline_query_service.query.query import Query
-from sowline_query_service.query.read_entitlements import entitled_to_read
 from sowline_query_service.query.selection import Selection
-from sowline_query_service.topics.state import ServedTopics, require_loaded
-from sowline_query_service.topics.topic_state import TopicState
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import TopicState, require_loaded
 
 FILTER_PARTS_MAX = 1500
 """Paths, conditions, functions and constants of a request's filter; constants in a list do not count."""
@@ -79,10 +87,41 @@ def read_request_of(state: ServedTopics, request: Read, rights: Rights) -> ReadR
         parse_projection(selection.options.projection)
     if selection.options.is_typed:
         check_typed_read(request, (topic.definition for topic in topics), rights.read)
-    selection = entitled_to_read(selection, topics, rights)
+    selection = _entitled_to_read(selection, topics, rights)
     if request.sow_keys and isinstance(request, Subscribe):
         selection = replace(selection, live=live_filter(selection))
     return ReadRequest(topics, selection)
+
+
+def _entitled_to_read(selection: Selection, topics: Sequence[TopicState], rights: Rights) -> Selection:
+    """Return the part of a selection that the user may see; raise `not entitled`."""
+    each = {topic.definition.name: rights.read.of(topic.definition.name) for topic in topics}
+    entitlement = together(rights.read, list(each))
+    if entitlement.is_whole:
+        return selection
+    options = selection.options
+    paths = (*selection.order.paths, *options.grouping, *options.conflation_key)
+    check_fields(entitlement, selection.filter, paths, _computed(options))
+    selection = replace(
+        selection, filter=both(selection.filter, entitlement.filter), hides=entitlement.filter != ALL
+    )
+    if options.projection:
+        return selection
+    if entitlement.select is not None:
+        mine, wanted = entitlement.select, options.select
+        options = replace(options, select=mine if wanted is None else mine & wanted)
+    return replace(
+        selection,
+        options=options,
+        readable=entitlement.select,
+        entitled={name: one.filter for name, one in each.items() if one.filter != ALL},
+    )
+
+
+def _computed(options: Options) -> list[Node]:
+    """Return the expressions of a projection."""
+    fields = parse_projection(options.projection).fields if options.projection else ()
+    return [field.expression for field in fields]
 
 
 def query_of(request: Read, asked: ReadRequest, limits: QueryLimits) -> Query | GroupedQuery:
@@ -169,6 +208,11 @@ def subscription_of(request: Subscribe, selection: Selection) -> Subscription:
     elif delta:
         require_sent_before(selection.filter, "the filter of a delta subscription")
     return Subscription(live_filter(selection), options.oof, delta, options.no_redundant)
+
+
+def is_certain(selection: Selection) -> bool:
+    """Whether the records at some positions are known; not with a limit, or a filter that depends on the time."""
+    return selection.top_n is None and is_sent_before(selection.filter)
 
 
 def live_filter(selection: Selection) -> Filter:

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from sowline.errors import SowlineError
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.session_commands import SessionCommands
+from sowline.serving.sessions.open_subscriptions import ServedSubscription
 from sowline.serving.sessions.session import Waiting
 from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
+from sowline.subscriptions.live.request_checks import check_complete, check_pace, check_replaced
 from sowline.wire.command_fields import require_of_client
 from sowline.wire.request import (
     SUBSCRIPTIONS,
@@ -28,10 +30,20 @@ from sowline.wire.request_fields import READS, RequestFields
 from sowline.wire.server_message import failure
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.query.freshness import wait_until_fresh
-from sowline_query_service.query.read_request import ReadRequest, asked_filter, read_request_of, topics_of
-from sowline_query_service.server.new_subscription import subscription_for
+from sowline_query_service.query.read_request import (
+    ReadRequest,
+    asked_filter,
+    bookmark_range_of,
+    check_documents,
+    is_view,
+    only_topic,
+    read_request_of,
+    topics_of,
+)
 from sowline_query_service.server.outcome_commands import OutcomeCommands
 from sowline_query_service.server.query_commands import QueryCommands
+from sowline_query_service.subscriptions.record_subscription import RecordSubscription
+from sowline_query_service.subscriptions.view_subscription import ViewSubscription
 
 
 class ServiceCommands(SessionCommands):
@@ -105,5 +117,26 @@ class ServiceCommands(SessionCommands):
             self._outbox.put(failure(request.command_id, error))
 
     def _subscribe(self, request: Subscribe, checked: ReadRequest) -> None:
-        make = partial(subscription_for, self._context, self._runner, request, checked)
-        self._subscriptions.subscribe(request, make)
+        self._subscriptions.subscribe(request, partial(self._new_subscription, request, checked))
+
+    def _new_subscription(
+        self, request: Subscribe, checked: ReadRequest, replaced: ServedSubscription | None
+    ) -> ServedSubscription:
+        topics, selection = checked
+        check_documents(selection.options, topics)
+        check_complete(selection.options)
+        bookmark_range = bookmark_range_of(request, topics)
+        to_view = is_view(request, selection)
+        check_pace(request, is_view=to_view)
+        check_replaced(replaced, ViewSubscription if to_view else RecordSubscription, request)
+        if to_view:
+            topic, view = only_topic(request, topics), cast("ViewSubscription | None", replaced)
+            return ViewSubscription(
+                self._context, self._runner, request, topic, selection, bookmark_range, view
+            )
+        records = cast("RecordSubscription | None", replaced)
+        made = RecordSubscription(
+            self._context, self._runner, request, topics, selection, bookmark_range, records
+        )
+        made.begin_at_once()
+        return made

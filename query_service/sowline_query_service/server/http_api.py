@@ -35,7 +35,7 @@ from sowline.wire.request import ReadTimeline, Sow
 from sowline.wire.server_message import iso_time
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.query.field_sample import described_fields
-from sowline_query_service.query.freshness import lag_seconds, take_when_fresh, wait_until_fresh
+from sowline_query_service.query.freshness import take_when_fresh, wait_until_fresh
 from sowline_query_service.query.grouping import GroupedQuery
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.read_request import one_topic, read_request_of, topics_of
@@ -49,7 +49,7 @@ from sowline_query_service.subscriptions.bookmark_resolver import (
     wait_for_replica,
 )
 from sowline_query_service.subscriptions.query_at_bookmark import query_at
-from sowline_query_service.topics.topic_state import TopicState
+from sowline_query_service.topics.topic_state import TopicState, lag_seconds
 
 TRUTHS = {"true": True, "false": False}
 

@@ -22,26 +22,24 @@ from sowline.subscriptions.service_lifecycle import (
     FellBehind,
     Finish,
     Held,
-    LifeTerms,
     Opening,
     SendOpening,
     ServiceSignal,
     Start,
 )
+from sowline.subscriptions.service_machine import LifeTerms
 from sowline.wire.request import Heartbeat, Subscribe
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.subscription import LiveSubscription
-from sowline_query_service.query.freshness import lag_seconds
-from sowline_query_service.query.read_request import past_of, subscription_of
+from sowline_query_service.query.read_request import is_certain, past_of, subscription_of
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.subscriptions.catch_up import CatchUp
 from sowline_query_service.subscriptions.end import Ends, known_end
-from sowline_query_service.subscriptions.record_start import RecordStart
-from sowline_query_service.subscriptions.replacement import HeldRecords, ReplacementQuery, is_certain
+from sowline_query_service.subscriptions.replacement import HeldRecords, ReplacementQuery
 from sowline_query_service.subscriptions.replay import Replay
-from sowline_query_service.subscriptions.subscribed_topics import SubscribedTopics
+from sowline_query_service.subscriptions.subscribed_topics import RecordStart, SubscribedTopics
 from sowline_query_service.subscriptions.view_checksum import send_records_checksum
-from sowline_query_service.topics.topic_state import TopicState
+from sowline_query_service.topics.topic_state import TopicState, lag_seconds
 
 
 class RecordSubscription(LedSubscription):

@@ -15,14 +15,19 @@ from sowline.serving.cooperative import wait_next_turn
 from sowline.serving.worker_thread import bytes_to_read, in_worker_thread
 from sowline.subscriptions.engine.delivery import whole_payload
 from sowline.subscriptions.engine.shown import as_sent
-from sowline.subscriptions.engine.subscription import MATCH, OOF, ChangeView, Delivery, is_sent_before, left
+from sowline.subscriptions.engine.subscription import MATCH, OOF, ChangeView, Delivery, left
 from sowline.subscriptions.live.change_message import Recipient, put_payload
 from sowline.wire.request import Sow
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.index.access_path import NO_ROWS
 from sowline_query_service.index.rows import RowNumbers
 from sowline_query_service.query.query import Query
-from sowline_query_service.query.read_request import bookmark_range_of, live_filter, read_request_of
+from sowline_query_service.query.read_request import (
+    bookmark_range_of,
+    is_certain,
+    live_filter,
+    read_request_of,
+)
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.query.topic_slice import TopicSlice
 from sowline_query_service.subscriptions.bookmark_resolver import wait_for_replica
@@ -38,11 +43,6 @@ class HeldRecords:
     topics: list[TopicState]
     selection: Selection
     positions: PositionsByLog
-
-
-def is_certain(selection: Selection) -> bool:
-    """Whether the records at some positions are known; not with a limit, or a filter that depends on the time."""
-    return selection.top_n is None and is_sent_before(selection.filter)
 
 
 async def held_records(state: ServedTopics, request: Sow, rights: Rights) -> HeldRecords:

@@ -1,15 +1,31 @@
-"""The topics of one subscription: a live subscription for each of them."""
+"""The topics of one subscription to records: where it stands in each, and where it begins."""
 
 import time
 from collections.abc import Iterator
 
 from sowline.model.bookmark import PositionsByLog
+from sowline.model.bookmark_range import BookmarkRange
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.query_slots import QuerySlot
 from sowline.subscriptions.engine.subscription import Subscription
+from sowline.subscriptions.service_lifecycle import BeginAt, Opening, Start
+from sowline.wire.request import Subscribe
+from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.live.subscription import LiveSubscription
+from sowline_query_service.query.freshness import take_when_fresh, wait_until_fresh
+from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
+from sowline_query_service.subscriptions.bookmark_resolver import (
+    check_eras,
+    oldest,
+    wait_for_start,
+    wait_for_time,
+)
+from sowline_query_service.subscriptions.catch_up import CatchUp
+from sowline_query_service.subscriptions.end import Ends, ends_of
 from sowline_query_service.subscriptions.progress import positions_between
+from sowline_query_service.subscriptions.replacement import HeldRecords, ReplacementQuery
 from sowline_query_service.topics.topic_state import TopicState
 
 
@@ -106,3 +122,101 @@ class SubscribedTopics:
         """Wait until it has been live in each topic; it may no longer be in an earlier one."""
         for live in self._live:
             await live.live.wait()
+
+
+class RecordStart:
+    """The starts of one subscription: moves its topics to one, and has the query of what is sent there."""
+
+    def __init__(
+        self,
+        context: ServiceContext,
+        slot: QuerySlot,
+        request: Subscribe,
+        topics: list[TopicState],
+        selection: Selection,
+        bookmark_range: BookmarkRange,
+        past: int | None,
+        live: SubscribedTopics,
+    ) -> None:
+        """Prepare the starts; `past` is the time of the snapshot, in ms since 1970, if it is of an earlier one."""
+        self._context = context
+        self._slot = slot
+        self._request = request
+        self._topics = topics
+        self._selection = selection
+        self._bookmark_range = bookmark_range
+        self._live = live
+        self._past = past
+        """The time whose records are sent first; None for those of now, and if there is no snapshot."""
+        self.query: Query | None = None
+        """The query of what is sent, until that was sent."""
+        self.held: HeldRecords | None = None
+        """What the client of the replaced subscription holds, if that is known."""
+
+    @property
+    def begins_now(self) -> bool:
+        """Whether it begins with the current records; with `current`, also for a time where there is no history."""
+        bookmark_range = self._bookmark_range
+        is_of_time = self._request.has_snapshot and bookmark_range.moment is not None
+        return bookmark_range.begins_now or (is_of_time and self._past is None)
+
+    def take_now(self) -> None:
+        """Take the snapshot's instant when the command arrives, if its turn has come and the indexes are ready."""
+        # The group may be sent later; changes until then follow it (test_a_sow_and_subscribe_is_one_instant).
+        self.query = self._new_query()
+        self._slot.begin_now(self.query.begin_now)
+
+    def _new_query(self) -> Query:
+        return Query(self._topics, self._selection, self._context.limits)
+
+    def ends(self, *, replays: bool) -> Ends | None:
+        """Return the end of the subscription, if it has one; `now` is the instant of the start."""
+        now = self._live.applied if replays else self._live.positions
+        return ends_of(self._context, self._topics, self._bookmark_range, now)
+
+    async def go_to(self, begin: BeginAt) -> None:
+        """Go to a start; raise `bookmark_expired` or `history expired` if it is gone."""
+        match begin:
+            case BeginAt(Start.REQUESTED):
+                await self._go_to_requested()
+            case BeginAt(Start.HELD):
+                assert self.held is not None, "it is known"
+                query = ReplacementQuery(self._context, self.held, self._topics, self._selection)
+                await self._begin_query(query)
+            case BeginAt(Start.OLDEST):
+                self._move_to_changes(await oldest(self._context, self._topics))
+            case BeginAt(Start.NOW, Opening.NOTHING):
+                await wait_until_fresh(self._context.state, self._topics, self._request)
+                self._move_to_changes(self._live.applied)
+            case _:
+                await self._begin_query(self._new_query())
+
+    async def _go_to_requested(self) -> None:
+        """Go to the requested start, and make sure that every change after it is available."""
+        context, topics = self._context, self._topics
+        if self._past is None and not self.begins_now:
+            self._move_to_changes(await wait_for_start(context, topics, self._bookmark_range))
+        else:
+            await check_eras(context, topics, self._bookmark_range)
+        if self._past is not None:
+            await wait_for_time(context, topics, self._past)
+            self.query = Query(topics, self._selection, context.limits, at=self._past)
+        if self.query is not None:
+            await self._begin_query(self.query)
+        for live in self._live:
+            # If it has expired, fail here: before the acknowledgement and before any message
+            # (test_a_bookmark_may_have_expired, test_a_time_may_have_expired).
+            await CatchUp(context.kafka, live).check()
+
+    async def _begin_query(self, query: Query) -> None:
+        """Take the instant of a query, once its turn has come."""
+        await query.wait_for_replica()
+        await take_when_fresh(self._slot, self._context.state, self._topics, self._request)
+        await query.begin()
+        self._live.move_to(query.positions)
+        self.query = query
+
+    def _move_to_changes(self, positions: PositionsByLog) -> None:
+        """Go to where only changes follow."""
+        self.query = None
+        self._live.move_to(positions)

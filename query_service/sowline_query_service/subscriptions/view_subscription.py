@@ -25,23 +25,23 @@ from sowline.subscriptions.service_lifecycle import (
     CaughtUp,
     FellBehind,
     Held,
-    LifeTerms,
     Opening,
     SendOpening,
     ServiceSignal,
     Start,
 )
+from sowline.subscriptions.service_machine import LifeTerms
 from sowline.wire.request import Heartbeat, Subscribe
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.group_views import GroupView
 from sowline_query_service.live.view import LiveView, Viewer
-from sowline_query_service.query.freshness import lag_seconds
+from sowline_query_service.query.read_request import is_certain
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.query.unknown_fields import warnings_of
 from sowline_query_service.subscriptions.open_views import OpenViews
 from sowline_query_service.subscriptions.progress import positions_between
 from sowline_query_service.subscriptions.view_start import ViewStart
-from sowline_query_service.topics.topic_state import TopicState
+from sowline_query_service.topics.topic_state import TopicState, lag_seconds
 
 
 class ViewSubscription(LedSubscription):
@@ -89,7 +89,7 @@ class ViewSubscription(LedSubscription):
             begins_now=self._start.begins_now,
             replaced=None if replaced is None else self._held_by(replaced),
             # Of groups with a limit, a client gets only the first ones, which the view does not record.
-            is_certain=self._is_page or selection.top_n is None,
+            is_certain=self._is_page or is_certain(selection),
         )
         super().__init__(request, ClientGate(outbox), terms)
         if replaced is not None:

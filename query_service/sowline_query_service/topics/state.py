@@ -12,7 +12,6 @@ from sowline.changes.change import Change
 from sowline.changes.changes_reader import ChangesMissing
 from sowline.config.shard import WHOLE, Shard
 from sowline.config.topics import Topics
-from sowline.errors import SowlineError
 from sowline.kafka.changes_driver import ChangesPartition
 from sowline.model.bookmark import Positions
 from sowline.model.position import Position
@@ -270,12 +269,3 @@ class ServedTopics:
         except TimeoutError:
             return False
         return True
-
-
-def require_loaded(topics: Iterable[TopicState]) -> None:
-    """Raise `not ready` while one of the topics is being loaded."""
-    for topic in topics:
-        if topic.loading:
-            raise SowlineError(
-                "not ready", f"topic {topic.definition.name} is still being loaded; retry shortly"
-            )

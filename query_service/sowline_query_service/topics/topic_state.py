@@ -1,6 +1,7 @@
 """The State of the World of one topic, as a query service holds it: its rows, and the replicas of its partitions."""
 
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -183,3 +184,17 @@ class TopicState:
     def size(self) -> int:
         """The number of records."""
         return len(self.rows)
+
+
+def require_loaded(topics: Iterable[TopicState]) -> None:
+    """Raise `not ready` while one of the topics is being loaded."""
+    for topic in topics:
+        if topic.loading:
+            raise SowlineError(
+                "not ready", f"topic {topic.definition.name} is still being loaded; retry shortly"
+            )
+
+
+def lag_seconds(topics: Sequence[TopicState]) -> float | None:
+    """Return how far topics are behind their logs, the one furthest behind; None if that is not known of one."""
+    return Lag.of([lag for topic in topics for lag in topic.lags().values()]).seconds

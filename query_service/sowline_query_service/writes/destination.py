@@ -9,7 +9,8 @@ from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.outcome import OutcomeReports
 from sowline.serving.writes.write_entitlements import RecordCheck
 from sowline_query_service.topics.followed_partitions import Batches
-from sowline_query_service.topics.state import ServedTopics, require_loaded
+from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_state import require_loaded
 from sowline_query_service.writes.outcomes import Outcomes
 
 

@@ -17,10 +17,9 @@ from sowline.subscriptions.service_lifecycle import (
     Event,
     GoOn,
     Halt,
-    LifeTerms,
     ServiceSignal,
 )
-from sowline.subscriptions.service_machine import ServiceMachine
+from sowline.subscriptions.service_machine import LifeTerms, ServiceMachine
 from sowline.wire.request import Subscribe
 from sowline.wire.server_message import ack, message
 

@@ -12,6 +12,7 @@ from sowline.serving.query_slots import Asker, SlotLimits
 from sowline_query_service.query import freshness
 from sowline_query_service.replica.log_end import Reached
 from sowline_query_service.topics.log_ends import LogEndSample
+from sowline_query_service.topics.topic_state import lag_seconds
 from tests.unit.query_service.sessions import Client, Server, settled
 
 
@@ -203,9 +204,9 @@ async def test_wrong_demands_are_refused(fields: dict[str, object], message: str
 def test_a_lag_is_that_of_all_topics() -> None:
     """The topic furthest behind decides; one that is not known makes the whole unknown."""
     server, _ = served()
-    assert freshness.lag_seconds([server.topic]) is None
+    assert lag_seconds([server.topic]) is None
     sample(server, 1, seconds_ago=5)
-    assert 5 <= (freshness.lag_seconds([server.topic]) or 0) < 60
+    assert 5 <= (lag_seconds([server.topic]) or 0) < 60
     assert server.topic.lags()[0].records == 0
     assert server.state.unapplied(["orders"]) == {("orders", 0): range(1, 1)}
     assert server.state.reached(["orders"]) == {("orders", 0): Reached(Position(0, 0), "id")}

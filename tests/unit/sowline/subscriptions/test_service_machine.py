@@ -8,7 +8,6 @@ import pytest
 from sowline.errors import SowlineError
 from sowline.subscriptions.machine import Legal, Machine
 from sowline.subscriptions.service_lifecycle import (
-    AFRESH,
     LEGAL,
     Acknowledge,
     Action,
@@ -20,7 +19,6 @@ from sowline.subscriptions.service_lifecycle import (
     GoOn,
     Halt,
     Held,
-    LifeTerms,
     Opening,
     Refuse,
     SendOpening,
@@ -28,7 +26,7 @@ from sowline.subscriptions.service_lifecycle import (
     ServiceState,
     Start,
 )
-from sowline.subscriptions.service_machine import ServiceMachine
+from sowline.subscriptions.service_machine import AFRESH, LifeTerms, ServiceMachine
 from sowline.wire.request import Subscribe
 from sowline.wire.request_fields import read_fields
 from sowline.wire.request_parser import acks_of, parse

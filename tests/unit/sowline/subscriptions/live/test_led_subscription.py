@@ -8,14 +8,8 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import Result
 from sowline.subscriptions.live.client_gate import ClientGate
 from sowline.subscriptions.live.led_subscription import LedSubscription
-from sowline.subscriptions.service_lifecycle import (
-    CaughtUp,
-    Held,
-    LifeTerms,
-    Opening,
-    SendOpening,
-    ServiceSignal,
-)
+from sowline.subscriptions.service_lifecycle import CaughtUp, Held, Opening, SendOpening, ServiceSignal
+from sowline.subscriptions.service_machine import LifeTerms
 from sowline.wire.request import SowAndSubscribe, Subscribe
 from sowline.wire.request_parser import parse_request
 
