@@ -10,9 +10,9 @@ from sowline.serving.query_slots import QuerySlots
 from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.open_subscriptions import OpenSubscriptions
 from sowline.serving.sessions.running_queries import RunningQueries
-from sowline.serving.sessions.session import Waiting
 from sowline.serving.sessions.status import SubscriptionStatus
 from sowline.serving.typed_records.messages import TypedMessages
+from sowline.serving.worker_thread import Waiting
 from sowline.serving.writes.pending_commands import WriteService
 from sowline.serving.writes.write_commands import NoteEffect, WriteCommands
 from sowline.wire.request import (

@@ -4,9 +4,9 @@ More threads would not be faster, because they share one interpreter lock, and t
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from msgspec import Raw
 
@@ -20,6 +20,9 @@ SOW_KEY_BYTES = 64
 """A SOW key takes as long as this many bytes of a body."""
 
 NOTHING = Raw(b"")
+
+Waiting = Coroutine[Any, Any, None] | None
+"""The rest of a command: work that must be done before the next command is read, if any."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,3 +40,19 @@ async def in_worker_thread(size: int, work: Callable[P, T], *given: P.args, **na
     if size < THREAD_BYTES_MIN:
         return work(*given, **named)
     return await asyncio.wrap_future(_thread.submit(work, *given, **named))
+
+
+def with_result(
+    size: int, use: Callable[[T], Waiting], work: Callable[P, T], *given: P.args, **named: P.kwargs
+) -> Waiting:
+    """Use the result of work on `size` bytes: at once if they are few, otherwise when the thread has done it."""
+    if size < THREAD_BYTES_MIN:
+        return use(work(*given, **named))
+    return _with_result_of_thread(size, use, work, *given, **named)
+
+
+async def _with_result_of_thread(
+    size: int, use: Callable[[T], Waiting], work: Callable[P, T], *given: P.args, **named: P.kwargs
+) -> None:
+    if (waiting := use(await in_worker_thread(size, work, *given, **named))) is not None:
+        await waiting

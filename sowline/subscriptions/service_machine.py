@@ -84,7 +84,6 @@ class LifeTerms(msgspec.Struct, frozen=True, kw_only=True):
         will not be known of its own client. `owed` is owed besides what any client may request.
         """
         options, bookmark_range, has_snapshot = request.options, request.bookmark_range, request.has_snapshot
-        is_window = request.skip_n is not None or bool(options.projection)
         has_group = has_snapshot and not bookmark_range.is_return
         first = BeginAt(Start.REQUESTED, Opening.GROUP if has_group else Opening.NOTHING)
         if replaced is not None:
@@ -97,7 +96,7 @@ class LifeTerms(msgspec.Struct, frozen=True, kw_only=True):
             is_paced=bookmark_range.end is not None or options.rate is not None,
             is_paused=options.pause,
             owed=owed | {Duty.PROCESSED, *(one for one in _REQUESTED if one.value in request.acks)},
-            instead=_instead(options.bookmark_not_found, first.opening, is_window=is_window),
+            instead=_instead(options.bookmark_not_found, first.opening, is_window=request.is_view),
             resets=options.reset,
             holds=_held_by(has_all=has_snapshot or bookmark_range.is_return, is_certain=is_certain),
             inherits=replaced or Held.UNKNOWN,

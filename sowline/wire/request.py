@@ -124,6 +124,11 @@ class Subscribe(Read, frozen=True):
 
     command = "subscribe"
 
+    @property
+    def is_view(self) -> bool:
+        """Whether it is to a page or to groups, and not to single records."""
+        return self.skip_n is not None or bool(self.options.projection)
+
 
 class SowAndSubscribe(Subscribe, frozen=True):
     """Reads the records that match, and subscribes to their changes."""

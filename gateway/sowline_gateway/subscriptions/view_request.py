@@ -43,7 +43,7 @@ class ViewRequest:
     def of(cls, request: Subscribe, topic: TopicDefinition) -> Self:
         """Return what a client asks for; raise `not supported`, `invalid options` or `invalid top_n`."""
         check_endless(request)
-        check_pace(request, is_view=True)
+        check_pace(request)
         options = request.options
         form = Form.live(options, topic, delta=request.is_delta)
         keys = keys_shown(topic, options)

@@ -27,7 +27,7 @@ from sowline.serving.refusal import no_sow
 from sowline.serving.result import QueryLimits
 from sowline.serving.typed_records.checks import check_typed_read
 from sowline.subscriptions.engine.subscription import Subscription, is_sent_before, require_sent_before
-from sowline.subscriptions.live.request_checks import is_of_view
+from sowline.subscriptions.live.request_checks import check_view
 from sowline.wire.options import Options
 from sowline.wire.request import Read, Subscribe
 from sowline_query_service.query.grouping import GroupedQuery
@@ -142,10 +142,9 @@ def query_of(request: Read, asked: ReadRequest, limits: QueryLimits) -> Query | 
     return Query(topics, selection, limits, at)
 
 
-def is_view(request: Subscribe, selection: Selection) -> bool:
-    """Return whether a subscription is to a page or to groups; raise if it has what these do not support."""
-    if not is_of_view(request):
-        return False
+def check_view_selection(request: Subscribe, selection: Selection) -> None:
+    """Raise if a page or groups do not support what is requested of them."""
+    check_view(request)
     is_grouped = bool(selection.options.projection)
     kind = "an aggregated" if is_grouped else "a paginated"
     require_sent_before(selection.filter, f"the filter of {kind} subscription")
@@ -154,7 +153,6 @@ def is_view(request: Subscribe, selection: Selection) -> bool:
             "invalid projection",
             f"expected functions of the records in the projection of an aggregated subscription, got {names[0]}",
         )
-    return True
 
 
 def selection_of(request: Read) -> Selection:

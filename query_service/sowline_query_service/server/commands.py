@@ -9,8 +9,7 @@ from sowline.serving.access.login_session import LoginSession
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.session_commands import SessionCommands
 from sowline.serving.sessions.open_subscriptions import ServedSubscription
-from sowline.serving.sessions.session import Waiting
-from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
+from sowline.serving.worker_thread import Waiting, bytes_to_read, with_result
 from sowline.subscriptions.live.request_checks import check_complete, check_pace, check_replaced
 from sowline.wire.command_fields import require_of_client
 from sowline.wire.request import (
@@ -27,7 +26,6 @@ from sowline.wire.request import (
     WatchOutcomes,
 )
 from sowline.wire.request_fields import READS, RequestFields
-from sowline.wire.server_message import failure
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.query.freshness import wait_until_fresh
 from sowline_query_service.query.read_request import (
@@ -35,7 +33,7 @@ from sowline_query_service.query.read_request import (
     asked_filter,
     bookmark_range_of,
     check_documents,
-    is_view,
+    check_view_selection,
     only_topic,
     read_request_of,
     topics_of,
@@ -91,30 +89,16 @@ class ServiceCommands(SessionCommands):
 
     async def _when_fresh(self, request: QueryRequest) -> None:
         """Start a read once the state is as fresh as it demands; later commands of this client wait meanwhile."""
-        try:
-            topics = topics_of(self._context.state, request.topic, self._runner.rights.read)
-            await wait_until_fresh(self._context.state, topics, request)
-            waiting = super().begin(request)
-        except SowlineError as error:
-            self._outbox.put(failure(request.command_id, error))
-            return
-        if waiting is not None:
+        topics = topics_of(self._context.state, request.topic, self._runner.rights.read)
+        await wait_until_fresh(self._context.state, topics, request)
+        if (waiting := super().begin(request)) is not None:
             await waiting
 
     def _read(self, begin: Callable[[Any, ReadRequest], None], request: Read) -> Waiting:
+        # A large request is checked in the worker thread, while requests of other clients are handled.
         size = bytes_to_read(request.filter, request.condition, sow_keys=request.sow_keys)
-        if size >= THREAD_BYTES_MIN:
-            return self._read_large(size, begin, request)
-        begin(request, read_request_of(self._context.state, request, self._runner.rights))
-        return None
-
-    async def _read_large(self, size: int, begin: Callable[[Any, ReadRequest], None], request: Read) -> None:
-        """Check a large request in the worker thread, while requests of other clients are handled."""
-        try:
-            state, rights = self._context.state, self._runner.rights
-            begin(request, await in_worker_thread(size, read_request_of, state, request, rights))
-        except SowlineError as error:
-            self._outbox.put(failure(request.command_id, error))
+        state, rights = self._context.state, self._runner.rights
+        return with_result(size, partial(begin, request), read_request_of, state, request, rights)
 
     def _subscribe(self, request: Subscribe, checked: ReadRequest) -> None:
         self._subscriptions.subscribe(request, partial(self._new_subscription, request, checked))
@@ -126,10 +110,11 @@ class ServiceCommands(SessionCommands):
         check_documents(selection.options, topics)
         check_complete(selection.options)
         bookmark_range = bookmark_range_of(request, topics)
-        to_view = is_view(request, selection)
-        check_pace(request, is_view=to_view)
-        check_replaced(replaced, ViewSubscription if to_view else RecordSubscription, request)
-        if to_view:
+        if request.is_view:
+            check_view_selection(request, selection)
+        check_pace(request)
+        check_replaced(replaced, ViewSubscription if request.is_view else RecordSubscription, request)
+        if request.is_view:
             topic, view = only_topic(request, topics), cast("ViewSubscription | None", replaced)
             return ViewSubscription(
                 self._context, self._runner, request, topic, selection, bookmark_range, view

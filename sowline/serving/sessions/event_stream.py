@@ -131,8 +131,7 @@ class EventStream:
 
     async def begin(self, receive: Receive) -> None:
         """Start the subscription; raise its error if it is refused, or `ClientDisconnect` if its client leaves."""
-        if (waiting := self._session.begin(self._command)) is not None:
-            await waiting
+        await self._session.begin(self._command)
         loop = asyncio.get_running_loop()
         # A snapshot may wait long for its turn. If its client has left, nobody needs it any more.
         first, leaving = (

@@ -9,15 +9,12 @@ from sowline.serving.access.login_session import LoginSession
 from sowline.serving.cooperative import TURN_SECONDS
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.sessions.status import SubscriptionStatus
-from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
+from sowline.serving.worker_thread import Waiting, bytes_to_read, with_result
 from sowline.version import __version__
 from sowline.wire.request import Logon, OfTopic, Request
 from sowline.wire.request_fields import RequestFields, command_id_of, read_fields, split_frame
 from sowline.wire.request_parser import acks_of, parse
 from sowline.wire.server_message import ack, failure
-
-Waiting = Coroutine[Any, Any, None] | None
-"""Work that must be done before the next command is read, if any."""
 
 
 class Commands(Protocol):
@@ -44,7 +41,7 @@ class Commands(Protocol):
         """Raise for topics, which come before anything else that is wrong with a command."""
 
     def begin(self, request: Request) -> Waiting:
-        """Start a command, other than a logon; raise if it is refused."""
+        """Start a command, other than a logon; raise if it is refused, then or in what is left to do."""
 
     async def take_turn(self) -> None:
         """Let other clients run: this one has used its share of time."""
@@ -97,34 +94,30 @@ class Session:
 
     def receive_one(self, text: bytes) -> Waiting:
         """Handle one request; return the work, if any, that must be done before the next one."""
+        fields: RequestFields | None = None
         try:
             fields = read_fields(text)
+            return self._begin(fields)
         except SowlineError as error:
-            self.outbox.put(failure(command_id_of(text), error))
-            return None
-        try:
-            acks = acks_of(fields)
-            if "received" in acks:
-                self.outbox.put(ack("received", fields.command_id))
-            if fields.command == Logon.command:
-                return self._log_on(Logon(command_id=fields.command_id, acks=acks, token=fields.token))
-            self._login.ask()
-            self.commands.check_fields(fields)
-            if (size := bytes_to_read(fields.options)) >= THREAD_BYTES_MIN:
-                return self._begin_large(size, fields, acks)
-            return self.commands.begin(self._parsed(fields, acks))
-        except SowlineError as error:
-            self.outbox.put(failure(fields.command_id, error))
+            command_id = command_id_of(text) if fields is None else fields.command_id
+            self.outbox.put(failure(command_id, error))
             return None
 
-    def begin(self, request: Request) -> Waiting:
-        """Start a command that was parsed; return the work, if any, that must be done before the next one."""
-        try:
+    def _begin(self, fields: RequestFields) -> Waiting:
+        acks = acks_of(fields)
+        if "received" in acks:
+            self.outbox.put(ack("received", fields.command_id))
+        if fields.command == Logon.command:
+            waiting: Waiting = self._log_on(
+                Logon(command_id=fields.command_id, acks=acks, token=fields.token)
+            )
+        else:
             self._login.ask()
-            return self.commands.begin(request)
-        except SowlineError as error:
-            self.outbox.put(failure(request.command_id, error))
-            return None
+            self.commands.check_fields(fields)
+            # A large command is parsed in the worker thread, while requests of other clients are handled.
+            size = bytes_to_read(fields.options)
+            waiting = with_result(size, self.commands.begin, self._parsed, fields, acks)
+        return None if waiting is None else self._finish(fields.command_id, waiting)
 
     def _parsed(self, fields: RequestFields, acks: frozenset[str]) -> Request:
         """Return the command; raise why it is invalid, or what comes before that."""
@@ -134,23 +127,25 @@ class Session:
             self.commands.check_first(fields)
             raise
 
-    async def _begin_large(self, size: int, fields: RequestFields, acks: frozenset[str]) -> None:
-        """Parse a large command in the worker thread, while requests of other clients are handled; then start it."""
+    async def _finish(self, command_id: str, waiting: Coroutine[Any, Any, None]) -> None:
+        """Do the rest of a command; report why it is refused, if it is."""
         try:
-            waiting = self.commands.begin(await in_worker_thread(size, self._parsed, fields, acks))
-        except SowlineError as error:
-            self.outbox.put(failure(fields.command_id, error))
-            return
-        if waiting is not None:
             await waiting
+        except SowlineError as error:
+            self.outbox.put(failure(command_id, error))
+
+    async def begin(self, request: Request) -> None:
+        """Handle a command that was parsed, with the work that must be done before the next one."""
+        try:
+            self._login.ask()
+            if (waiting := self.commands.begin(request)) is not None:
+                await waiting
+        except SowlineError as error:
+            self.outbox.put(failure(request.command_id, error))
 
     async def _log_on(self, request: Logon) -> None:
         """Log on, and report as whom, even if no acknowledgement was requested."""
-        try:
-            identity = await self._login.log_on(request.token)
-        except SowlineError as error:
-            self.outbox.put(failure(request.command_id, error))
-            return
+        identity = await self._login.log_on(request.token)
         self.outbox.put(
             ack(
                 "processed",

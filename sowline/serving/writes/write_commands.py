@@ -1,21 +1,19 @@
 """The writes of one session: `publish`, `delta_publish`, `delta`, `sow_delete`, and `flush`, which waits for them."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.outbox.group import acknowledge_done
 from sowline.serving.sessions.command_runner import CommandRunner, Run, too_many_in_flight
-from sowline.serving.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
+from sowline.serving.worker_thread import Waiting, bytes_to_read, with_result
 from sowline.serving.writes.delta_requests import delta_of
 from sowline.serving.writes.pending_commands import PendingCommands, WriteService
 from sowline.serving.writes.requests import Definitions, RequestedCommand, writes_of
 from sowline.wire.request import DeltaRequest, FlushRequest, Request, Write
-from sowline.wire.server_message import ack, failure
+from sowline.wire.server_message import ack
 
 WRITES_MAX = 10_000
 """The largest number of commands of one client whose outcome is unknown."""
@@ -39,40 +37,26 @@ class WriteCommands:
         self._pending: dict[asyncio.Task[None], asyncio.Event] = {}
         """Their tasks, and whether Kafka has taken or refused each."""
 
-    def write(self, request: Write) -> Coroutine[Any, Any, None] | None:
+    def write(self, request: Write) -> Waiting:
         """Send a command to Kafka; return the work, if any, that must be done before the next command."""
         if len(self._pending) >= WRITES_MAX:
             raise too_many_in_flight(f"{WRITES_MAX} commands")
-        if _bytes_of(request) >= THREAD_BYTES_MIN:
-            return self._write_large(request)
-        commands = self._ready(_commands_of(self._topics, request, self._runner.rights))
+        # A large command is checked in the worker thread, while requests of other clients are handled.
+        size, begin, rights = _bytes_of(request), partial(self._begin, request), self._runner.rights
+        return with_result(size, begin, _commands_of, self._topics, request, rights)
+
+    def _begin(self, request: Write, commands: list[RequestedCommand]) -> Waiting:
+        """Send a command that was checked; raise `not ready` if its topics can't be written yet."""
+        self._service.destination.require_ready({one.write.topic.name for one in commands})
         pending = self._service.begin_now(commands)
         if pending is None:
-            return self._write_later(request, commands)
+            return self._send_later(request, commands)
         self._send(request, pending)
         return None
 
-    def _ready(self, commands: list[RequestedCommand]) -> list[RequestedCommand]:
-        """Return the commands; raise `not ready` if their topics can't be written yet."""
-        self._service.destination.require_ready({one.write.topic.name for one in commands})
-        return commands
-
-    async def _write_large(self, request: Write) -> None:
-        """Check a large command in the worker thread, while requests of other clients are handled."""
-        try:
-            size, rights = _bytes_of(request), self._runner.rights
-            commands = self._ready(await in_worker_thread(size, _commands_of, self._topics, request, rights))
-        except SowlineError as error:
-            self._outbox.put(failure(request.command_id, error))
-            return
-        await self._write_later(request, commands)
-
-    async def _write_later(self, request: Write, commands: list[RequestedCommand]) -> None:
+    async def _send_later(self, request: Write, commands: list[RequestedCommand]) -> None:
         """Send a command once it has been checked against the records that it names, and its outcome is watched."""
-        try:
-            self._send(request, await self._service.begin(commands))
-        except SowlineError as error:
-            self._outbox.put(failure(request.command_id, error))
+        self._send(request, await self._service.begin(commands))
 
     def _send(self, request: Write, pending: PendingCommands) -> None:
         pending.write()

@@ -12,12 +12,9 @@ GONE = ("bookmark_expired", "history expired")
 """The reasons that mean that the requested start is no longer available."""
 
 
-def is_of_view(request: Subscribe) -> bool:
-    """Return whether a subscription is to a page or to groups; raise if it has what these do not support."""
-    is_page, is_grouped = request.skip_n is not None, bool(request.options.projection)
-    if not is_page and not is_grouped:
-        return False
-    kind = "an aggregated" if is_grouped else "a paginated"
+def check_view(request: Subscribe) -> None:
+    """Raise `not supported` or `invalid top_n` if a request for a page or groups has what these do not support."""
+    kind = "an aggregated" if request.options.projection else "a paginated"
     if not request.has_snapshot:
         raise SowlineError(
             "not supported",
@@ -25,18 +22,17 @@ def is_of_view(request: Subscribe) -> bool:
         )
     if request.sow_keys:
         raise SowlineError("not supported", f"expected no sow_keys in {kind} subscription; use a filter")
-    if is_page and (request.top_n or 0) > PAGE_RECORDS_MAX:
+    if request.skip_n is not None and (request.top_n or 0) > PAGE_RECORDS_MAX:
         raise SowlineError(
             "invalid top_n", f"expected a page of at most {PAGE_RECORDS_MAX} records, got {request.top_n}"
         )
-    return True
 
 
-def check_pace(request: Subscribe, *, is_view: bool) -> None:
+def check_pace(request: Subscribe) -> None:
     """Raise `invalid options` if the request has a rate and does not support one."""
     if request.options.rate is None:
         return
-    if is_view:
+    if request.is_view:
         raise SowlineError(
             "invalid options", "expected no rate with pages and groups, which send differences"
         )
