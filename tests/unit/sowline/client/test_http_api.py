@@ -15,13 +15,13 @@ from sowline.runtime.ports import free_port
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test waits for seconds."""
+    """No test waits for long; within a second, a busy machine lets a client connect."""
     for module, name in (
         (http_api, "HTTP_SECONDS_MAX"),
         (http_api, "CONNECT_SECONDS_MAX"),
         (http, "ANSWER_SECONDS_MAX"),
     ):
-        monkeypatch.setattr(module, name, 0.25)
+        monkeypatch.setattr(module, name, 1.0)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ async def test_a_service_that_does_not_answer_is_there(ask: str, silent: str) ->
     error = await refusal(silent, ask)
     assert error.reason == "request timeout"
     assert (
-        "to go on with its answer within 0.25 s, got nothing; it may still do what was asked" in error.message
+        "to go on with its answer within 1 s, got nothing; it may still do what was asked" in error.message
     )
 
 
