@@ -32,12 +32,12 @@ from sowline.runtime.ports import free_port
 from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import QueryLimits
-from sowline.serving.view_memory import ViewHolder, ViewMemory
+from sowline.serving.window_memory import WindowHolder, WindowMemory
 from sowline.subscriptions.engine.subscription import ChangeView
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import Dispatcher
-from sowline_query_service.live.pages import PageView
-from sowline_query_service.live.view import Viewer
+from sowline_query_service.live.pages import PageWindow
+from sowline_query_service.live.window import Viewer
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.server.server import server_of
@@ -157,10 +157,10 @@ async def _pages(bodies: list[bytes]) -> None:
         selection = Selection(order=parse_order("/price DESC"), top_n=50, skip_n=100)
         query = Query([topic], selection, QueryLimits())
         await query.begin()
-        view = PageView(topic, selection, ViewMemory())
+        view = PageWindow(topic, selection, WindowMemory())
         await view.fill(query)
         viewer = Viewer(
-            Outbox(1 << 40), "page", topic, selection, ViewMemory(), ViewHolder("", None), delta=False
+            Outbox(1 << 40), "page", topic, selection, WindowMemory(), WindowHolder("", None), delta=False
         )
         view.add(viewer)
         changes = [_repriced(topic, number * (size // CHANGES)) for number in range(CHANGES)]

@@ -10,7 +10,7 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline.serving.result import QueryLimits
 from sowline.serving.typed_records.messages import TypedMessages
-from sowline.serving.view_memory import ViewLimits, ViewMemory
+from sowline.serving.window_memory import WindowLimits, WindowMemory
 from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.pending_commands import WriteService
 from sowline_gateway.nodes.http import NodeHttp
@@ -39,7 +39,7 @@ class GatewayContext:
     streams: SharedStreams
     typed_messages: TypedMessages
     slots: QuerySlots
-    views: ViewMemory
+    views: WindowMemory
     catch_up_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(GATEWAY_MAX))
     subscriptions: set[ClientSubscription] = field(default_factory=set)
     """The subscriptions of all clients."""
@@ -52,13 +52,13 @@ class GatewayContext:
         limits: QueryLimits,
         kafka: KafkaConfig,
         slots: SlotLimits = SlotLimits(),  # noqa: B008
-        views: ViewLimits = ViewLimits(),  # noqa: B008
+        views: WindowLimits = WindowLimits(),  # noqa: B008
     ) -> Self:
         """Return the context of a gateway that writes to this Kafka."""
         destination = NodesDestination(nodes, http, limits)
         writes = WriteService(destination, CommandWriter(kafka, nodes.topics.values()))
         streams, typed = SharedStreams(nodes), TypedMessages(nodes.topics)
-        return cls(nodes, http, limits, writes, streams, typed, QuerySlots(slots), ViewMemory(views))
+        return cls(nodes, http, limits, writes, streams, typed, QuerySlots(slots), WindowMemory(views))
 
     def live_subscriptions(self) -> Counter[str]:
         """Return by topic how many subscriptions of clients are live."""

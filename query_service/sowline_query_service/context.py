@@ -7,7 +7,7 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.serving.query_slots import QuerySlots
 from sowline.serving.result import QueryLimits
 from sowline.serving.typed_records.messages import TypedMessages
-from sowline.serving.view_memory import ViewMemory
+from sowline.serving.window_memory import WindowMemory
 from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.pending_commands import WriteService
 from sowline_query_service.live.dispatcher import Dispatcher
@@ -28,7 +28,7 @@ class ServiceContext:
     kafka: KafkaConfig
     limits: QueryLimits = field(default_factory=QueryLimits)
     slots: QuerySlots = field(default_factory=QuerySlots)
-    views: ViewMemory = field(default_factory=ViewMemory)
+    views: WindowMemory = field(default_factory=WindowMemory)
     destination: ReplicaDestination = field(init=False)
     writes: WriteService = field(init=False)
     timelines: TimelineReader = field(init=False)

@@ -21,7 +21,7 @@ from sowline.native import Core
 from sowline.runtime.native import native_core, panic_metric
 from sowline.serving.client_port import ClientPort, query_limits, slot_limits, view_limits
 from sowline.serving.query_slots import QuerySlots
-from sowline.serving.view_memory import ViewMemory
+from sowline.serving.window_memory import WindowMemory
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.server.server import server_of
@@ -59,7 +59,7 @@ class QueryService:
             topic.metadata = topic.metadata._replace(instance=socket.gethostname(), group=settings.group)
         self._dispatcher = Dispatcher()
         self._slots = QuerySlots(slot_limits(settings))
-        self._views = ViewMemory(view_limits(settings))
+        self._views = WindowMemory(view_limits(settings))
         context = ServiceContext(
             self._state,
             self._dispatcher,

@@ -22,7 +22,7 @@ from sowline.serving.app import Server
 from sowline.serving.authorization.access_file import LOOPBACK
 from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline.serving.result import QueryLimits
-from sowline.serving.view_memory import ViewLimits, ViewMemory
+from sowline.serving.window_memory import WindowLimits, WindowMemory
 
 log = structlog.get_logger()
 
@@ -34,9 +34,9 @@ def query_limits(settings: Settings) -> QueryLimits:
     return QueryLimits(settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max)
 
 
-def view_limits(settings: Settings) -> ViewLimits:
+def view_limits(settings: Settings) -> WindowLimits:
     """Return how much memory live views may take."""
-    return ViewLimits(
+    return WindowLimits(
         settings.view_bytes_max, settings.view_bytes_per_user_max, settings.view_bytes_per_connection_max
     )
 
@@ -113,7 +113,7 @@ class ClientPort:
                 why=f"the process may have {limit} descriptors; raise the hard limit (ulimit -Hn)",
             )
 
-    def metrics(self, server: Server, slots: QuerySlots, views: ViewMemory) -> Iterator[Metric]:
+    def metrics(self, server: Server, slots: QuerySlots, views: WindowMemory) -> Iterator[Metric]:
         """Yield the metrics of connections, of queries and of access; docs/metrics.md describes each."""
         queries = GaugeMetricFamily(
             "sowline_queries",

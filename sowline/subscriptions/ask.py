@@ -71,7 +71,7 @@ class Ask:
         return self.command == "sow"
 
     @property
-    def is_view(self) -> bool:
+    def is_window(self) -> bool:
         """Whether it is a page or groups, and not the changes of single records."""
         return self.skip_n is not None or "projection=" in self.options
 
@@ -118,7 +118,7 @@ class Ask:
 
     def going_on(self, bookmark: str, end: str) -> "Ask":
         """Return the request that continues after a bookmark, with the same end; `end` is that end, if known."""
-        command = self.command if self.is_view else self.command.removeprefix("sow_and_")
+        command = self.command if self.is_window else self.command.removeprefix("sow_and_")
         given = None if end else split_range(bookmark_text(self.bookmark))
         if given is not None:
             bookmark = range_text(bookmark, given)

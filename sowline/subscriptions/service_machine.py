@@ -96,7 +96,7 @@ class LifeTerms(msgspec.Struct, frozen=True, kw_only=True):
             is_paced=bookmark_range.end is not None or options.rate is not None,
             is_paused=options.pause,
             owed=owed | {Duty.PROCESSED, *(one for one in _REQUESTED if one.value in request.acks)},
-            instead=_instead(options.bookmark_not_found, first.opening, is_window=request.is_view),
+            instead=_instead(options.bookmark_not_found, first.opening, is_window=request.is_window),
             resets=options.reset,
             holds=_held_by(has_all=has_snapshot or bookmark_range.is_return, is_certain=is_certain),
             inherits=replaced or Held.UNKNOWN,

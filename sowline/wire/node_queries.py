@@ -154,7 +154,7 @@ def view_of(query: NodeQuery, user: str, records: int | None) -> NodeQuery:
     )
 
 
-def options_of_view(options: Options, *, is_live: bool = True) -> Options:
+def options_of_window(options: Options, *, is_live: bool = True) -> Options:
     """Return the options of the parts of a view.
 
     The gateway makes its client's messages itself. For that it needs whole records, with their times, and, if

@@ -125,7 +125,7 @@ class Subscribe(Read, frozen=True):
     command = "subscribe"
 
     @property
-    def is_view(self) -> bool:
+    def is_window(self) -> bool:
         """Whether it is to a page or to groups, and not to single records."""
         return self.skip_n is not None or bool(self.options.projection)
 

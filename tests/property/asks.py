@@ -175,7 +175,7 @@ class Ask:
         return self.command.startswith("sow")
 
     @property
-    def is_view(self) -> bool:
+    def is_window(self) -> bool:
         """Whether it is of a page or of groups."""
         return self.skip_n is not None or self.grouping is not None
 
@@ -196,7 +196,7 @@ class Ask:
 
     def replaced_by(self, now: "Ask") -> str:
         """What becomes of another command that is to replace this one: `replace`, or why it is refused."""
-        if now.is_view != self.is_view:
+        if now.is_window != self.is_window:
             return "not supported"
         if self.top_n is not None and now.top_n is None:
             return "invalid top_n"

@@ -1,4 +1,4 @@
-"""Pages against a model that sorts afresh: a client that applies what it is told always holds its window."""
+"""Pages against a model that sorts afresh: a client that applies what it is told always holds its page."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sowline.changes.change import Change
 from sowline.language.expressions.order import Order, SortKey, parse_order
 from sowline.model.position import Position
-from sowline.subscriptions.engine.page import Entered, Event, Left, SortedSet, Updated, Window, deliveries
+from sowline.subscriptions.engine.page import Entered, Event, Left, Page, SortedSet, Updated, deliveries
 
 
 class Kept(NamedTuple):
@@ -21,12 +21,12 @@ class Kept(NamedTuple):
 numbers = st.integers(0, 7)
 ranks = st.integers(0, 3) | st.sampled_from(["", "a", "10"]) | st.none()
 changes = st.tuples(numbers, st.sampled_from(["put", "put", "put", "remove", "stop"]), ranks)
-windows = st.lists(st.builds(Window, st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=4)
+pages = st.lists(st.builds(Page, st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=4)
 orders = st.sampled_from(["", "/rank", "/rank DESC", "/rank DESC TEXT"]).map(parse_order)
 
 
 class Client:
-    """Holds what one window's subscriber was told, and refuses to be told what it knows."""
+    """Holds what one page's subscriber was told, and refuses to be told what it knows."""
 
     def __init__(self, shown: list[tuple[bytes, Kept]]) -> None:
         self.held = {sow_key: kept.body for sow_key, kept in shown}
@@ -64,16 +64,16 @@ class Client:
 
 
 class World:
-    """The records, the set under test, and a client for each of its windows."""
+    """The records, the set under test, and a client for each of its pages."""
 
-    def __init__(self, order: Order, begin: list[tuple[int, object]], opened: list[Window]) -> None:
+    def __init__(self, order: Order, begin: list[tuple[int, object]], opened: list[Page]) -> None:
         self.order = order
         self.records: dict[bytes, tuple[SortKey, Kept]] = {}
         self.made = 0
         for number, rank in begin:
             self.records[b"%d" % number] = self.made_of(number, rank)
         self.set: SortedSet[Kept] = SortedSet(self.records.values())
-        self.clients = {window: Client(self.set.open(window)) for window in opened}
+        self.clients = {page: Client(self.set.open(page)) for page in opened}
 
     def made_of(self, number: int, rank: object) -> tuple[SortKey, Kept]:
         """Return a record with a body of its own, and its sort key."""
@@ -92,28 +92,28 @@ class World:
             events_of = self.set.remove(sow_key)
         bodies = [None if record is None else record[1].body for record in (now, previous)]
         change = Change(sow_key, bodies[0], bodies[1], Position(0, 1), Position(0, 0), "x", 0)
-        for window, events in events_of.items():
-            self.clients[window].apply(events)
-            self.clients[window].receive(events, change)
+        for page, events in events_of.items():
+            self.clients[page].apply(events)
+            self.clients[page].receive(events, change)
 
     def check(self) -> None:
-        """Every client holds the model's window, by what it was told and by the messages alike."""
+        """Every client holds the model's page, by what it was told and by the messages alike."""
         in_order = sorted(self.records.values(), key=lambda record: record[0])
         assert len(self.set) == len(in_order)
-        for window, client in self.clients.items():
-            shown = in_order[window.skip : window.skip + window.top]
+        for page, client in self.clients.items():
+            shown = in_order[page.skip : page.skip + page.top]
             assert client.held == {sort_key[-1]: kept.body for sort_key, kept in shown}
             assert client.published == client.held
-            assert self.set.open(window) == [(sort_key[-1], kept) for sort_key, kept in shown]
+            assert self.set.open(page) == [(sort_key[-1], kept) for sort_key, kept in shown]
 
 
-@given(orders, st.lists(st.tuples(numbers, ranks), max_size=8), windows, st.lists(changes, max_size=25))
-@example(parse_order("/rank"), [(1, 1), (2, 1), (3, 1)], [Window(1, 1)], [(1, "put", 2), (1, "put", 0)])
-@example(parse_order("/rank"), [(1, 1)], [Window(1, 0)], [(0, "put", 0), (0, "remove", None)])
+@given(orders, st.lists(st.tuples(numbers, ranks), max_size=8), pages, st.lists(changes, max_size=25))
+@example(parse_order("/rank"), [(1, 1), (2, 1), (3, 1)], [Page(1, 1)], [(1, "put", 2), (1, "put", 0)])
+@example(parse_order("/rank"), [(1, 1)], [Page(1, 0)], [(0, "put", 0), (0, "remove", None)])
 def test_a_client_always_holds_its_window(
     order: Order,
     begin: list[tuple[int, object]],
-    opened: list[Window],
+    opened: list[Page],
     steps: list[tuple[int, str, object]],
 ) -> None:
     """Records come, change, move, stop to match and go: what is told is enough, and no more than that."""

@@ -349,7 +349,7 @@ class Subscribed:
         assert known(gateway.ends) == known(whole.ends)
         assert gateway.records == whole.records
         ask = self.ask
-        if ask.is_view and (ask.conflation or not is_orderly):
+        if ask.is_window and (ask.conflation or not is_orderly):
             self._note_outcome_only()
         self._compare_live(whole.live, gateway.live, is_orderly=is_orderly)
         self.is_over = self.is_over or any(one["status"] == "failure" for one in whole.acks)
@@ -358,7 +358,7 @@ class Subscribed:
     async def catch_up(self) -> None:
         """Take what has come to both, which may have begun at different positions."""
         _, gateway = await self._read()
-        if not (self.ask.is_view or self.ask.conflation):
+        if not (self.ask.is_window or self.ask.conflation):
             check_no_repeats(gateway)
         self._note_outcome_only()
 
@@ -401,10 +401,10 @@ class Subscribed:
             self.is_over = "sub_id" in messages[1][0]
             return
         self.is_paused = False
-        if before.conflation and ask.is_view:
+        if before.conflation and ask.is_window:
             # One query service first sends what conflation has held back, and then less of the difference.
             self._note_outcome_only()
-        elif ask.is_view:
+        elif ask.is_window:
             whole, gateway = self._answers(messages)
             assert known(gateway.ends) == known(whole.ends)
             assert gateway.records == whole.records
@@ -435,9 +435,9 @@ class Subscribed:
 
     def _compare_live(self, whole: list[Json], gateway: list[Json], *, is_orderly: bool) -> None:
         ask = self.ask
-        if not (ask.is_view or ask.conflation):
+        if not (ask.is_window or ask.conflation):
             assert by_partition(gateway) == by_partition(whole)
-        elif ask.conflation == "auto" or (ask.is_view and (ask.conflation or not is_orderly)):
+        elif ask.conflation == "auto" or (ask.is_window and (ask.conflation or not is_orderly)):
             # An interval of `auto` depends on what waits, and changes of several partitions come to a view in any
             # order: only the outcome counts.
             pass
@@ -620,7 +620,7 @@ class ShardsAgainstOne(RuleBasedStateMachine):
         fields = (
             replace(ask, words=(), conflation="", command="sow").fields() | {"command_id": "1"} | self.more
         )
-        if not ask.is_view:
+        if not ask.is_window:
             fields.pop("top_n", None)
         reader = self._asker(ask.whose)[0]
         reader.ask(self._with_keys(fields, ask.sow_keys) | {"ack_type": "completed"})

@@ -198,7 +198,7 @@ class Subscriber:
         """Begin; `kind` is fresh, replace or back."""
         positions = self.placed(message["bookmark"])
         before = self.committed()
-        if not ask.is_view and (
+        if not ask.is_window and (
             self.group is not None or (self.turned_from and self.holding.ask.has_snapshot)
         ):
             before.complete = before.has_come_back = False
@@ -248,7 +248,7 @@ class Subscriber:
         """Whether it can be told what was held when the subscription was replaced."""
         if before.positions is None:
             return False
-        if self.holding.ask.is_view:
+        if self.holding.ask.is_window:
             is_alike = (before.ask.grouping is None) is (self.holding.ask.grouping is None)
             return is_alike and not before.ask.is_limited
         return (before.complete or before.has_come_back) and before.ask.top_n is None
@@ -329,7 +329,7 @@ class Subscriber:
         if not self.step:
             self._begin_step(message, key)
         self.step.append(message)
-        if ask.conflation or ask.is_view:
+        if ask.conflation or ask.is_window:
             others = [self._key(other, ask) for other in self.step[:-1]]
             assert key not in others, "told twice in a step"
         if message["command"] == "oof":
@@ -383,7 +383,7 @@ class Subscriber:
         self.check_holding(ask.view(service.at(positions)))
         for other in step:
             self._check_message(other, before, positions)
-        is_hurried = self.is_back or (ask.is_view and sent in self.replaced_at)
+        is_hurried = self.is_back or (ask.is_window and sent in self.replaced_at)
         if ask.interval is not None and not is_hurried:
             self._check_interval(before.positions, positions, sent)
         self.step_sent, self.is_back = sent, False
@@ -434,7 +434,7 @@ class Subscriber:
             assert any(changed), "tells nothing"
         if message["command"] == "oof" and key not in before.partial:
             self._check_leaving(message, key, before, positions)
-        if not ask.is_view and not ask.conflation:
+        if not ask.is_window and not ask.conflation:
             self._check_single(message, key)
 
     def _check_single(self, message: Json, key: Key) -> None:
@@ -526,7 +526,7 @@ class Subscriber:
     def _laid_over(self, message: Json) -> Positions:
         assert self.holding.positions is not None
         ask, given = self.holding.ask, parse_bookmark(message["bookmark"])["orders"]
-        assert len(given) == (len(self.service.past) if ask.is_view or ask.conflation else 1) or (
+        assert len(given) == (len(self.service.past) if ask.is_window or ask.conflation else 1) or (
             self.turned_from is not None
         )
         return self.holding.positions | given
@@ -685,7 +685,7 @@ class Connection:
     def _check_shared(self, message: Json) -> None:
         asks = [self.subscribers[sid].holding.ask for sid in message["sids"]]
         assert len(set(message["sids"])) == len(asks)
-        if asks[0].is_view or asks[0].conflation:
+        if asks[0].is_window or asks[0].conflation:
             assert len(asks) == 1
         elif self.is_calm and all(self.subscribers[sid].turned_from is None for sid in message["sids"]):
             identity = message["command"], message.get("sow_key", ""), message["bookmark"]

@@ -16,17 +16,17 @@ from sowline_gateway.query.part import Part
 from sowline_gateway.query.seen import NONE, SeenPositions
 from sowline_gateway.streams.member import Member
 from sowline_gateway.streams.stream import SharedStream
-from sowline_gateway.subscriptions.held_view import HeldView
+from sowline_gateway.subscriptions.held_window import HeldWindow
 from sowline_gateway.subscriptions.stream_membership import StreamMembership
-from sowline_gateway.subscriptions.view_parts import ViewParts
+from sowline_gateway.subscriptions.window_parts import WindowParts
 from tests.simulation.mistake import Mistake, mistakes_in
 
 _begin_part = SharedStream._begin_part
 _leave = Member.leave
 _routes = Candidates.routes
 _release = Member.release
-_open = ViewParts.open
-_floor = ViewParts._floor
+_open = WindowParts.open
+_floor = WindowParts._floor
 
 
 def _shard_left_out() -> list[Any]:
@@ -84,7 +84,7 @@ def _bookmark_laid_over_that_of_another_shard() -> list[Any]:
 
 
 def _view_moves_to_the_bookmark_of_one_shard() -> list[Any]:
-    return [patch("sowline_gateway.subscriptions.view_parts.newest", lambda one, other: {**one, **other})]
+    return [patch("sowline_gateway.subscriptions.window_parts.newest", lambda one, other: {**one, **other})]
 
 
 def _floor_ignored() -> list[Any]:
@@ -98,10 +98,10 @@ def _floor_ignored() -> list[Any]:
 
 
 def _view_comes_back_before_its_bookmark() -> list[Any]:
-    def floor(self: ViewParts, held: HeldView, at_least: PositionsByLog) -> PositionsByLog:
-        return _floor(self, held if self._opened is not None else HeldView(held.asked), at_least)
+    def floor(self: WindowParts, held: HeldWindow, at_least: PositionsByLog) -> PositionsByLog:
+        return _floor(self, held if self._opened is not None else HeldWindow(held.asked), at_least)
 
-    return [patch.object(ViewParts, "_floor", floor)]
+    return [patch.object(WindowParts, "_floor", floor)]
 
 
 def _stream_joined_before_it_is_level() -> list[Any]:
@@ -149,23 +149,23 @@ def _message_that_did_not_fit_taken_for_sent() -> list[Any]:
 
 
 def _step_lost_at_failover() -> list[Any]:
-    async def open_(self: ViewParts, held: HeldView, at_least: PositionsByLog = NONE) -> None:
+    async def open_(self: WindowParts, held: HeldWindow, at_least: PositionsByLog = NONE) -> None:
         is_again = self._opened is not None
         await _open(self, held, at_least)
         if is_again:
             held.shown = self.opened.merged.shown()
 
-    return [patch.object(ViewParts, "open", open_)]
+    return [patch.object(WindowParts, "open", open_)]
 
 
 def _step_twice_at_failover() -> list[Any]:
-    async def open_(self: ViewParts, held: HeldView, at_least: PositionsByLog = NONE) -> None:
+    async def open_(self: WindowParts, held: HeldWindow, at_least: PositionsByLog = NONE) -> None:
         is_again = self._opened is not None
         await _open(self, held, at_least)
         if is_again:
             held.shown = {}
 
-    return [patch.object(ViewParts, "open", open_)]
+    return [patch.object(WindowParts, "open", open_)]
 
 
 GATEWAY_MISTAKES: dict[str, Mistake] = mistakes_in(globals())

@@ -27,7 +27,7 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.query_slots import QuerySlot
 from sowline.serving.session_commands import SessionCommands
 from sowline.serving.sessions.open_subscriptions import ServedSubscription
-from sowline.subscriptions.live.request_checks import check_complete, check_pace, check_replaced, check_view
+from sowline.subscriptions.live.request_checks import check_complete, check_pace, check_replaced, check_window
 from sowline.wire.command_fields import require_of_client
 from sowline.wire.request import (
     SUBSCRIPTIONS,
@@ -51,9 +51,9 @@ from sowline_gateway.subscriptions.paced_records import PacedRecords
 from sowline_gateway.subscriptions.record_subscription import RecordsOverNodes
 from sowline_gateway.subscriptions.shared_records import SharedRecords
 from sowline_gateway.subscriptions.subscriber import RecordSubscriber, is_paced
-from sowline_gateway.subscriptions.view_parts import ViewSubscriber
-from sowline_gateway.subscriptions.view_request import ViewRequest
-from sowline_gateway.subscriptions.view_subscription import ViewOverNodes
+from sowline_gateway.subscriptions.window_parts import WindowSubscriber
+from sowline_gateway.subscriptions.window_request import WindowRequest
+from sowline_gateway.subscriptions.window_subscription import WindowOverNodes
 
 UNSHARED_MAX = 200
 """Subscriptions of one client to pages and groups, or with an end or a rate: each has a connection to every node."""
@@ -211,21 +211,21 @@ class GatewayCommands(SessionCommands):
         check_complete(options)
         topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
         outbox, request = self._runner.outbox_for(options), self._in_json(request, topics)
-        if request.is_view:
-            check_view(request)
+        if request.is_window:
+            check_window(request)
         if replaced is None and _is_unshared(request) and self._unshared_count() >= UNSHARED_MAX:
             raise SowlineError(
                 "too many subscriptions",
                 f"expected at most {UNSHARED_MAX} subscriptions to pages and groups, or with an end or a rate, on one"
                 " connection to a gateway",
             )
-        if request.is_view:
+        if request.is_window:
             topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)
-            check_replaced(replaced, ViewOverNodes, request)
-            asked = ViewRequest.of(request, self._nodes.topics[topic])
+            check_replaced(replaced, WindowOverNodes, request)
+            asked = WindowRequest.of(request, self._nodes.topics[topic])
             slot, holder = self._runner.new_slot(), self._runner.holder_for(request)
-            viewer = ViewSubscriber(self._context, asked, self._runner.rights, self._seen, slot, holder)
-            return ViewOverNodes(viewer, outbox, cast("ViewOverNodes | None", replaced))
+            viewer = WindowSubscriber(self._context, asked, self._runner.rights, self._seen, slot, holder)
+            return WindowOverNodes(viewer, outbox, cast("WindowOverNodes | None", replaced))
         check_pace(request)
         # The nodes do not check what they don't get: the gateway conflates, and orders the snapshot only.
         readable = together(self._runner.rights.read, topics)
@@ -247,4 +247,4 @@ class GatewayCommands(SessionCommands):
 
 def _is_unshared(request: Subscribe) -> bool:
     """Whether a subscription has connections of its own as long as it lives."""
-    return request.is_view or is_paced(request)
+    return request.is_window or is_paced(request)

@@ -14,7 +14,7 @@ from sowline.serving.cooperative import first_of, running
 from sowline.serving.flag import Flag
 from sowline.serving.query_slots import QuerySlot
 from sowline.subscriptions.live.client_gate import ClientGate
-from sowline.subscriptions.live.progress import put_view_checksum
+from sowline.subscriptions.live.progress import put_window_checksum
 from sowline.subscriptions.service_lifecycle import CaughtUp, FellBehind, Opening, ServiceSignal, Start
 from sowline.wire.request import Heartbeat, Subscribe
 from sowline_gateway.nodes.connections import NodeMessage
@@ -225,6 +225,6 @@ class SharedRecords(RecordsOverNodes):
         async with flow.checksum() as checksum:
             # The client compares at the bookmark of the checksum, and needs what was held back.
             self._shared.flush()
-            put_view_checksum(self._outbox, request, checksum.bookmark, checksum.records, checksum.hash)
+            put_window_checksum(self._outbox, request, checksum.bookmark, checksum.records, checksum.hash)
             self._subscriber.seen.note(checksum.positions)
             self._shared.note(checksum.positions)

@@ -1,4 +1,4 @@
-"""The dispatcher: sends each change, when it is applied, to the live subscriptions and views that it concerns."""
+"""The dispatcher: sends each change, when it is applied, to the live subscriptions and windows that it concerns."""
 
 from collections.abc import Iterable
 
@@ -9,19 +9,19 @@ from sowline.serving.cooperative import Turns
 from sowline.subscriptions.engine.matching import LiveSubscriptions
 from sowline.subscriptions.engine.subscription import ChangeView, Delivery
 from sowline_query_service.live.subscription import LiveSubscription, deliver
-from sowline_query_service.live.view import LiveView
+from sowline_query_service.live.window import LiveWindow
 from sowline_query_service.topics.topic_state import TopicState
 
-ViewName = tuple[str, ...]
-"""Identifies a view: filter, grouping and projection, order, and whether it is a page, or for a gateway."""
+WindowName = tuple[str, ...]
+"""Identifies a window: filter, grouping and projection, order, and whether it is a page, or for a gateway."""
 
 
 class Dispatcher:
-    """The live subscriptions and views of each topic. They get each batch of changes at the instant it is applied."""
+    """The live subscriptions and windows of each topic. They get each batch at the instant it is applied."""
 
     def __init__(self) -> None:
         self._live: dict[str, LiveSubscriptions[LiveSubscription]] = {}
-        self._views: dict[str, dict[ViewName, LiveView]] = {}
+        self._windows: dict[str, dict[WindowName, LiveWindow]] = {}
         self.messages_sent = 0
         self.fell_behind = 0
         """Times that a subscription left live delivery because its client was too slow."""
@@ -48,27 +48,27 @@ class Dispatcher:
     @property
     def live(self) -> int:
         """The number of live subscriptions."""
-        return sum(map(self.live_in, {**self._live, **self._views}))
+        return sum(map(self.live_in, {**self._live, **self._windows}))
 
     def live_in(self, topic: str) -> int:
         """Return the number of a topic's live subscriptions."""
-        return len(self._live.get(topic, ())) + sum(map(len, self._views.get(topic, {}).values()))
+        return len(self._live.get(topic, ())) + sum(map(len, self._windows.get(topic, {}).values()))
 
-    def view(self, topic: str, name: ViewName) -> LiveView | None:
-        """Return the view of a topic with this name; None if no subscription uses it, or it has failed."""
-        view = self._views.get(topic, {}).get(name)
-        return None if view is None or view.failed is not None else view
+    def window(self, topic: str, name: WindowName) -> LiveWindow | None:
+        """Return the window of a topic with this name; None if no subscription uses it, or it has failed."""
+        window = self._windows.get(topic, {}).get(name)
+        return None if window is None or window.failed is not None else window
 
-    def add_view(self, topic: str, name: ViewName, view: LiveView) -> None:
-        """Apply every change of a topic to a view from now on."""
-        self._views.setdefault(topic, {})[name] = view
+    def add_window(self, topic: str, name: WindowName, window: LiveWindow) -> None:
+        """Apply every change of a topic to a window from now on."""
+        self._windows.setdefault(topic, {})[name] = window
 
-    def remove_view(self, topic: str, name: ViewName, view: LiveView) -> None:
-        """Apply nothing more to a view."""
-        views = self._views.get(topic, {})
-        # A view that had failed may have been replaced by a new one of this name.
-        if views.get(name) is view:
-            del views[name]
+    def remove_window(self, topic: str, name: WindowName, window: LiveWindow) -> None:
+        """Apply nothing more to a window."""
+        windows = self._windows.get(topic, {})
+        # A window that had failed may have been replaced by a new one of this name.
+        if windows.get(name) is window:
+            del windows[name]
 
     def on_changes(self, topic: TopicState, partition: int, before: Position, changes: list[Change]) -> None:
         """Send the messages of a batch of changes; subscriptions whose clients are too slow fall behind.
@@ -79,10 +79,10 @@ class Dispatcher:
         # Nothing is awaited from here to the end. A subscription that became live between two changes of the batch
         # would be at the topic's position, which is already that of the batch's end, and would miss the second
         # change.
-        live, views = self._live.get(name), list(self._views.get(name, {}).values())
+        live, windows = self._live.get(name), list(self._windows.get(name, {}).values())
         reached: dict[LiveSubscription, None] = {}
         partition_name = f"{topic.definition.log}:{partition}"
-        for change in changes if live or views else ():
+        for change in changes if live or windows else ():
             seen = ChangeView(change, topic.metadata, partition_name, before)
             span = None
             if change.traceparent is not None:
@@ -93,16 +93,16 @@ class Dispatcher:
                 self.messages_sent += deliver(topic, partition, seen, found)
                 for live_subscription, _ in found:
                     reached[live_subscription] = None
-            for view in views:
-                self.messages_sent += view.apply(partition, seen)
+            for window in windows:
+                self.messages_sent += window.apply(partition, seen)
             if span is not None:
-                span.end({"subscriptions": len(found) + sum(map(len, views))})
+                span.end({"subscriptions": len(found) + sum(map(len, windows))})
         # Subscriptions fall behind only after the whole batch. `topic.positions` is already the end of the batch:
         # after change 5 of [5, 6], a subscription would be recorded at 6, and would never get change 6. Until then
         # its messages may exceed the outbox by one batch.
         self._relieve(reached)
-        for view in views:
-            self.messages_sent += view.settle()
+        for window in windows:
+            self.messages_sent += window.settle()
 
     def _relieve(self, reached: Iterable[LiveSubscription]) -> None:
         """Let subscriptions of slow clients fall behind; others send what they held back, if it is too large."""

@@ -7,12 +7,12 @@ import orjson
 from sowline.changes.change import Change
 from sowline.language.expressions.order import SortKey
 from sowline.serving.cooperative import in_turns
-from sowline.serving.view_memory import ViewMemory
+from sowline.serving.window_memory import WindowMemory
 from sowline.subscriptions.engine.page import ENTRY_BYTES, SortedSet, deliveries
 from sowline.subscriptions.engine.shown import Due, ShownRecord, no_longer_shown
 from sowline.subscriptions.engine.subscription import PUBLISH, ChangeView, Delivery
 from sowline_query_service.index.rows import RowNumbers
-from sowline_query_service.live.view import LiveView, Viewer
+from sowline_query_service.live.window import LiveWindow, Viewer
 from sowline_query_service.query.grouping import CHECKED
 from sowline_query_service.query.ordering import in_thread_if_large, sorted_in_runs
 from sowline_query_service.query.query import Query
@@ -30,10 +30,10 @@ async def sorted_set(keyed: list[tuple[SortKey, ShownRecord]]) -> SortedSet[Show
     return await in_thread_if_large(made, len(keyed))
 
 
-class Paged(LiveView):
-    """A view of a sorted set, with a window for each page."""
+class Paged(LiveWindow):
+    """A window on a sorted set, with a page for each viewer."""
 
-    def __init__(self, topic: TopicState, selection: Selection, memory: ViewMemory, *more: int) -> None:
+    def __init__(self, topic: TopicState, selection: Selection, memory: WindowMemory, *more: int) -> None:
         super().__init__(topic, selection, memory, *more)
         self._order = selection.order
         self._set: SortedSet[ShownRecord] = SortedSet()
@@ -48,36 +48,36 @@ class Paged(LiveView):
     def add(self, viewer: Viewer) -> None:
         """Make a viewer live, and open its window."""
         # A window counts its users. Opened twice for a viewer and closed once, it would be computed for every change
-        # as long as the view is open.
+        # as long as the window is open.
         if viewer not in self._viewers:
-            self._set.open(viewer.window)
+            self._set.open(viewer.page)
         super().add(viewer)
 
     def remove(self, viewer: Viewer) -> None:
         """End live delivery to a viewer, and close its window."""
         if viewer in self._viewers:
-            self._set.close(viewer.window)
+            self._set.close(viewer.page)
         super().remove(viewer)
 
     def shown_to(self, viewer: Viewer) -> dict[bytes, ShownRecord]:
         """Return the records in the viewer's window."""
-        return dict(self._set.between(viewer.window.skip, viewer.window.skip + viewer.window.top))
+        return dict(self._set.between(viewer.page.skip, viewer.page.skip + viewer.page.top))
 
     def _shown_if(self, viewer: Viewer, were: dict[bytes, ShownRecord | None]) -> dict[bytes, ShownRecord]:
         """Return the records in the viewer's window if these records were as given; None means absent."""
-        end = viewer.window.skip + viewer.window.top
+        end = viewer.page.skip + viewer.page.top
         # Each of these records moves the window's end by at most one. With so many more records, the window is still
         # full after they are taken out (test_a_client_that_comes_back_is_sent_the_difference).
         near = [(key, of) for key, of in self._set.between(0, end + len(were)) if key not in were]
         near += [(key, of) for key, of in were.items() if of is not None]
         near.sort(key=lambda entry: self._key(entry[0], entry[1].body))
-        return dict(near[viewer.window.skip : end])
+        return dict(near[viewer.page.skip : end])
 
     def _key(self, key: bytes, body: bytes) -> SortKey:
         return self._order.key(orjson.loads(body) if self._order.terms else {}, key)
 
 
-class PageView(Paged):
+class PageWindow(Paged):
     """A page of the records that match."""
 
     @property
@@ -113,9 +113,9 @@ class PageView(Paged):
         if not events:
             return []
         return [
-            (viewer, deliveries(events[viewer.window], change, viewer.oof))
+            (viewer, deliveries(events[viewer.page], change, viewer.oof))
             for viewer in self._viewers
-            if viewer.window in events
+            if viewer.page in events
         ]
 
     def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, ShownRecord]:

@@ -27,7 +27,7 @@ from sowline.serving.refusal import no_sow
 from sowline.serving.result import QueryLimits
 from sowline.serving.typed_records.checks import check_typed_read
 from sowline.subscriptions.engine.subscription import Subscription, is_sent_before, require_sent_before
-from sowline.subscriptions.live.request_checks import check_view
+from sowline.subscriptions.live.request_checks import check_window
 from sowline.wire.options import Options
 from sowline.wire.request import Read, Subscribe
 from sowline_query_service.query.grouping import GroupedQuery
@@ -142,9 +142,9 @@ def query_of(request: Read, asked: ReadRequest, limits: QueryLimits) -> Query | 
     return Query(topics, selection, limits, at)
 
 
-def check_view_selection(request: Subscribe, selection: Selection) -> None:
+def check_window_selection(request: Subscribe, selection: Selection) -> None:
     """Raise if a page or groups do not support what is requested of them."""
-    check_view(request)
+    check_window(request)
     is_grouped = bool(selection.options.projection)
     kind = "an aggregated" if is_grouped else "a paginated"
     require_sent_before(selection.filter, f"the filter of {kind} subscription")

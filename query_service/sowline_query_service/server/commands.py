@@ -33,7 +33,7 @@ from sowline_query_service.query.read_request import (
     asked_filter,
     bookmark_range_of,
     check_documents,
-    check_view_selection,
+    check_window_selection,
     only_topic,
     read_request_of,
     topics_of,
@@ -41,7 +41,7 @@ from sowline_query_service.query.read_request import (
 from sowline_query_service.server.outcome_commands import OutcomeCommands
 from sowline_query_service.server.query_commands import QueryCommands
 from sowline_query_service.subscriptions.record_subscription import RecordSubscription
-from sowline_query_service.subscriptions.view_subscription import ViewSubscription
+from sowline_query_service.subscriptions.window_subscription import WindowSubscription
 
 
 class ServiceCommands(SessionCommands):
@@ -110,13 +110,13 @@ class ServiceCommands(SessionCommands):
         check_documents(selection.options, topics)
         check_complete(selection.options)
         bookmark_range = bookmark_range_of(request, topics)
-        if request.is_view:
-            check_view_selection(request, selection)
+        if request.is_window:
+            check_window_selection(request, selection)
         check_pace(request)
-        check_replaced(replaced, ViewSubscription if request.is_view else RecordSubscription, request)
-        if request.is_view:
-            topic, view = only_topic(request, topics), cast("ViewSubscription | None", replaced)
-            return ViewSubscription(
+        check_replaced(replaced, WindowSubscription if request.is_window else RecordSubscription, request)
+        if request.is_window:
+            topic, view = only_topic(request, topics), cast("WindowSubscription | None", replaced)
+            return WindowSubscription(
                 self._context, self._runner, request, topic, selection, bookmark_range, view
             )
         records = cast("RecordSubscription | None", replaced)

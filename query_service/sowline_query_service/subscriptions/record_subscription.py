@@ -38,7 +38,7 @@ from sowline_query_service.subscriptions.end import Ends, known_end
 from sowline_query_service.subscriptions.replacement import HeldRecords, ReplacementQuery
 from sowline_query_service.subscriptions.replay import Replay
 from sowline_query_service.subscriptions.subscribed_topics import RecordStart, SubscribedTopics
-from sowline_query_service.subscriptions.view_checksum import send_records_checksum
+from sowline_query_service.subscriptions.window_checksum import send_records_checksum
 from sowline_query_service.topics.topic_state import TopicState, lag_seconds
 
 

@@ -14,7 +14,7 @@ from sowline.serving.outbox.typed_outbox import TypedOutbox
 from sowline.serving.query_slots import Asker, QuerySlot, QuerySlots
 from sowline.serving.refusal import unforeseen
 from sowline.serving.typed_records.messages import TypedMessages
-from sowline.serving.view_memory import ViewHolder
+from sowline.serving.window_memory import WindowHolder
 from sowline.wire.options import Options
 from sowline.wire.request import Read, Request
 from sowline.wire.server_message import failure
@@ -66,11 +66,11 @@ class CommandRunner:
         """Return a slot for filling a view: it waits for no client, so a gateway's may wait, too."""
         return self._slots.new(Asker(self._login.payer, self))
 
-    def holder_for(self, request: Read) -> ViewHolder:
+    def holder_for(self, request: Read) -> WindowHolder:
         """Return who holds the view of a subscription: at a gateway's connection, the user that it names."""
         if self.is_of_gateway:
-            return ViewHolder(request.of_gateway.user, None)
-        return ViewHolder(self._login.payer, self)
+            return WindowHolder(request.of_gateway.user, None)
+        return WindowHolder(self._login.payer, self)
 
     def start(self, request: Request, run: Run, ack_type: str, **fields: Any) -> asyncio.Task[None]:
         """Start the work of a command; acknowledge a failure with this `ack_type`."""

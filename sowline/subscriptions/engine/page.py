@@ -1,7 +1,7 @@
-"""Pages: windows on a sorted set of records, kept live. Pure.
+"""A page on a sorted set of records, kept live. Pure.
 
 A paginated subscription sees `top` records behind the first `skip` of all that match, in an order. One
-`SortedSet` serves every subscription of the same topic, filter and order. Each `Window` on it derives the effect of a
+`SortedSet` serves every subscription of the same topic, filter and order. Each `Page` on it derives the effect of a
 change from the record's previous and current index, at the cost of one or two look-ups.
 """
 
@@ -29,7 +29,7 @@ OUTSIDE: Final = inf
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class Page:
     """The `top` records that follow the first `skip` records of a set; both are 0 or more."""
 
     skip: int
@@ -38,7 +38,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Left(Generic[Held]):
-    """A record left the window. `held` is the entry that the set keeps, or kept for a record that left it."""
+    """A record left the page. `held` is the entry that the set keeps, or kept for a record that left it."""
 
     sow_key: bytes
     held: Held
@@ -46,7 +46,7 @@ class Left(Generic[Held]):
 
 @dataclass(frozen=True, slots=True)
 class Entered(Generic[Held]):
-    """A record entered the window."""
+    """A record entered the page."""
 
     sow_key: bytes
     held: Held
@@ -54,7 +54,7 @@ class Entered(Generic[Held]):
 
 @dataclass(frozen=True, slots=True)
 class Updated(Generic[Held]):
-    """A record changed, and was in the window before and after the change."""
+    """A record changed, and was in the page before and after the change."""
 
     sow_key: bytes
     held: Held
@@ -83,7 +83,7 @@ class SortedSet(Generic[Held]):
         """Make a set of these records."""
         self._records: dict[bytes, tuple[SortKey, Held]] = {record[0][-1]: record for record in records}
         self._keys: SortedList = SortedList(sort_key for sort_key, _ in self._records.values())
-        self._windows: Counter[Window] = Counter()
+        self._pages: Counter[Page] = Counter()
         self._values_bytes = sum(map(sort_key_bytes, self._keys))
         """The memory of the values in the sort keys; a sum, because it is asked for after each batch of changes."""
 
@@ -96,39 +96,39 @@ class SortedSet(Generic[Held]):
         return len(self._records) * ENTRY_BYTES + self._values_bytes
 
     @property
-    def windows(self) -> frozenset[Window]:
-        """The windows that are open."""
-        return frozenset(self._windows)
+    def pages(self) -> frozenset[Page]:
+        """The pages that are open."""
+        return frozenset(self._pages)
 
     def held(self, sow_key: bytes) -> Held | None:
         """Return the entry of a record; None if it is not in the set."""
         found = self._records.get(sow_key)
         return None if found is None else found[1]
 
-    def open(self, window: Window) -> list[tuple[bytes, Held]]:
-        """Open a window, or count one more user of an open one; return its records by SOW key, in order."""
-        assert window.skip >= 0 <= window.top, window
-        self._windows[window] += 1
-        return self.between(window.skip, window.skip + window.top)
+    def open(self, page: Page) -> list[tuple[bytes, Held]]:
+        """Open a page, or count one more user of an open one; return its records by SOW key, in order."""
+        assert page.skip >= 0 <= page.top, page
+        self._pages[page] += 1
+        return self.between(page.skip, page.skip + page.top)
 
     def between(self, start: int, end: int) -> list[tuple[bytes, Held]]:
         """The records from index `start` up to `end`, by SOW key and in order."""
         return [self._at(index) for index in range(start, min(end, len(self)))]
 
-    def close(self, window: Window) -> None:
-        """Close a window for one of its users; the last user removes it."""
-        assert self._windows[window] > 0, window
-        # Two subscriptions open the window 0..10, one closes it. Without the count the other one would get no more
-        # events (test_a_window_is_closed_by_the_last_of_its_subscribers).
-        self._windows[window] -= 1
-        if not self._windows[window]:
-            del self._windows[window]
+    def close(self, page: Page) -> None:
+        """Close a page for one of its users; the last user removes it."""
+        assert self._pages[page] > 0, page
+        # Two subscriptions open the page 0..10, one closes it. Without the count the other one would get no more
+        # events (test_a_page_is_closed_by_the_last_of_its_subscribers).
+        self._pages[page] -= 1
+        if not self._pages[page]:
+            del self._pages[page]
 
-    def put(self, sort_key: SortKey, held: Held) -> dict[Window, list[Event[Held]]]:
+    def put(self, sort_key: SortKey, held: Held) -> dict[Page, list[Event[Held]]]:
         """Insert a record, or move it to where its new sort key belongs.
 
-        Return the events of each open window that the move affects: first the record that leaves it, then the one
-        that enters it or is updated. It takes O(log n), and O(log n) for each of these windows.
+        Return the events of each open page that the move affects: first the record that leaves it, then the one
+        that enters it or is updated. It takes O(log n), and O(log n) for each of these pages.
         """
         sow_key: bytes = sort_key[-1]
         old = self._records.get(sow_key)
@@ -137,7 +137,7 @@ class SortedSet(Generic[Held]):
             index = self._keys.index(sort_key)
             return self._events(_Move(sow_key, held, index, index))
         # Remove the old key before the new index is computed. In [1, 2, 3, 4], record 3 moves behind 4: with both
-        # keys in the list its index would be 4 instead of 3, outside a window that ends with the fourth record
+        # keys in the list its index would be 4 instead of 3, outside a page that ends with the fourth record
         # (test_what_stays_is_updated_wherever_in_the_window).
         before = OUTSIDE if old is None else self._take_out(old[0])
         self._records[sow_key] = sort_key, held
@@ -145,7 +145,7 @@ class SortedSet(Generic[Held]):
         self._values_bytes += sort_key_bytes(sort_key)
         return self._events(_Move(sow_key, held, before, self._keys.index(sort_key)))
 
-    def remove(self, sow_key: bytes) -> dict[Window, list[Event[Held]]]:
+    def remove(self, sow_key: bytes) -> dict[Page, list[Event[Held]]]:
         """Remove a record, if the set has it; return events as `put` does."""
         old = self._records.pop(sow_key, None)
         if old is None:
@@ -163,36 +163,34 @@ class SortedSet(Generic[Held]):
         sow_key: bytes = self._keys[index][-1]
         return sow_key, self._records[sow_key][1]
 
-    def _events(self, move: _Move[Held]) -> dict[Window, list[Event[Held]]]:
-        """Return the events of each window that a completed move affects."""
-        # A move affects every window that it crosses, even if the record is in none before or after. In [1, 2, 3, 4],
-        # record 1 moves to the end: the window of the second and third record loses 2 and gains 4
+    def _events(self, move: _Move[Held]) -> dict[Page, list[Event[Held]]]:
+        """Return the events of each page that a completed move affects."""
+        # A move affects every page that it crosses, even if the record is in none before or after. In [1, 2, 3, 4],
+        # record 1 moves to the end: the page of the second and third record loses 2 and gains 4
         # (test_what_jumps_over_the_window_shifts_it).
         first, last = min(move.before, move.now), max(move.before, move.now)
         touched = [
-            window
-            for window in self._windows
-            if window.top and last >= window.skip and first < window.skip + window.top
+            page for page in self._pages if page.top and last >= page.skip and first < page.skip + page.top
         ]
-        seen = [(window, self._seen_from(window, move)) for window in touched]
-        return {window: events for window, events in seen if events}
+        seen = [(page, self._seen_from(page, move)) for page in touched]
+        return {page: events for page, events in seen if events}
 
-    def _seen_from(self, window: Window, move: _Move[Held]) -> list[Event[Held]]:
-        """Return the events of one window that a completed move crosses or touches.
+    def _seen_from(self, page: Page, move: _Move[Held]) -> list[Event[Held]]:
+        """Return the events of one page that a completed move crosses or touches.
 
-        Only the moved record and the records at the two ends of the window can leave or enter it.
+        Only the moved record and the records at the two ends of the page can leave or enter it.
         """
-        start, end = window.skip, window.skip + window.top
+        start, end = page.skip, page.skip + page.top
         before, now = move.before, move.now
         was_in, is_in = start <= before < end, start <= now < end
-        # A record that moves toward the end shifts those it passes by one toward the start. The window's previous
+        # A record that moves toward the end shifts those it passes by one toward the start. The page's previous
         # first record is then at `start - 1`, and the record that entered is at `end - 1`. A move toward the start is
         # the reverse: the previous last record is at `end` (test_what_comes_before_the_window_pushes_it_down).
         pushed_out, drawn_in = (start - 1, end - 1) if before < now else (end, start)
         events: list[Event[Held]] = []
         if was_in:
             events += [] if is_in else [Left(move.sow_key, move.held)]
-        # If the set ends within the window, no record leaves or enters at its end (test_a_window_that_is_not_full).
+        # If the set ends within the page, no record leaves or enters at its end (test_a_page_that_is_not_full).
         elif pushed_out < len(self):
             events.append(Left(*self._at(pushed_out)))
         if is_in:
@@ -218,7 +216,7 @@ HeldBody = TypeVar("HeldBody", bound=HasBody)
 
 
 def deliveries(events: Sequence[Event[HeldBody]], change: Change, oof: bool) -> list[tuple[bytes, Delivery]]:
-    """Return the messages for the events of one window, with their SOW keys, in order.
+    """Return the messages for the events of one page, with their SOW keys, in order.
 
     A record that enters or is updated is published. A record that leaves is sent as `oof`, if requested: a deleted
     record with its last body, any other with its current body and reason `match`.
@@ -237,6 +235,6 @@ def _delivery(event: Event[HeldBody], change: Change) -> Delivery:
     known = change.known if changed else event.held.known
     if isinstance(event, Left):
         return Delivery(OOF, body, MATCH, previous, known)
-    # A record that enters the window has no `previous`, though it may be old: the subscriber does not hold it. A
+    # A record that enters the page has no `previous`, though it may be old: the subscriber does not hold it. A
     # delta would be merged into nothing, so the whole record is sent (test_pages_have_deltas).
     return Delivery(PUBLISH, body, previous=previous if isinstance(event, Updated) else None, known=known)

@@ -29,7 +29,7 @@ def put_progress(outbox: Outbox, sub_id: str, positions: PositionsByLog) -> None
     outbox.put_behind(message("progress", sids=[sub_id], bookmark=format_bookmark(positions)), (sub_id,))
 
 
-def put_view_checksum(outbox: Outbox, request: Heartbeat, bookmark: str, records: int, hash: int) -> None:
+def put_window_checksum(outbox: Outbox, request: Heartbeat, bookmark: str, records: int, hash: int) -> None:
     """Put the checksum of what the client of a subscription should hold at this bookmark."""
     outbox.put_behind(
         message(

@@ -12,7 +12,7 @@ GONE = ("bookmark_expired", "history expired")
 """The reasons that mean that the requested start is no longer available."""
 
 
-def check_view(request: Subscribe) -> None:
+def check_window(request: Subscribe) -> None:
     """Raise `not supported` or `invalid top_n` if a request for a page or groups has what these do not support."""
     kind = "an aggregated" if request.options.projection else "a paginated"
     if not request.has_snapshot:
@@ -32,7 +32,7 @@ def check_pace(request: Subscribe) -> None:
     """Raise `invalid options` if the request has a rate and does not support one."""
     if request.options.rate is None:
         return
-    if request.is_view:
+    if request.is_window:
         raise SowlineError(
             "invalid options", "expected no rate with pages and groups, which send differences"
         )
@@ -59,7 +59,7 @@ class Replaceable(Protocol):
         """The request that it serves."""
 
 
-def check_view_replaced(topic_before: str, topic: str) -> None:
+def check_window_replaced(topic_before: str, topic: str) -> None:
     """Raise `not supported` unless a view is of the topic of the view that it replaces."""
     if topic_before != topic:
         raise SowlineError(

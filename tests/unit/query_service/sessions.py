@@ -22,8 +22,8 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.result import QueryLimits
 from sowline.serving.sessions.session import Session
 from sowline_query_service.context import ServiceContext
-from sowline_query_service.live.dispatcher import Dispatcher, ViewName
-from sowline_query_service.live.view import LiveView
+from sowline_query_service.live.dispatcher import Dispatcher, WindowName
+from sowline_query_service.live.window import LiveWindow
 from sowline_query_service.replica.plain_run import EventAtOffset
 from sowline_query_service.topics.state import ServedTopics
 from sowline_query_service.topics.topic_state import TopicState
@@ -37,21 +37,21 @@ Json = dict[str, Any]
 
 
 class WatchedDispatcher(Dispatcher):
-    """A dispatcher that knows which views get the changes."""
+    """A dispatcher that knows which windows get the changes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.views: list[LiveView] = []
+        self.windows: list[LiveWindow] = []
 
-    def add_view(self, topic: str, name: ViewName, view: LiveView) -> None:
-        """Note a view."""
-        self.views.append(view)
-        super().add_view(topic, name, view)
+    def add_window(self, topic: str, name: WindowName, window: LiveWindow) -> None:
+        """Note a window."""
+        self.windows.append(window)
+        super().add_window(topic, name, window)
 
-    def remove_view(self, topic: str, name: ViewName, view: LiveView) -> None:
-        """Forget a view."""
-        self.views.remove(view)
-        super().remove_view(topic, name, view)
+    def remove_window(self, topic: str, name: WindowName, window: LiveWindow) -> None:
+        """Forget a window."""
+        self.windows.remove(window)
+        super().remove_window(topic, name, window)
 
 
 class Server:

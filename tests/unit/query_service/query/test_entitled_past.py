@@ -78,10 +78,10 @@ def patched(server: Server) -> Iterator[None]:
 def ask(client: Client, chance: random.Random, last: int, step: int) -> None:
     """Ask for something at a past time, from one, or from one to another."""
     command = chance.choice(COMMANDS)
-    is_view = command.startswith("sow") and chance.random() < 0.4
+    is_window = command.startswith("sow") and chance.random() < 0.4
     fields: dict[str, Any] = {"bookmark": time_of(chance.randrange(last + 1))}
-    fields["options"] = chance.choice((*OPTIONS, GROUPS) if is_view else OPTIONS)
-    if is_view:
+    fields["options"] = chance.choice((*OPTIONS, GROUPS) if is_window else OPTIONS)
+    if is_window:
         fields |= {"top_n": 2, "skip_n": chance.randrange(2), "order_by": "/n"}
     elif command != "sow" and command != "explain" and chance.random() < 0.3:
         fields["up_to"] = "now"

@@ -170,7 +170,7 @@ def test_which_subscriptions_are_views() -> None:
     page = subscription("sow_and_subscribe", top_n=2, skip_n=0)
     groups = subscription("sow_and_subscribe", options="projection=[/g],grouping=[/g]")
     plain = subscription("sow_and_subscribe", filter="/a = 1")
-    assert [asked.is_view for asked in (page, groups, plain)] == [True, True, False]
+    assert [asked.is_window for asked in (page, groups, plain)] == [True, True, False]
 
 
 # live filters

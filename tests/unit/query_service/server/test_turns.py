@@ -104,7 +104,7 @@ async def test_a_window_that_waits_to_go_back_holds_no_turn() -> None:
     with server.patched():
         first.ask(**window, sub_id="s")
         await first.read()
-        [view] = server.dispatcher.views
+        [view] = server.dispatcher.windows
         async with view.coming_back:
             client.ask(**window, sub_id="s", bookmark=past.strftime("%Y%m%dT%H%M%S.%fZ"))
             assert (await client.read(), counts(server)) == ([], (0, 0))

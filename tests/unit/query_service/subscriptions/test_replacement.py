@@ -238,10 +238,10 @@ async def test_without_the_option_the_name_is_taken(server: Server) -> None:
 async def test_a_page_instead_of_a_page(server: Server) -> None:
     """Of the same order it is another window on the same sorted set."""
     client = await begun(server, **PAGE)
-    (before,) = server.dispatcher.views
+    (before,) = server.dispatcher.windows
     replace(client, **PAGE | {"skip_n": 1})
     assert summaries(await client.read()) == ["oof 0 more", "replace", "sow 2"]
-    (now,) = server.dispatcher.views
+    (now,) = server.dispatcher.windows
     assert now is before
     replace(client, **PAGE | {"order_by": "/n DESC"}, command_id="3")
     assert summaries(await client.read()) == ["oof 1 more", "replace", "sow 3"]
@@ -293,10 +293,10 @@ async def test_groups_instead_of_a_page(server: Server) -> None:
     assert messages[0]["reset"]
     groups = [record["data"] for m in messages if m["command"] == "sow" for record in m["records"]]
     assert sorted(group["g"] for group in groups) == [0, 1]
-    assert len(server.dispatcher.views) == 1
+    assert len(server.dispatcher.windows) == 1
     client.ask("unsubscribe", sub_id="s")
     await settled()
-    assert (server.dispatcher.views, server.dispatcher.live) == ([], 0)
+    assert (server.dispatcher.windows, server.dispatcher.live) == ([], 0)
 
 
 async def test_records_do_not_replace_a_page(server: Server) -> None:

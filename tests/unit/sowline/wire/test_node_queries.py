@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.wire.node_queries import NodeQuery, encode, options_of_stream, options_of_view
+from sowline.wire.node_queries import NodeQuery, encode, options_of_stream, options_of_window
 from sowline.wire.options import Options, parse_options
 from sowline.wire.request import Request
 from sowline.wire.request_fields import RequestFields, read_fields
@@ -109,5 +109,5 @@ def test_a_stream_has_the_options_that_decide_its_messages(text: str, expected: 
 def test_a_part_of_a_view_has_whole_records_and_all_that_leave() -> None:
     """The gateway selects the fields itself."""
     options = parse_options("select=[-/,+/a],conflation=1s,no_sowkey,intrinsics")
-    assert options_of_view(options) == parse_options("intrinsics,oof,timestamp")
-    assert options_of_view(options, is_live=False) == parse_options("intrinsics,timestamp")
+    assert options_of_window(options) == parse_options("intrinsics,oof,timestamp")
+    assert options_of_window(options, is_live=False) == parse_options("intrinsics,timestamp")

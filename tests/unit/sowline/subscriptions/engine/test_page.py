@@ -1,4 +1,4 @@
-"""Pages: what a change means to a window on a sorted set, and the messages that say so."""
+"""Pages: what a change means to a page on a sorted set, and the messages that say so."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from sowline.changes.change import Change
 from sowline.language.expressions.order import Order, parse_order
 from sowline.model.path import value_bytes
 from sowline.model.position import Position
-from sowline.subscriptions.engine.page import Entered, Event, Left, SortedSet, Updated, Window, deliveries
+from sowline.subscriptions.engine.page import Entered, Event, Left, Page, SortedSet, Updated, deliveries
 from sowline.subscriptions.engine.subscription import Delivery
 
 BY_ID = parse_order("/id")
@@ -33,21 +33,21 @@ def key(number: int) -> bytes:
     return b"k%d" % number
 
 
-class Page:
-    """A set of records by id, one window on it, and its subscriber's place in it."""
+class ShownPage:
+    """A set of records by id, one page on it, and its subscriber's place in it."""
 
     def __init__(self, ids: Sequence[int], skip: int, top: int, order: Order = BY_ID) -> None:
         self.order = order
         self.set = SortedSet(self._placed(number, record(number)) for number in ids)
-        self.window = Window(skip, top)
-        self.shown = [orjson.loads(kept.body)["id"] for _, kept in self.set.open(self.window)]
+        self.page = Page(skip, top)
+        self.shown = [orjson.loads(kept.body)["id"] for _, kept in self.set.open(self.page)]
 
     def _placed(self, number: int, kept: Kept) -> tuple[tuple[object, ...], Kept]:
         return self.order.key(orjson.loads(kept.body), key(number)), kept
 
     def put(self, number: int, kept: Kept) -> list[Event[Kept]]:
-        """Put a record and return what it means to the window."""
-        return self.set.put(*self._placed(number, kept)).get(self.window, [])
+        """Put a record and return what it means to the page."""
+        return self.set.put(*self._placed(number, kept)).get(self.page, [])
 
     def publish(self, number: int, kept: Kept, previous: Kept | None = None) -> list[tuple[bytes, Delivery]]:
         """Publish a record and return the messages to a subscriber with `oof`."""
@@ -55,7 +55,7 @@ class Page:
 
     def delete(self, number: int, reason: str = "deleted") -> list[tuple[bytes, Delivery]]:
         """Delete a record and return the messages to a subscriber with `oof`."""
-        events = self.set.remove(key(number)).get(self.window, [])
+        events = self.set.remove(key(number)).get(self.page, [])
         return deliveries(events, change(number, None, record(number), reason), oof=True)
 
 
@@ -66,68 +66,68 @@ def change(number: int, kept: Kept | None, previous: Kept | None, reason: str | 
 
 
 def published(number: int, **fields: object) -> tuple[bytes, Delivery]:
-    """Return the message that a record is in the window."""
+    """Return the message that a record is in the page."""
     return key(number), Delivery("publish", record(number, **fields).body)
 
 
 def out(number: int, reason: str = "match", **fields: object) -> tuple[bytes, Delivery]:
-    """Return the message that a record, held without further fields, is in the window no longer."""
+    """Return the message that a record, held without further fields, is in the page no longer."""
     return key(number), Delivery("oof", record(number, **fields).body, reason, record(number).body)
 
 
 def test_the_chapters_example() -> None:
     """Two records behind the first, by id: 2 and 5; then 4 comes, and 5 is out of focus."""
-    page = Page([5, 1, 9, 2, 7], skip=1, top=2)
-    assert page.shown == [2, 5]
-    assert page.publish(4, record(4)) == [out(5), published(4)]
+    shown = ShownPage([5, 1, 9, 2, 7], skip=1, top=2)
+    assert shown.shown == [2, 5]
+    assert shown.publish(4, record(4)) == [out(5), published(4)]
 
 
 def test_what_comes_before_the_window_pushes_it_down() -> None:
-    """The window's last record leaves, and the one that stood before it enters."""
-    page = Page([10, 20, 30, 40], skip=1, top=2)
-    assert page.publish(5, record(5)) == [out(30), published(10)]
+    """The page's last record leaves, and the one that stood before it enters."""
+    shown = ShownPage([10, 20, 30, 40], skip=1, top=2)
+    assert shown.publish(5, record(5)) == [out(30), published(10)]
 
 
 def test_what_goes_before_the_window_draws_it_up() -> None:
-    """The window's first record leaves, and the one behind it enters; the deleted one was never seen."""
-    page = Page([10, 20, 30, 40], skip=1, top=2)
-    assert page.delete(10) == [out(20), published(40)]
+    """The page's first record leaves, and the one behind it enters; the deleted one was never seen."""
+    shown = ShownPage([10, 20, 30, 40], skip=1, top=2)
+    assert shown.delete(10) == [out(20), published(40)]
 
 
 def test_what_is_deleted_makes_room() -> None:
     """It goes with its last body and the reason; the next one slides in."""
-    page = Page([10, 20, 30, 40], skip=1, top=2)
-    assert page.delete(20, "expired") == [out(20, "expired"), published(40)]
-    assert page.delete(40) == [out(40, "deleted")]
+    shown = ShownPage([10, 20, 30, 40], skip=1, top=2)
+    assert shown.delete(20, "expired") == [out(20, "expired"), published(40)]
+    assert shown.delete(40) == [out(40, "deleted")]
 
 
 def test_what_stays_is_updated_wherever_in_the_window() -> None:
-    """A record that changes its place within the window pushes nobody out."""
-    page = Page([1, 2, 3, 4], skip=1, top=3, order=parse_order("/rank, /id"))
-    assert page.shown == [2, 3, 4]
-    assert page.publish(3, record(3, rank=9)) == [published(3, rank=9)]
-    assert page.publish(3, record(3, rank=9, note="again")) == [published(3, rank=9, note="again")]
-    assert page.publish(2, record(2, rank=10)) == [published(2, rank=10)]
+    """A record that changes its place within the page pushes nobody out."""
+    shown = ShownPage([1, 2, 3, 4], skip=1, top=3, order=parse_order("/rank, /id"))
+    assert shown.shown == [2, 3, 4]
+    assert shown.publish(3, record(3, rank=9)) == [published(3, rank=9)]
+    assert shown.publish(3, record(3, rank=9, note="again")) == [published(3, rank=9, note="again")]
+    assert shown.publish(2, record(2, rank=10)) == [published(2, rank=10)]
 
 
 def test_what_moves_out_is_out_with_its_new_body() -> None:
     """It still matches, and stands elsewhere."""
-    page = Page([1, 2, 3, 4], skip=1, top=2, order=parse_order("/rank, /id"))
-    assert page.publish(3, record(3, rank=9), record(3)) == [out(3, rank=9), published(4)]
-    assert page.publish(2, record(2, rank=10), record(2)) == [out(2, rank=10), published(3, rank=9)]
+    shown = ShownPage([1, 2, 3, 4], skip=1, top=2, order=parse_order("/rank, /id"))
+    assert shown.publish(3, record(3, rank=9), record(3)) == [out(3, rank=9), published(4)]
+    assert shown.publish(2, record(2, rank=10), record(2)) == [out(2, rank=10), published(3, rank=9)]
 
 
 def test_what_jumps_over_the_window_shifts_it() -> None:
     """The record that jumps is not seen; what it passes moves by one."""
-    page = Page([1, 2, 3, 4], skip=1, top=2, order=parse_order("/rank, /id"))
-    assert page.publish(1, record(1, rank=9)) == [out(2), published(4)]
-    assert page.publish(1, record(1)) == [out(4), published(2)]
+    shown = ShownPage([1, 2, 3, 4], skip=1, top=2, order=parse_order("/rank, /id"))
+    assert shown.publish(1, record(1, rank=9)) == [out(2), published(4)]
+    assert shown.publish(1, record(1)) == [out(4), published(2)]
 
 
 def test_what_stops_to_match_is_out_with_its_new_body() -> None:
     """It leaves the set, but it is not gone."""
-    page = Page([1, 2, 3], skip=0, top=2)
-    events = page.set.remove(key(2))[page.window]
+    shown = ShownPage([1, 2, 3], skip=0, top=2)
+    events = shown.set.remove(key(2))[shown.page]
     assert events == [Left(key(2), record(2)), Entered(key(3), record(3))]
     new = record(2, closed=True)
     assert deliveries(events, change(2, new, record(2)), oof=True) == [out(2, closed=True), published(3)]
@@ -136,75 +136,75 @@ def test_what_stops_to_match_is_out_with_its_new_body() -> None:
 
 @pytest.mark.parametrize("number", [0, 3, 4])
 def test_what_happens_outside_is_not_sent(number: int) -> None:
-    """Changes of records behind the window, and of content before it, mean nothing to it."""
-    page = Page([0, 1, 2, 3, 4], skip=1, top=2)
-    assert page.publish(number, record(number, note="x"), record(number)) == []
-    assert page.delete(9) == []
-    assert page.publish(9, record(9)) == []
+    """Changes of records behind the page, and of content before it, mean nothing to it."""
+    shown = ShownPage([0, 1, 2, 3, 4], skip=1, top=2)
+    assert shown.publish(number, record(number, note="x"), record(number)) == []
+    assert shown.delete(9) == []
+    assert shown.publish(9, record(9)) == []
 
 
-def test_a_window_of_nothing_stays_empty() -> None:
+def test_a_page_of_nothing_stays_empty() -> None:
     """With a `top` of 0 there is nothing to see, whatever happens."""
-    page = Page([1, 2, 3], skip=1, top=0)
-    assert page.shown == []
-    assert [page.publish(0, record(0)), page.delete(1), page.publish(2, record(2, x=1))] == [[], [], []]
+    shown = ShownPage([1, 2, 3], skip=1, top=0)
+    assert shown.shown == []
+    assert [shown.publish(0, record(0)), shown.delete(1), shown.publish(2, record(2, x=1))] == [[], [], []]
 
 
-def test_a_window_that_is_not_full() -> None:
+def test_a_page_that_is_not_full() -> None:
     """It takes what comes, and what is behind its end when the set is too small shows nothing."""
-    page = Page([1], skip=1, top=2)
-    assert page.shown == []
-    assert page.publish(2, record(2)) == [published(2)]
-    assert page.publish(0, record(0)) == [published(1)]
-    assert page.delete(0) == [out(1)]
-    assert page.delete(1) == [out(2)]
-    assert page.delete(2) == []
-    assert len(page.set) == 0
+    shown = ShownPage([1], skip=1, top=2)
+    assert shown.shown == []
+    assert shown.publish(2, record(2)) == [published(2)]
+    assert shown.publish(0, record(0)) == [published(1)]
+    assert shown.delete(0) == [out(1)]
+    assert shown.delete(1) == [out(2)]
+    assert shown.delete(2) == []
+    assert len(shown.set) == 0
 
 
-def test_each_window_is_sent_what_it_sees() -> None:
-    """One change means different things to different windows of a set, and nothing to some."""
-    page = Page([1, 2, 3, 4], skip=0, top=1)
-    second, rest, far = Window(1, 1), Window(1, 9), Window(9, 9)
-    for window in (second, rest, far):
-        page.set.open(window)
-    received = page.set.put(BY_ID.key({"id": 0}, b"k0"), record(0))
+def test_each_page_is_sent_what_it_sees() -> None:
+    """One change means different things to different pages of a set, and nothing to some."""
+    shown = ShownPage([1, 2, 3, 4], skip=0, top=1)
+    second, rest, far = Page(1, 1), Page(1, 9), Page(9, 9)
+    for page in (second, rest, far):
+        shown.set.open(page)
+    received = shown.set.put(BY_ID.key({"id": 0}, b"k0"), record(0))
     assert received == {
-        page.window: [Left(b"k1", record(1)), Entered(b"k0", record(0))],
+        shown.page: [Left(b"k1", record(1)), Entered(b"k0", record(0))],
         second: [Left(b"k2", record(2)), Entered(b"k1", record(1))],
         rest: [Entered(b"k1", record(1))],
     }
-    assert page.set.put(BY_ID.key({"id": 1}, b"k1"), record(1, x=1)) == {
+    assert shown.set.put(BY_ID.key({"id": 1}, b"k1"), record(1, x=1)) == {
         second: [Updated(b"k1", record(1, x=1))],
         rest: [Updated(b"k1", record(1, x=1))],
     }
 
 
-def test_a_window_is_closed_by_the_last_of_its_subscribers() -> None:
-    """Who opens a window closes it; until all have, it is told what happens."""
-    page = Page([1, 2], skip=0, top=1)
-    page.set.open(page.window)
-    page.set.close(page.window)
-    assert page.set.windows == {page.window}
-    assert page.put(1, record(1, x=1)) == [Updated(key(1), record(1, x=1))]
-    page.set.close(page.window)
-    assert page.set.windows == frozenset()
-    assert page.set.put(BY_ID.key({"id": 0}, b"k0"), record(0)) == {}
+def test_a_page_is_closed_by_the_last_of_its_subscribers() -> None:
+    """Who opens a page closes it; until all have, it is told what happens."""
+    shown = ShownPage([1, 2], skip=0, top=1)
+    shown.set.open(shown.page)
+    shown.set.close(shown.page)
+    assert shown.set.pages == {shown.page}
+    assert shown.put(1, record(1, x=1)) == [Updated(key(1), record(1, x=1))]
+    shown.set.close(shown.page)
+    assert shown.set.pages == frozenset()
+    assert shown.set.put(BY_ID.key({"id": 0}, b"k0"), record(0)) == {}
 
 
-@pytest.mark.parametrize("window", [Window(-1, 1), Window(1, -1)])
-def test_a_window_has_no_negative_size(window: Window) -> None:
+@pytest.mark.parametrize("page", [Page(-1, 1), Page(1, -1)])
+def test_a_page_has_no_negative_size(page: Page) -> None:
     """The caller has checked it."""
     with pytest.raises(AssertionError):
-        Page([1], skip=window.skip, top=window.top)
+        ShownPage([1], skip=page.skip, top=page.top)
 
 
-def test_a_window_beyond_all_records() -> None:
+def test_a_page_beyond_all_records() -> None:
     """However much is skipped, or asked for."""
-    assert Page([1, 2], skip=10**30, top=1).shown == []
-    page = Page([1, 2, 3], skip=1, top=10**30)
-    assert page.shown == [2, 3]
-    assert page.publish(4, record(4)) == [published(4)]
+    assert ShownPage([1, 2], skip=10**30, top=1).shown == []
+    shown = ShownPage([1, 2, 3], skip=1, top=10**30)
+    assert shown.shown == [2, 3]
+    assert shown.publish(4, record(4)) == [published(4)]
 
 
 def test_the_memory_of_a_set_is_a_sum() -> None:

@@ -11,13 +11,13 @@ from sowline.language.groups import GroupChange
 from sowline.model.path import Document
 from sowline.model.position import Position, before_the_log
 from sowline.serving.cooperative import in_turns
-from sowline.serving.view_memory import ViewMemory
-from sowline.subscriptions.engine.page import Entered, Event, Left, Window
+from sowline.serving.window_memory import WindowMemory
+from sowline.subscriptions.engine.page import Entered, Event, Left, Page
 from sowline.subscriptions.engine.shown import GUESSED, Due, ShownRecord, no_longer_shown
 from sowline.subscriptions.engine.subscription import MATCH, OOF, PUBLISH, ChangeView, Delivery
 from sowline_query_service.index.rows import Captured
 from sowline_query_service.live.pages import Paged, sorted_set
-from sowline_query_service.live.view import LiveView, Viewer
+from sowline_query_service.live.window import LiveWindow, Viewer
 from sowline_query_service.query.grouping import groups_of, load_groups
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
@@ -29,10 +29,12 @@ Order = tuple[int, int, Position]
 LONG_AGO: Order = (0, 0, before_the_log())
 
 
-class GroupView(LiveView):
+class GroupWindow(LiveWindow):
     """The groups of the records that match."""
 
-    def __init__(self, topic: TopicState, selection: Selection, memory: ViewMemory, groups_max: int) -> None:
+    def __init__(
+        self, topic: TopicState, selection: Selection, memory: WindowMemory, groups_max: int
+    ) -> None:
         super().__init__(topic, selection, memory)
         self._new_groups = partial(groups_of, topic, selection, groups_max)
         self._groups = self._new_groups()
@@ -90,8 +92,8 @@ class GroupView(LiveView):
                 changed = self._groups.change(step.key, step.now, step.before, LONG_AGO)
                 were |= {group.sow_key: self._once(group.body) for group in changed}
                 done.append(step)
-        # The view is shared, and live for others: whatever happens, restore it in this instant. Also after `too many
-        # groups`, which undoing can raise, because more groups may have existed at that time.
+        # The window is shared, and live for others: whatever happens, restore it in this instant. Also after `too
+        # many groups`, which undoing can raise, because more groups may have existed at that time.
         finally:
             for step in reversed(done):
                 self._groups.change(step.key, step.before, step.now, step.order)
@@ -106,7 +108,7 @@ class GroupView(LiveView):
         return ShownRecord(body, 0, position=GUESSED) if self._groups.tells_latest else ShownRecord(body, 0)
 
     def _shown_if(self, viewer: Viewer, were: dict[bytes, ShownRecord | None]) -> dict[bytes, ShownRecord]:
-        """Return the view if these groups were as given; None means that a group did not exist."""
+        """Return the window if these groups were as given; None means that a group did not exist."""
         shown = self.shown_to(viewer) | {key: of for key, of in were.items() if of is not None}
         return {key: of for key, of in shown.items() if were.get(key, of) is not None}
 
@@ -133,7 +135,7 @@ class GroupView(LiveView):
         return Delivery(OOF, body, DELETED, body)
 
 
-class GroupPageView(Paged, GroupView):
+class GroupPageWindow(Paged, GroupWindow):
     """A page of the groups."""
 
     @property
@@ -151,7 +153,7 @@ class GroupPageView(Paged, GroupView):
 
     def _drop(self) -> None:
         Paged._drop(self)
-        GroupView._drop(self)
+        GroupWindow._drop(self)
 
     async def _load(self, query: Query) -> None:
         await load_groups(self._groups, query, self._note_groups)
@@ -163,7 +165,7 @@ class GroupPageView(Paged, GroupView):
         # A record that moves changes two groups, one after the other. Collect the events of both: the messages of the
         # first change alone would show a page that never existed
         # (test_a_group_that_leaves_a_page_is_sent_as_it_is_now).
-        due: dict[Window, list[Event[ShownRecord]]] = {}
+        due: dict[Page, list[Event[ShownRecord]]] = {}
         for group in changed:
             if group.body is None:
                 seen = self._set.remove(group.sow_key)
@@ -174,7 +176,7 @@ class GroupPageView(Paged, GroupView):
         return [
             (viewer, deliveries)
             for viewer in self._viewers
-            if (deliveries := self._deliveries(due.get(viewer.window, []), changed, oof=viewer.oof))
+            if (deliveries := self._deliveries(due.get(viewer.page, []), changed, oof=viewer.oof))
         ]
 
     def _deliveries(self, events: list[Event[ShownRecord]], changed: list[GroupChange], *, oof: bool) -> Due:

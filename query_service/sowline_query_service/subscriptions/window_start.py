@@ -1,4 +1,4 @@
-"""Finds where a subscription to a view begins, and what its client holds there."""
+"""Finds where a subscription to a window begins, and what its client holds there."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from sowline.model.bookmark import Positions
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.serving.query_slots import QuerySlot
 from sowline_query_service.context import ServiceContext
-from sowline_query_service.live.view import LiveView, Viewer
+from sowline_query_service.live.window import LiveWindow, Viewer
 from sowline_query_service.query.grouping import GroupedQuery
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.read_request import past_of
@@ -16,8 +16,8 @@ from sowline_query_service.subscriptions.catch_up import BookmarkExpired, change
 from sowline_query_service.topics.topic_state import TopicState
 
 
-class ViewStart:
-    """The start of one subscription: a bookmark, whose view its client holds, or a time, whose view it is sent."""
+class WindowStart:
+    """The start of one subscription: a bookmark, whose window its client holds, or a time, whose window it gets."""
 
     def __init__(
         self,
@@ -49,15 +49,15 @@ class ViewStart:
         return (await wait_for_start(context, [topic], self._bookmark_range))[topic.definition.log]
 
     async def go_back(
-        self, view: LiveView, viewer: Viewer, positions: Positions
+        self, window: LiveWindow, viewer: Viewer, positions: Positions
     ) -> Query | GroupedQuery | None:
-        """Let the viewer hold the view as it was at the positions; return the query of the time, if there is one.
+        """Let the viewer hold the window as it was at the positions; return the query of the time, if there is one.
 
         Raise `bookmark_expired` or `history expired` if that is gone.
         """
         while True:
-            async with view.coming_back:
-                await self._undo(view, viewer, positions)
+            async with window.coming_back:
+                await self._undo(window, viewer, positions)
             query = await self._begun_query()
             if query is None or (found := query.positions[self._topic.definition.log]) == positions:
                 return query
@@ -66,24 +66,24 @@ class ViewStart:
             self._slot.free()
             positions = found
 
-    async def _undo(self, view: LiveView, viewer: Viewer, positions: Positions) -> None:
-        """Let the viewer hold the view as it was before the changes since the positions."""
+    async def _undo(self, window: LiveWindow, viewer: Viewer, positions: Positions) -> None:
+        """Let the viewer hold the window as it was before the changes since the positions."""
         await asyncio.sleep(0)
         limits, kafka = self._context.limits, self._context.kafka
         [changes] = await changes_since(kafka, [(self._topic, positions)], limits.undo_max)
         # Nothing is awaited from here to the end. The changes are complete up to this instant, and undoing them in a
-        # view that has moved on would give a view that never existed.
-        view.check(viewer)
-        if changes and not view.can_go_back:
+        # window that has moved on would give a window that never existed.
+        window.check(viewer)
+        if changes and not window.can_go_back:
             number, change = changes[0]
             raise BookmarkExpired(self._topic, number, change.after)
-        view.hold(viewer, positions, changes)
+        window.hold(viewer, positions, changes)
 
     async def _begun_query(self) -> Query | GroupedQuery | None:
         """Return the query of the requested time, once its turn has come; None if no time was requested."""
         if self._past is None:
             return None
-        # Not before: it would keep others from running while this one waits for its view, and to go back
+        # Not before: it would keep others from running while this one waits for its window, and to go back
         # (test_a_window_that_waits_to_go_back_holds_no_turn).
         await self._slot.take()
         query = self._query_of(self._past)

@@ -11,20 +11,20 @@ from sowline.subscriptions.engine.delivery import Deltas, payload_of, whole_payl
 from sowline.subscriptions.engine.shown import ShownRecord
 from sowline.subscriptions.engine.subscription import OOF
 from sowline.subscriptions.live.change_message import put_payload, put_step
-from sowline.subscriptions.live.progress import put_progress, put_view_checksum
+from sowline.subscriptions.live.progress import put_progress, put_window_checksum
 from sowline.subscriptions.live.shown_records import records_shown
 from sowline.wire.request import Heartbeat
 from sowline_gateway.query.seen import SeenPositions
 from sowline_gateway.query.sharded_query import ShardedQuery
-from sowline_gateway.subscriptions.held_view import HeldView
-from sowline_gateway.subscriptions.view_parts import OpenedView
-from sowline_gateway.subscriptions.view_request import ViewRequest
+from sowline_gateway.subscriptions.held_window import HeldWindow
+from sowline_gateway.subscriptions.window_parts import OpenedWindow
+from sowline_gateway.subscriptions.window_request import WindowRequest
 
 
-class ViewOutlet:
-    """Sends what turns the view that a client holds into what the nodes show, and knows what it holds then."""
+class WindowOutlet:
+    """Sends what turns the window that a client holds into what the nodes show, and knows what it holds then."""
 
-    def __init__(self, outbox: Outbox, asked: ViewRequest, seen: SeenPositions, held: HeldView) -> None:
+    def __init__(self, outbox: Outbox, asked: WindowRequest, seen: SeenPositions, held: HeldWindow) -> None:
         self.outbox = outbox
         self.sub_id = asked.request.id_of_subscription
         self.form = asked.form
@@ -32,13 +32,13 @@ class ViewOutlet:
         self._asked = asked
         self._seen = seen
 
-    def put_first_group(self, opened: OpenedView, mark: Mark) -> Result:
+    def put_first_group(self, opened: OpenedWindow, mark: Mark) -> Result:
         """Send what is shown as a group; return its counts."""
         shown = self._asked.first_shown(opened.merged.shown())
         return self._put_current(opened, shown, mark)
 
-    def put_replacement(self, opened: OpenedView, mark: Mark) -> Result:
-        """Send which records leave the client's view, and a group of those that it lacks; return its counts."""
+    def put_replacement(self, opened: OpenedWindow, mark: Mark) -> Result:
+        """Send which records leave the client's window, and a group of those that it lacks; return its counts."""
         due, lacked = self.held.replaced(opened.merged, self._asked), set()
         bookmark = format_bookmark(self.held.positions)
         for key, delivery in due:
@@ -52,7 +52,7 @@ class ViewOutlet:
         shown = self._asked.first_shown(opened.merged.shown())
         return self._put_current(opened, {key: of for key, of in shown.items() if key in lacked}, mark)
 
-    def _put_current(self, opened: OpenedView, shown: Mapping[bytes, ShownRecord], mark: Mark) -> Result:
+    def _put_current(self, opened: OpenedWindow, shown: Mapping[bytes, ShownRecord], mark: Mark) -> Result:
         """Send a group of what is shown; the client then holds all that is."""
         counted = opened.query.result
         result = Result(
@@ -79,7 +79,7 @@ class ViewOutlet:
         result.count(len(records), sum(map(len, records)), hash_of(shown))
         put_group(self.outbox, self._asked.request, bookmark, records, result, mark)
 
-    def put_difference(self, opened: OpenedView, when: int | None, *, is_step: bool) -> None:
+    def put_difference(self, opened: OpenedWindow, when: int | None, *, is_step: bool) -> None:
         """Send the messages that turn what the client holds into what the nodes show, as one step.
 
         A client that was paused or slow gets the difference only: nothing of a group that is as it was.
@@ -95,7 +95,7 @@ class ViewOutlet:
             before, now = format_bookmark(difference.before), format_bookmark(difference.now)
             put_step(self, self._asked.topic.name, found, before, now)
 
-    def put_progress(self, opened: OpenedView) -> None:
+    def put_progress(self, opened: OpenedWindow) -> None:
         """Send the bookmark of a client that lacks nothing."""
         self.held.hold(self.held.shown, opened.positions)
         opened.merged.forget_gone()
@@ -106,4 +106,4 @@ class ViewOutlet:
         """Send the checksum of what the client holds."""
         shown = self._asked.first_shown(self.held.shown)
         bookmark = format_bookmark(self.held.positions)
-        put_view_checksum(self.outbox, request, bookmark, len(shown), hash_of(shown))
+        put_window_checksum(self.outbox, request, bookmark, len(shown), hash_of(shown))

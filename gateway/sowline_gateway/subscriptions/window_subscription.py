@@ -19,7 +19,7 @@ from sowline.serving.result import Result
 from sowline.subscriptions.engine.conflation import adapted
 from sowline.subscriptions.live.client_gate import ClientGate
 from sowline.subscriptions.live.led_subscription import LedSubscription
-from sowline.subscriptions.live.request_checks import check_view_replaced
+from sowline.subscriptions.live.request_checks import check_window_replaced
 from sowline.subscriptions.service_lifecycle import (
     CaughtUp,
     FellBehind,
@@ -35,38 +35,38 @@ from sowline.wire.options import AUTO
 from sowline.wire.request import Heartbeat
 from sowline_gateway.nodes.failover import AGAIN_SECONDS
 from sowline_gateway.query.sharded_query import ShardedQuery
-from sowline_gateway.subscriptions.held_view import HeldView
-from sowline_gateway.subscriptions.view_outlet import ViewOutlet
-from sowline_gateway.subscriptions.view_parts import ViewParts, ViewSubscriber
+from sowline_gateway.subscriptions.held_window import HeldWindow
+from sowline_gateway.subscriptions.window_outlet import WindowOutlet
+from sowline_gateway.subscriptions.window_parts import WindowParts, WindowSubscriber
 
 
-class ViewOverNodes(LedSubscription):
+class WindowOverNodes(LedSubscription):
     """A subscription of a client to a page or to groups. It stops the subscription that it replaces."""
 
     def __init__(
-        self, subscriber: ViewSubscriber, outbox: Outbox, replaced: "ViewOverNodes | None" = None
+        self, subscriber: WindowSubscriber, outbox: Outbox, replaced: "WindowOverNodes | None" = None
     ) -> None:
         asked = subscriber.asked
         request = asked.request
         self._subscriber = subscriber
         self._asked = asked
-        self._parts = ViewParts(subscriber)
+        self._parts = WindowParts(subscriber)
         self._behind = Flag()
         """Set while the client lacks steps that it is to be sent."""
-        held, known = HeldView(asked), None
+        held, known = HeldWindow(asked), None
         if replaced is not None:
-            check_view_replaced(replaced._asked.topic.name, asked.topic.name)
+            check_window_replaced(replaced._asked.topic.name, asked.topic.name)
             known = replaced._held_for(self)
             if known is not Held.UNKNOWN:
                 held = replaced._outlet.held.taken_over(asked)
             replaced.stop()
-        self._outlet: ViewOutlet = ViewOutlet(outbox, asked, subscriber.seen, held)
+        self._outlet: WindowOutlet = WindowOutlet(outbox, asked, subscriber.seen, held)
         terms = LifeTerms.of(
             request, begins_now=asked.begins_now, replaced=known, is_certain=asked.is_held_whole
         )
         super().__init__(request, ClientGate(outbox), terms)
 
-    def _held_for(self, other: "ViewOverNodes") -> Held:
+    def _held_for(self, other: "WindowOverNodes") -> Held:
         """Return what is known of what the client holds, for a subscription that replaces this one."""
         # Records and groups have different SOW keys: compared with each other, everything would leave.
         is_alike = self._outlet.held.asked.is_grouped == other._asked.is_grouped
@@ -75,7 +75,7 @@ class ViewOverNodes(LedSubscription):
     # the interface of a session
 
     def resume(self) -> None:
-        """Send the difference from the client's view to the current one, and continue."""
+        """Send the difference from the client's window to the current one, and continue."""
         super().resume()
         self._behind.set()
 
@@ -89,7 +89,7 @@ class ViewOverNodes(LedSubscription):
         return self.machine.state is ServiceState.LIVE
 
     async def prove(self, request: Heartbeat) -> None:
-        """Send the checksum of the view that the client should hold, in order with the messages.
+        """Send the checksum of the window that the client should hold, in order with the messages.
 
         Raise `not supported` while the subscription is paused.
         """
@@ -100,7 +100,7 @@ class ViewOverNodes(LedSubscription):
         self._outlet.put_checksum(request)
 
     async def run(self) -> bytes | None:
-        """Serve until cancelled; raise if it can't continue. It never returns: a view has no end."""
+        """Serve until cancelled; raise if it can't continue. It never returns: a window has no end."""
         subscriptions, slot = self._subscriber.context.subscriptions, self._subscriber.slot
         subscriptions.add(self)
         self._parts.enter()
@@ -144,7 +144,7 @@ class ViewOverNodes(LedSubscription):
             self._catch_up()
 
     async def _past(self) -> ShardedQuery | None:
-        """Return the query of the view at the client's bookmark or time, which it holds; None for a new group."""
+        """Return the query of the window at the client's bookmark or time, which it holds; None for a new group."""
         if self.machine.begin.start is not Start.REQUESTED or self._asked.begins_now:
             return None
         try:
@@ -160,7 +160,7 @@ class ViewOverNodes(LedSubscription):
         before changes that they undo, so such a page might be another one than the client was shown
         (test_a_page_of_latest_fields_that_came_back).
         """
-        is_guess = self._asked.window is not None and self._asked.tells_latest
+        is_guess = self._asked.page is not None and self._asked.tells_latest
         if not is_guess or past.positions == self._parts.opened.positions:
             return True
         self._instead(

@@ -1,8 +1,8 @@
-"""The checksum of a view: the number of records that a client should hold at a bookmark, and their hash."""
+"""The checksum of a window: the number of records that a client should hold at a bookmark, and their hash."""
 
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.query_slots import QuerySlot
-from sowline.subscriptions.live.progress import put_view_checksum
+from sowline.subscriptions.live.progress import put_window_checksum
 from sowline.wire.request import Heartbeat
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.query.query import Query
@@ -37,12 +37,12 @@ async def send_records_checksum(
         live.flush()
         live.leave(context.dispatcher)
         try:
-            put_view_checksum(outbox, request, query.bookmark, *await view_checksum_of(query))
+            put_window_checksum(outbox, request, query.bookmark, *await window_checksum_of(query))
         finally:
             live.fall_behind()
 
 
-async def view_checksum_of(query: Query) -> tuple[int, int]:
+async def window_checksum_of(query: Query) -> tuple[int, int]:
     """Return the number of records that a started query finds, and their hash; raise `query too long`."""
     records = hash = 0
     async for topic_slice, rows in query.matches():

@@ -86,7 +86,7 @@ async def test_pages_share_a_set_and_end_with_their_subscribers(server: Server) 
     for client, skip in ((first, 0), (second, 1)):
         client.ask("sow_and_subscribe", order_by="/n", top_n=1, skip_n=skip, sub_id="s")
     await settled()
-    assert (len(server.dispatcher.views), server.dispatcher.live) == (1, 2)
+    assert (len(server.dispatcher.windows), server.dispatcher.live) == (1, 2)
     server.put({"id": 1, "n": 5})
     server.put({"id": 2, "n": 4})
     assert ids(await first.read()) == [("publish", 1), ("publish", 2)]
@@ -94,7 +94,7 @@ async def test_pages_share_a_set_and_end_with_their_subscribers(server: Server) 
     for client in (first, second):
         client.ask("unsubscribe", sub_id="s")
         await settled()
-    assert (server.dispatcher.views, server.dispatcher.live) == ([], 0)
+    assert (server.dispatcher.windows, server.dispatcher.live) == ([], 0)
 
 
 async def test_a_select_list_and_options_hold_in_a_page(server: Server) -> None:
@@ -168,8 +168,8 @@ async def test_groups_are_live(server: Server) -> None:
     server.put({"id": 1, "g": "a", "n": 1})
     client = server.connect()
     client.ask("sow_and_subscribe", options=TOTALS)
-    view = view_of(await client.read())
-    assert list(view.values()) == [{"g": "a", "total": 1, "count": 1}]
+    window = view_of(await client.read())
+    assert list(window.values()) == [{"g": "a", "total": 1, "count": 1}]
     server.put({"id": 2, "g": "b", "n": 5})
     server.put({"id": 1, "g": "b", "n": 1})
     messages = await client.read()
@@ -178,7 +178,7 @@ async def test_groups_are_live(server: Server) -> None:
         ("oof", "a", "deleted"),
         ("publish", "b", None),
     ]
-    assert list(view_of(messages, view).values()) == [{"g": "b", "total": 6, "count": 2}]
+    assert list(view_of(messages, window).values()) == [{"g": "b", "total": 6, "count": 2}]
 
 
 async def test_a_page_of_groups_is_live(server: Server) -> None:
@@ -245,7 +245,7 @@ async def test_too_many_groups_end_the_subscription() -> None:
     assert server.dispatcher.live == 1
 
 
-# views that can't be filled
+# windows that can't be filled
 
 
 @pytest.mark.parametrize("during", ["loading", "what came meanwhile"])
@@ -273,14 +273,14 @@ async def test_what_breaks_a_view_while_it_is_filled_ends_it(
         client.ask("sow_and_subscribe", **PAGE)
     await begun.wait()
     await settled()
-    (view,) = server.dispatcher.views
+    (window,) = server.dispatcher.windows
     server.put({"id": 1, "n": 1})
     go_on.set()
     with structlog.testing.capture_logs() as logged:
         await settled()
     seen = ChangeView(changed(server), server.topic.metadata, "orders:0", server.last[0])
     kept_by = sys.getrefcount(seen)
-    assert (view.apply(0, seen), sys.getrefcount(seen)) == (0, kept_by)
+    assert (window.apply(0, seen), sys.getrefcount(seen)) == (0, kept_by)
     for client in clients:
         (failure,) = await client.read()
         assert (failure["status"], failure["reason"], "ZeroDivisionError;" in failure["message"]) == (
@@ -290,7 +290,7 @@ async def test_what_breaks_a_view_while_it_is_filled_ends_it(
         )
         assert "mine" not in failure["message"]
     assert [entry["topic"] for entry in logged] == ["orders"]
-    assert (server.dispatcher.views, server.dispatcher.live) == ([], 0)
+    assert (server.dispatcher.windows, server.dispatcher.live) == ([], 0)
     monkeypatch.undo()
     clients[0].ask("sow_and_subscribe", **PAGE)
     assert [message["command"] for message in await clients[0].read()] == ["group_begin", "group_end"]
@@ -338,9 +338,9 @@ async def now(server: Server, asked: Json) -> dict[str, Json]:
     """Return what a new subscriber would be shown."""
     client = server.connect()
     client.ask("sow_and_subscribe", **asked)
-    view = view_of(await client.read())
+    window = view_of(await client.read())
     client.session.close()
-    return view
+    return window
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -352,12 +352,12 @@ async def test_a_slow_client_is_sent_the_difference(asked: Json, seed: int) -> N
         change(server, chance)
     client = server.connect()
     client.ask("sow_and_subscribe", **asked)
-    view: dict[str, Json] = {}
+    window: dict[str, Json] = {}
     for _ in range(4):
         for _ in range(chance.randrange(20)):
             change(server, chance)
-        view = view_of(await client.read(), view)
-        assert view == await now(server, asked)
+        window = view_of(await client.read(), window)
+        assert window == await now(server, asked)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -1,6 +1,6 @@
 """Limits the memory of live pages and groups: of a connection, of a user and of the service.
 
-A view that several subscriptions share counts once: for the service, for each user and for each connection.
+A window that several subscriptions share counts once: for the service, for each user and for each connection.
 """
 
 from collections import Counter
@@ -11,58 +11,58 @@ from sowline.errors import SowlineError
 
 MIB = 1 << 20
 
-VIEW_BYTES = 7000
-"""The memory of a view in which nothing is, without its subscriptions."""
+WINDOW_BYTES = 7000
+"""The memory of a window in which nothing is, without its subscriptions."""
 
 HELD_BYTES = 150
 """The memory of a record or group that the client of one subscription holds, without its body."""
 
 RECOUNTED = 64
 RECOUNTED_BYTES = 1 << 12
-"""A view is counted again when it has changed by one in this many of its bytes, and by as many as this."""
+"""A window is counted again when it has changed by one in this many of its bytes, and by as many as this."""
 
 Name = TypeVar("Name", bound=Hashable)
 
 
-class ViewLimits(NamedTuple):
-    """The largest numbers of bytes of live views."""
+class WindowLimits(NamedTuple):
+    """The largest numbers of bytes of live windows."""
 
     service: int = 2048 * MIB
     user: int = 1024 * MIB
     connection: int = 512 * MIB
 
 
-class ViewHolder(NamedTuple):
-    """The client of a subscription to a view."""
+class WindowHolder(NamedTuple):
+    """The client of a subscription to a window."""
 
     user: str
     connection: Hashable
-    """None for a gateway, which has a connection for each of its clients' views."""
+    """None for a gateway, which has a connection for each of its clients' windows."""
 
 
-class ViewMemory:
-    """The estimated bytes of all live views of a service, and of those that each user and each connection holds."""
+class WindowMemory:
+    """The estimated bytes of all live windows of a service, and of those that each user and each connection holds."""
 
-    def __init__(self, limits: ViewLimits = ViewLimits()) -> None:  # noqa: B008
+    def __init__(self, limits: WindowLimits = WindowLimits()) -> None:  # noqa: B008
         self.limits = limits
         self.nbytes = 0
         self.of_user: Counter[Hashable] = Counter()
         self.of_connection: Counter[Hashable] = Counter()
 
-    def count(self, holder: ViewHolder, change: int) -> None:
+    def count(self, holder: WindowHolder, change: int) -> None:
         """Count more bytes of one subscription, or fewer."""
         self.nbytes += change
         _change(self.of_user, holder.user, change)
         if holder.connection is not None:
             _change(self.of_connection, holder.connection, change)
 
-    def excess(self, holder: ViewHolder) -> SowlineError | None:
+    def excess(self, holder: WindowHolder) -> SowlineError | None:
         """Return `views too large` if the service or a client holds more than it may; None if not."""
         if self.nbytes > self.limits.service:
             return _too_large("of one service", self.limits.service, self.nbytes)
         return self.refusal(holder)
 
-    def refusal(self, holder: ViewHolder) -> SowlineError | None:
+    def refusal(self, holder: WindowHolder) -> SowlineError | None:
         """Return `views too large` if a client holds more than it may; None if not."""
         limits, held = self.limits, self.of_connection[holder.connection]
         if held > limits.connection:
@@ -72,29 +72,29 @@ class ViewMemory:
         return None
 
 
-class ViewBytes:
-    """The estimated bytes of one live view, and its holders."""
+class WindowBytes:
+    """The estimated bytes of one live window, and its holders."""
 
-    def __init__(self, memory: ViewMemory) -> None:
+    def __init__(self, memory: WindowMemory) -> None:
         self._memory = memory
-        self._holders: Counter[ViewHolder] = Counter()
+        self._holders: Counter[WindowHolder] = Counter()
         self._users: Counter[Hashable] = Counter()
         self._connections: Counter[Hashable] = Counter()
         self.nbytes = 0
 
-    def enter(self, holder: ViewHolder) -> None:
+    def enter(self, holder: WindowHolder) -> None:
         """Count one more subscription of a client."""
         self._holders[holder] += 1
         self._count(holder, 1)
 
-    def leave(self, holder: ViewHolder) -> None:
-        """Count one subscription of a client less; with the last one, the view has ended."""
+    def leave(self, holder: WindowHolder) -> None:
+        """Count one subscription of a client less; with the last one, the window has ended."""
         self._count(holder, -1)
         _change(self._holders, holder, -1)
         if not self._holders:
             self.clear()
 
-    def _count(self, holder: ViewHolder, change: int) -> None:
+    def _count(self, holder: WindowHolder, change: int) -> None:
         memory = self._memory
         for names, sums, name in (
             (self._users, memory.of_user, holder.user),
@@ -106,12 +106,12 @@ class ViewBytes:
                 _change(sums, name, change * self.nbytes)
 
     def note(self, content: int) -> bool:
-        """Note the size of what is in the view, if that has changed enough; return whether it has grown.
+        """Note the size of what is in the window, if that has changed enough; return whether it has grown.
 
         Raise `views too large`, without effect, if it has grown and the service has no room for it, or none of its
         clients has.
         """
-        before, now = self.nbytes, VIEW_BYTES + content
+        before, now = self.nbytes, WINDOW_BYTES + content
         if before and abs(now - before) <= max(before // RECOUNTED, RECOUNTED_BYTES):
             return False
         self._resize(now)
@@ -123,7 +123,7 @@ class ViewBytes:
         return now > before
 
     def clear(self) -> None:
-        """Note that the view has ended."""
+        """Note that the window has ended."""
         self._resize(0)
 
     def _resize(self, nbytes: int) -> None:
@@ -136,14 +136,14 @@ class ViewBytes:
                 _change(self._memory.of_connection, connection, more)
 
     def _refused(self) -> SowlineError | None:
-        """Return `views too large` if the service has no room for the view, or none of its clients has."""
+        """Return `views too large` if the service has no room for the window, or none of its clients has."""
         refused = None
         for holder in self._holders:
             if (refused := self._memory.excess(holder)) is None:
                 return None
         return refused
 
-    def refusal(self, holder: ViewHolder) -> SowlineError | None:
+    def refusal(self, holder: WindowHolder) -> SowlineError | None:
         """Return `views too large` if a client holds more than it may; None if not."""
         return self._memory.refusal(holder)
 

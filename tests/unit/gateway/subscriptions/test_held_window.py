@@ -13,20 +13,20 @@ from sowline.subscriptions.engine.shown import GUESSED, Due, ShownRecord
 from sowline.subscriptions.engine.subscription import MATCH, OOF, Delivery
 from sowline.wire.request import SowAndSubscribe
 from sowline.wire.request_parser import parse_request
-from sowline_gateway.subscriptions import held_view
-from sowline_gateway.subscriptions.held_view import HeldView
-from sowline_gateway.subscriptions.merged_view import MergedView
-from sowline_gateway.subscriptions.view_request import ViewRequest
+from sowline_gateway.subscriptions import held_window
+from sowline_gateway.subscriptions.held_window import HeldWindow
+from sowline_gateway.subscriptions.merged_window import MergedWindow
+from sowline_gateway.subscriptions.window_request import WindowRequest
 
 PAGE = {"skip_n": 0, "top_n": 2, "order_by": "/v", "options": "oof"}
 COUNTS = {"options": "oof,grouping=[/v],projection=[/v,COUNT(1) AS /n]"}
 [TOPIC] = parse_topics("topics: [{name: orders, key: /id, partitions: 4}]").topics
 
 
-def asked(**fields: Any) -> ViewRequest:
+def asked(**fields: Any) -> WindowRequest:
     """Return a request for a page, or for what else these fields say."""
     given = {"command": "sow_and_subscribe", "sub_id": "mine", "topic": "orders", **(fields or PAGE)}
-    return ViewRequest.of(parse_request(SowAndSubscribe, json.dumps(given).encode()), TOPIC)
+    return WindowRequest.of(parse_request(SowAndSubscribe, json.dumps(given).encode()), TOPIC)
 
 
 def record(number: int, v: int) -> ShownRecord:
@@ -39,9 +39,9 @@ def at(offset: int) -> PositionsByLog:
     return {"orders": {0: Position(0, offset)}}
 
 
-def merged(view: ViewRequest, *shown: tuple[int, int]) -> MergedView:
+def merged(window: WindowRequest, *shown: tuple[int, int]) -> MergedWindow:
     """Return what nodes show: records with these numbers and values."""
-    found = view.merged(100)
+    found = window.merged(100)
     for number, v in shown:
         of = record(number, v)
         found.put("node", b"%d" % number, of.body, of.relayed())
@@ -55,8 +55,8 @@ def sent(due: Due) -> list[tuple[str, str, str | None]]:
 
 def test_the_difference_is_what_has_changed() -> None:
     """What left has its reason, and the client then holds what is shown, at its positions."""
-    view = asked()
-    held, nodes = HeldView(view), merged(view, (1, 1), (2, 2), (3, 3))
+    window = asked()
+    held, nodes = HeldWindow(window), merged(window, (1, 1), (2, 2), (3, 3))
     held.hold(nodes.shown(), at(3))
     assert list(held.shown) == [b"1", b"2"]
     nodes.put("node", b"2", record(2, 9).body, record(2, 9).relayed())
@@ -70,8 +70,8 @@ def test_the_difference_is_what_has_changed() -> None:
 
 
 def test_positions_are_those_of_the_moment() -> None:
-    """What the nodes send later does not change at which positions the client holds its view."""
-    held, positions = HeldView(asked()), at(3)
+    """What the nodes send later does not change at which positions the client holds its window."""
+    held, positions = HeldWindow(asked()), at(3)
     held.hold({}, positions)
     positions["orders"][0] = Position(0, 4)
     assert held.positions == at(3)
@@ -79,9 +79,9 @@ def test_positions_are_those_of_the_moment() -> None:
 
 def test_the_first_change_of_several_gives_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """With too many of them all is compared, and none has a time."""
-    monkeypatch.setattr(held_view, "TOUCHED_MAX", 2)
-    view = asked()
-    held, nodes = HeldView(view), merged(view, (1, 1), (2, 2))
+    monkeypatch.setattr(held_window, "TOUCHED_MAX", 2)
+    window = asked()
+    held, nodes = HeldWindow(window), merged(window, (1, 1), (2, 2))
     for when, keys in ((5, [b"1"]), (6, [b"1", b"2"])):
         held.touch(keys, when)
     assert held.advance(nodes, at(2), is_step=False).times == {b"1": 5, b"2": 6}
@@ -94,9 +94,9 @@ def test_the_first_change_of_several_gives_the_time(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_replacement_keeps_what_both_show() -> None:
-    """The client lacks the rest, and drops what only the first one shows; its view is of the first until then."""
+    """The client lacks the rest, and drops what only the first one shows; its window is of the first until then."""
     first, second = asked(), asked(**PAGE | {"skip_n": 1})
-    held = HeldView(first)
+    held = HeldWindow(first)
     held.hold(merged(first, (1, 1), (2, 2), (3, 3)).shown(), at(3))
     taken = held.taken_over(second)
     due = taken.replaced(merged(second, (1, 1), (2, 2), (3, 3)), second)
@@ -108,7 +108,7 @@ def test_a_replacement_keeps_what_both_show() -> None:
 def test_what_is_held_in_another_form_is_sent_whole() -> None:
     """A client that now asks for less of each record holds other bodies than the nodes show."""
     first, second = asked(), asked(**PAGE | {"options": "oof,select=[-/v]"})
-    held, nodes = HeldView(first), merged(second, (1, 1))
+    held, nodes = HeldWindow(first), merged(second, (1, 1))
     held.hold(nodes.shown(), at(1))
     taken = held.taken_over(second)
     assert [of.position for of in taken.shown.values()] == [GUESSED]
@@ -117,8 +117,8 @@ def test_what_is_held_in_another_form_is_sent_whole() -> None:
 
 def test_what_no_node_explains_is_looked_up() -> None:
     """A node that was asked later than the client knows only what is there."""
-    view = asked()
-    held, nodes = HeldView(view), merged(view, (1, 1))
+    window = asked()
+    held, nodes = HeldWindow(window), merged(window, (1, 1))
     held.hold({b"1": record(1, 1), b"2": record(2, 2), b"3": record(3, 3)}, at(3))
     nodes.remove("node", b"3", Delivery(OOF, b"{}", "expired"))
     assert held.unexplained(nodes) == [b"2"]
@@ -126,10 +126,10 @@ def test_what_no_node_explains_is_looked_up() -> None:
 
 def test_groups_with_a_limit_begin_with_the_first_ones() -> None:
     """Later, each that has changed is sent: what the client holds is not known then."""
-    view = asked(**COUNTS, top_n=2, order_by="/v DESC")
+    window = asked(**COUNTS, top_n=2, order_by="/v DESC")
     shown = {b"%d" % v: ShownRecord(b'{"v":%d,"n":1}' % v, 0) for v in range(4)}
-    assert list(view.first_shown(shown)) == [b"3", b"2"]
-    assert not view.is_held_whole
+    assert list(window.first_shown(shown)) == [b"3", b"2"]
+    assert not window.is_held_whole
     assert asked(**COUNTS).is_held_whole
     assert asked().is_held_whole
 

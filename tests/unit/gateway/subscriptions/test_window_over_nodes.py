@@ -17,7 +17,7 @@ from sowline.serving.authorization.entitlements import Entitlement, Rights, to_r
 from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline_gateway.nodes import failover
 from sowline_gateway.query.keyed_records import records_of
-from sowline_gateway.subscriptions import view_parts
+from sowline_gateway.subscriptions import window_parts
 from tests.unit.gateway.rig import Json, Rig, rig
 from tests.unit.gateway.subscriber import Subscriber, change, subscriber
 
@@ -177,7 +177,7 @@ async def test_a_client_comes_back_with_its_bookmark(kind: str) -> None:
 
 
 async def test_what_begins_again_takes_its_turn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A view that gave up waiting for a node has lent its turn, and reads all parts again within another."""
+    """A window that gave up waiting for a node has lent its turn, and reads all parts again within another."""
     fields = {"command": "sow_and_subscribe", **KINDS["page by key"]}
     slots, running = QuerySlots(SlotLimits(service=1)), list[int]()
     async with rig(["0/1"]) as made:
@@ -200,7 +200,7 @@ async def test_what_begins_again_takes_its_turn_again(monkeypatch: pytest.Monkey
             made.put({"id": number, "v": 1})
         bookmark = made.whole.topic.bookmark(made.whole.topic.positions)
         made.put(None, 0)
-        monkeypatch.setattr(view_parts, "records_of", looked_up)
+        monkeypatch.setattr(window_parts, "records_of", looked_up)
         async with subscriber(made, **fields, bookmark=bookmark) as mine:
             await mine.until(lambda: steps(mine.messages))
         assert running == [1, 1]
@@ -286,7 +286,7 @@ async def test_a_client_that_comes_back_does_not_go_back() -> None:
         made.put({"id": 0, "v": 2}, of=[ahead])
         topic = ahead.server.topic
         held = topic.positions
-        # The view of the past is read from the one that is ahead, the view of now from the other one.
+        # The window of the past is read from the one that is ahead, the window of now from the other one.
         urls = [node.url for node in made.node_set.announcements.nodes]
         luck = [0.0, 1.0, 1.0, 0.0] if urls[0] == ahead.url else [1.0, 0.0, 0.0, 1.0]
         made.node_set.chance = cast(Any, SimpleNamespace(random=iter([*luck, *[0.5] * 1000]).__next__))
@@ -329,7 +329,7 @@ async def test_a_view_replaces_another(before: str, now: str, mark: str) -> None
 
 @pytest.mark.parametrize("between", ["page", "groups"])
 async def test_a_view_is_replaced_before_it_has_begun(between: str) -> None:
-    """The client still holds the view before it: it is sent the difference from that, or everything if unknown."""
+    """The client still holds the window before it: it is sent the difference from that, or everything if unknown."""
     async with rig(["0/2", "1/2"]) as made:
         changes(made, random.Random(3), 40)
         async with subscriber(made, command="sow_and_subscribe", **KINDS["page"]) as mine:
@@ -461,7 +461,7 @@ async def test_a_missing_shard_ends_a_view(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_current_records_instead_of_those_of_a_time(kind: str) -> None:
-    """With the option `current`, a view of a topic without a history begins as one of now: it replaces nothing."""
+    """With the option `current`, a window of a topic without a history begins as one of now: it replaces nothing."""
     asked = KINDS[kind] | {"options": f"{KINDS[kind]['options']},current"}
     async with rig(["0/2", "1/2"]) as made:
         changes(made, random.Random(kind), 40)

@@ -14,27 +14,27 @@ from sowline.language.groups import MergedGroups
 from sowline.model.difference import Keys
 from sowline.subscriptions.engine.conflation import pending_of
 from sowline.subscriptions.engine.delivery import Form
-from sowline.subscriptions.engine.page import Window
+from sowline.subscriptions.engine.page import Page
 from sowline.subscriptions.engine.shown import ShownRecord, identifying_fields, in_order, keys_shown
 from sowline.subscriptions.live.request_checks import PAGE_RECORDS_MAX, check_endless, check_pace
-from sowline.wire.node_queries import options_of_view
+from sowline.wire.node_queries import options_of_window
 from sowline.wire.options import Options
 from sowline.wire.request import Subscribe, from_now
-from sowline_gateway.subscriptions.merged_view import (
+from sowline_gateway.subscriptions.merged_window import (
     MergedGroupPage,
-    MergedGroupsView,
+    MergedGroupWindow,
     MergedPage,
-    MergedView,
+    MergedWindow,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class ViewRequest:
-    """A request for a page, which has a window, or for all groups."""
+class WindowRequest:
+    """A request for a page, or for all groups."""
 
     request: Subscribe
     topic: TopicDefinition
-    window: Window | None
+    page: Page | None
     form: Form
     keys: Keys
     """The fields that every delta has."""
@@ -49,7 +49,7 @@ class ViewRequest:
         keys = keys_shown(topic, options)
         if options.conflation is not None:
             pending_of(options, form, identifying_fields(topic, options), of_each=True)
-        return cls(request, topic, _window_of(request), form, keys)
+        return cls(request, topic, _page_of(request), form, keys)
 
     @property
     def options(self) -> Options:
@@ -73,15 +73,15 @@ class ViewRequest:
     @property
     def is_held_whole(self) -> bool:
         """Whether its client holds all that was sent: of groups with a limit, only the first ones begin."""
-        return self.window is not None or self.request.top_n is None
+        return self.page is not None or self.request.top_n is None
 
     @property
     def tells_latest(self) -> bool:
         """Whether a group may depend on the latest record: which one that was is not known after undoing changes."""
         return self.is_grouped and self._groups(1).tells_latest
 
-    def is_grouped_like(self, other: "ViewRequest") -> bool:
-        """Whether two views show the same groups."""
+    def is_grouped_like(self, other: "WindowRequest") -> bool:
+        """Whether two windows show the same groups."""
         one, two = self.options, other.options
         return (one.grouping, one.projection, self.request.filter) == (
             two.grouping,
@@ -91,19 +91,19 @@ class ViewRequest:
 
     def first_shown(self, shown: Mapping[bytes, ShownRecord]) -> Mapping[bytes, ShownRecord]:
         """Return what the first group has: of groups with a limit, only the first ones."""
-        if self.window is not None:
+        if self.page is not None:
             return shown
         skip, top = self.request.skip_n or 0, self.request.top_n
         return in_order(shown, self.request.order, skip, None if top is None else skip + top)
 
-    def merged(self, groups_max: int) -> MergedView:
-        """Return what the views of nodes are merged to."""
+    def merged(self, groups_max: int) -> MergedWindow:
+        """Return what the windows of nodes are merged to."""
         if not self.is_grouped:
-            assert self.window is not None, "a view without groups is a page"
-            return MergedPage(self.request.order, self.window)
-        if self.window is None:
-            return MergedGroupsView(self._groups(groups_max))
-        return MergedGroupPage(self._groups(groups_max), self.request.order, self.window)
+            assert self.page is not None, "a window without groups is a page"
+            return MergedPage(self.request.order, self.page)
+        if self.page is None:
+            return MergedGroupWindow(self._groups(groups_max))
+        return MergedGroupPage(self._groups(groups_max), self.request.order, self.page)
 
     def _groups(self, groups_max: int) -> MergedGroups:
         projection = parse_projection(self.options.projection)
@@ -114,14 +114,14 @@ class ViewRequest:
     @property
     def records_at_nodes(self) -> int | None:
         """How many records each node shows; None for groups."""
-        window = self.window
-        return None if window is None or self.is_grouped else window.skip + window.top
+        page = self.page
+        return None if page is None or self.is_grouped else page.skip + page.top
 
     def at_nodes(self) -> Subscribe:
         """Return the subscription to the parts of nodes, from now on."""
         return msgspec.structs.replace(
             from_now(self.request),
-            options=options_of_view(self.options),
+            options=options_of_window(self.options),
             top_n=None,
             skip_n=None,
             at_least={},
@@ -129,16 +129,18 @@ class ViewRequest:
         )
 
     def in_the_past(self) -> Subscribe:
-        """Return the query for the view at the client's bookmark or time."""
-        request = msgspec.structs.replace(self.request, options=options_of_view(self.options, is_live=False))
-        if self.window is None:
+        """Return the query for the window at the client's bookmark or time."""
+        request = msgspec.structs.replace(
+            self.request, options=options_of_window(self.options, is_live=False)
+        )
+        if self.page is None:
             # The client may hold more groups than the first ones: it was sent each that has changed.
             request = msgspec.structs.replace(request, top_n=None, skip_n=None, order=Order())
         return request
 
 
-def _window_of(request: Subscribe) -> Window | None:
-    """Return the window of a page, None for all groups; raise `invalid top_n`."""
+def _page_of(request: Subscribe) -> Page | None:
+    """Return the requested page, None for all groups; raise `invalid top_n`."""
     if request.skip_n is None or request.top_n is None:
         return None
     end = request.skip_n + request.top_n
@@ -148,4 +150,4 @@ def _window_of(request: Subscribe) -> Window | None:
             f"expected a page that ends within the first {PAGE_RECORDS_MAX} records at a gateway, got skip_n +"
             f" top_n = {end}; use a filter",
         )
-    return Window(request.skip_n, request.top_n)
+    return Page(request.skip_n, request.top_n)

@@ -1,8 +1,8 @@
-"""Live views: the common part of pages and groups. Each view is kept once, for any number of subscribers.
+"""Live windows: the common part of pages and groups. Each window is kept once, for any number of subscribers.
 
-A subscriber that is too slow for every change later gets the difference between its view and the current one. A
-subscriber that comes back with a bookmark holds the view as it was there. The service undoes the changes since then
-to compute that view, and sends the difference.
+A subscriber that is too slow for every change later gets the difference between its window and the current one. A
+subscriber that comes back with a bookmark holds the window as it was there. The service undoes the changes since then
+to compute that window, and sends the difference.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from sowline.model.bookmark import Positions
 from sowline.model.position import Position
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.refusal import unforeseen
-from sowline.serving.view_memory import HELD_BYTES, ViewBytes, ViewHolder, ViewMemory
+from sowline.serving.window_memory import HELD_BYTES, WindowBytes, WindowHolder, WindowMemory
 from sowline.subscriptions.engine.delivery import Deltas, Form, payload_of
-from sowline.subscriptions.engine.page import Window
+from sowline.subscriptions.engine.page import Page
 from sowline.subscriptions.engine.shown import (
     GUESSED,
     Due,
@@ -42,7 +42,7 @@ log = structlog.get_logger()
 
 
 class Viewer:
-    """One subscriber of a view. While it is not live, `held` is its client's view, at `positions`."""
+    """One subscriber of a window. While it is not live, `held` is its client's window, at `positions`."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class Viewer:
         sub_id: str,
         topic: TopicState,
         selection: Selection,
-        memory: ViewMemory,
-        holder: ViewHolder,
+        memory: WindowMemory,
+        holder: WindowHolder,
         *,
         delta: bool,
     ) -> None:
@@ -59,7 +59,7 @@ class Viewer:
         self._memory = memory
         self.holder = holder
         self.failed: SowlineError | None = None
-        """Why it ends, with its view or while the view goes on for others."""
+        """Why it ends, with its window or while the window goes on for others."""
         self.outbox = outbox
         self.sub_id = sub_id
         self.oof = options.oof
@@ -69,12 +69,12 @@ class Viewer:
         self._is_of_conflated = topic.definition.is_conflated
         self.form = Form.live(options, topic.definition, delta=delta)
         self.keys = keys_shown(topic.definition, options)
-        self.window = Window(selection.skip_n, selection.top_n or 0)
+        self.page = Page(selection.skip_n, selection.top_n or 0)
         self._held: dict[bytes, ShownRecord] = {}
         self.positions: Positions = {}
         self.behind = asyncio.Event()
         self.live = asyncio.Event()
-        """Whether it gets each change of the view at once."""
+        """Whether it gets each change of the window at once."""
         self._is_over = asyncio.Event()
         """Whether it is not behind any more: live again, or failed."""
         self.level_at = time.monotonic()
@@ -92,18 +92,18 @@ class Viewer:
 
     @property
     def held(self) -> dict[bytes, ShownRecord]:
-        """The view of its client while it is not live."""
+        """The window of its client while it is not live."""
         return self._held
 
     @held.setter
     def held(self, held: dict[bytes, ShownRecord]) -> None:
-        # Ten thousand subscriptions of a connection that reads nothing share one view, but each holds its own copy
+        # Ten thousand subscriptions of a connection that reads nothing share one window, but each holds its own copy
         # (test_what_slow_clients_hold_counts).
         self._memory.count(self.holder, (len(held) - len(self._held)) * HELD_BYTES)
         self._held = held
 
     def hold(self, held: dict[bytes, ShownRecord], positions: Positions) -> None:
-        """Be behind at these positions, with this view at the client; fail if there is no memory for it."""
+        """Be behind at these positions, with this window at the client; fail if there is no memory for it."""
         self._is_over.clear()
         self.held, self.positions = held, positions
         self.behind.set()
@@ -111,7 +111,7 @@ class Viewer:
             self.fail(refusal)
 
     def be_live(self) -> None:
-        """Get each change of the view from now on."""
+        """Get each change of the window from now on."""
         self.held = {}
         self.behind.clear()
         self.live.set()
@@ -131,7 +131,7 @@ class Viewer:
             raise self.failed
 
     def take_from(self, replaced: "Viewer") -> None:
-        """Take over the client's view from the viewer that this one replaces."""
+        """Take over the client's window from the viewer that this one replaces."""
         held, replaced.held = replaced.held, {}
         self.held, self.positions = held, replaced.positions
 
@@ -151,12 +151,12 @@ class Viewer:
         return self.outbox.full and (self.conflated is None or self.conflated.is_large)
 
 
-class LiveView(ABC):
-    """The common part of pages and groups. A view is filled from a query, then follows the changes after it."""
+class LiveWindow(ABC):
+    """The common part of pages and groups. A window is filled from a query, then follows the changes after it."""
 
-    def __init__(self, topic: TopicState, selection: Selection, memory: ViewMemory) -> None:
+    def __init__(self, topic: TopicState, selection: Selection, memory: WindowMemory) -> None:
         self.topic = topic
-        self.bytes = ViewBytes(memory)
+        self.bytes = WindowBytes(memory)
         self.users = 0
         """The number of subscriptions that use it or wait for it."""
         self.filling: asyncio.Task[None] | None = None
@@ -167,7 +167,7 @@ class LiveView(ABC):
         self._pending: list[tuple[int, ChangeView]] | None = []
         self._viewers: dict[Viewer, None] = {}
         self._behind: dict[Viewer, None] = {}
-        """The viewers that are not live any more, or not yet, and hold a view of their own."""
+        """The viewers that are not live any more, or not yet, and hold a window of their own."""
 
     def __len__(self) -> int:
         return len(self._viewers)
@@ -194,7 +194,7 @@ class LiveView(ABC):
         self._pending = None
 
     def _recount(self) -> None:
-        """Count the memory of the view after changes; end what has become too large."""
+        """Count the memory of the window after changes; end what has become too large."""
         try:
             has_grown = self.bytes.note(self.measure())
         except SowlineError as error:
@@ -206,12 +206,12 @@ class LiveView(ABC):
                 self._end(viewer, refusal)
 
     def check(self, viewer: Viewer) -> None:
-        """Raise the error with which the view, or this viewer, has failed."""
+        """Raise the error with which the window, or this viewer, has failed."""
         if (failed := self.failed or viewer.failed) is not None:
             raise failed
 
     def add(self, viewer: Viewer) -> None:
-        """Make a viewer live; its client must hold exactly the current view."""
+        """Make a viewer live; its client must hold exactly the current window."""
         self._behind.pop(viewer, None)
         self._viewers[viewer] = None
         viewer.be_live()
@@ -226,7 +226,7 @@ class LiveView(ABC):
     def apply(self, partition: int, seen: ChangeView) -> int:
         """Apply a change, send its messages to the viewers, and return their number."""
         if self._pending is not None:
-            # The view is being filled from a query of an earlier instant. `query at 5, change K@6, fill with K@5`:
+            # The window is being filled from a query of an earlier instant. `query at 5, change K@6, fill with K@5`:
             # applied now, K@6 would be replaced by the older K@5. It waits until the fill is complete.
             self._pending.append((partition, seen))
             return 0
@@ -271,7 +271,7 @@ class LiveView(ABC):
         """Return the bookmark of the whole topic, with one partition at this position."""
         # A page depends on all partitions, and a change may affect it without a message. In partition 1 a record
         # behind the window is deleted; then a change in partition 0 draws in the record after it. With the old
-        # position of partition 1, the view at the bookmark would have the deleted record, which the client never
+        # position of partition 1, the window at the bookmark would have the deleted record, which the client never
         # received (test_a_client_that_comes_back_is_sent_the_difference).
         return self.topic.bookmark(self.topic.positions | {partition: position})
 
@@ -287,22 +287,22 @@ class LiveView(ABC):
         return sum(viewer.conflated.relieve() for viewer in self._viewers if viewer.conflated is not None)
 
     def fall_behind(self, viewer: Viewer) -> None:
-        """End live delivery to a viewer; it holds the current view."""
+        """End live delivery to a viewer; it holds the current window."""
         self._stop(viewer)
         self._behind[viewer] = None
-        # The client has, or will get, every message up to here. Its next messages are the difference from this view,
-        # so it skips the steps between, however many there are (test_a_slow_client_is_sent_the_difference).
+        # The client has, or will get, every message up to here. Its next messages are the difference from this
+        # window, so it skips the steps between, however many there are (test_a_slow_client_is_sent_the_difference).
         viewer.hold(self.shown_to(viewer), self.topic.positions)
 
     def _stop(self, viewer: Viewer) -> None:
         """End live delivery to a viewer, after what was held back."""
         if viewer.conflated is not None:
-            # The difference from the current view, which the client is sent later, will not contain these changes.
+            # The difference from the current window, which the client is sent later, will not contain these changes.
             viewer.conflated.flush()
         self.remove(viewer)
 
     def catch_up(self, viewer: Viewer) -> None:
-        """Send a viewer the difference from its view, and make it live, in one instant."""
+        """Send a viewer the difference from its window, and make it live, in one instant."""
         # Nothing is awaited in here. A change between the difference and `add` would reach the client in neither
         # (test_a_slow_client_is_sent_the_difference).
         before, now = map(self.topic.bookmark, (viewer.positions, self.topic.positions))
@@ -313,7 +313,7 @@ class LiveView(ABC):
         self.add(viewer)
 
     def hold(self, viewer: Viewer, positions: Positions, changes: list[tuple[int, Change]]) -> None:
-        """Let a viewer hold the view as it was before these changes, which are all changes since `positions`.
+        """Let a viewer hold the window as it was before these changes, which are all changes since `positions`.
 
         Raise `too many groups` if there were more groups at that time than the limit.
         """
@@ -325,7 +325,7 @@ class LiveView(ABC):
         viewer.hold(self._shown_before(viewer, undone), positions)
 
     def _fail(self, error: SowlineError) -> None:
-        """End the view, and all its viewers at once: nobody needs its content any more."""
+        """End the window, and all its viewers at once: nobody needs its content any more."""
         # A client that is paused would keep it for as long as it likes, and leave no room for others
         # (test_a_view_that_has_failed_takes_no_memory). The frames of the traceback have what was being loaded.
         self.failed = error.with_traceback(None)
@@ -342,7 +342,7 @@ class LiveView(ABC):
         viewer.fail(error)
 
     def difference(self, viewer: Viewer) -> Due:
-        """Return the messages that turn a viewer's view into the current one; `oof` only if requested."""
+        """Return the messages that turn a viewer's window into the current one; `oof` only if requested."""
 
         def left(key: bytes, body: bytes) -> Delivery:
             return viewer.as_sent(self._left(key, body))
@@ -369,16 +369,16 @@ class LiveView(ABC):
 
     @property
     def can_go_back(self) -> bool:
-        """Whether undoing changes restores the view before them."""
+        """Whether undoing changes restores the window before them."""
         return True
 
     @abstractmethod
     def measure(self) -> int:
-        """Return the estimated memory of the view, in bytes."""
+        """Return the estimated memory of the window, in bytes."""
 
     @abstractmethod
     def _drop(self) -> None:
-        """Drop all that is in the view."""
+        """Drop all that is in the window."""
 
     @property
     @abstractmethod
@@ -395,12 +395,12 @@ class LiveView(ABC):
 
     @abstractmethod
     def shown_to(self, viewer: Viewer) -> dict[bytes, ShownRecord]:
-        """Return the current view, by SOW key and in order."""
+        """Return the current window, by SOW key and in order."""
 
     @abstractmethod
     def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, ShownRecord]:
-        """Return the view as it was before these changes: the first of each record."""
+        """Return the window as it was before these changes: the first of each record."""
 
     @abstractmethod
     def _left(self, key: bytes, body: bytes) -> Delivery:
-        """Return the `oof` for a record or group that a viewer held with this body and that left its view."""
+        """Return the `oof` for a record or group that a viewer held with this body and that left its window."""

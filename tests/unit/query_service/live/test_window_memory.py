@@ -7,9 +7,9 @@ import pytest
 
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.query_slots import QuerySlots
-from sowline.serving.view_memory import ViewLimits, ViewMemory
+from sowline.serving.window_memory import WindowLimits, WindowMemory
 from sowline_query_service.context import ServiceContext
-from sowline_query_service.live.view import LiveView
+from sowline_query_service.live.window import LiveWindow
 from tests.memory import deep_bytes
 from tests.unit.query_service.sessions import Client, Json, Server
 
@@ -25,8 +25,8 @@ def server_of(records: int = RECORDS, **limits: int) -> Server:
         server.put(
             {"id": number, "a": number % 7, "name": f"name {number * 7919 % records}", "p": number * 1.5}
         )
-    unlimited = dict.fromkeys(ViewLimits._fields, 1 << 40)
-    memory = ViewMemory(ViewLimits(**(unlimited | limits)))
+    unlimited = dict.fromkeys(WindowLimits._fields, 1 << 40)
+    memory = WindowMemory(WindowLimits(**(unlimited | limits)))
     server.__dict__["context"] = ServiceContext(
         server.state, server.dispatcher, {}, server.limits, QuerySlots(), memory
     )
@@ -80,9 +80,9 @@ def _shared_with(server: Server) -> set[int]:
     return {id(one) for one in (*captured.bodies, *captured.keys)}
 
 
-def views_of(server: Server) -> list[LiveView]:
+def views_of(server: Server) -> list[LiveWindow]:
     """Return the views that are open."""
-    return list(server.dispatcher.views)
+    return list(server.dispatcher.windows)
 
 
 async def test_a_connection_has_a_limit() -> None:

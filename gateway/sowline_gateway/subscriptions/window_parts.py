@@ -1,4 +1,4 @@
-"""The views of nodes that a page or groups at a gateway are merged from: how they are opened and followed."""
+"""The windows of nodes that a page or groups at a gateway are merged from: how they are opened and followed."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -13,7 +13,7 @@ from sowline.language.filter import ALL
 from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.query_slots import QuerySlot
-from sowline.serving.view_memory import HELD_BYTES, ViewBytes, ViewHolder
+from sowline.serving.window_memory import HELD_BYTES, WindowBytes, WindowHolder
 from sowline.subscriptions.engine.shown import ShownRecord
 from sowline.subscriptions.engine.subscription import MATCH, OOF, Delivery, entitled
 from sowline.wire.node_queries import NodeQuery, past_view_of, view_of
@@ -27,23 +27,23 @@ from sowline_gateway.query.keyed_records import read_record, records_of
 from sowline_gateway.query.part import Part
 from sowline_gateway.query.seen import NONE, SeenPositions, newest
 from sowline_gateway.query.sharded_query import ShardedQuery
-from sowline_gateway.subscriptions.held_view import HeldView
-from sowline_gateway.subscriptions.merged_view import MergedView
-from sowline_gateway.subscriptions.past_view import past_record
-from sowline_gateway.subscriptions.view_request import ViewRequest
+from sowline_gateway.subscriptions.held_window import HeldWindow
+from sowline_gateway.subscriptions.merged_window import MergedWindow
+from sowline_gateway.subscriptions.past_window import past_record
+from sowline_gateway.subscriptions.window_request import WindowRequest
 
 
 @dataclass(frozen=True, slots=True)
-class ViewSubscriber:
+class WindowSubscriber:
     """A client that asks for a page or groups: what it asks for, what it may see, and what it was shown."""
 
     context: GatewayContext
-    asked: ViewRequest
+    asked: WindowRequest
     rights: Rights
     seen: SeenPositions
     """What its connection was shown."""
     slot: QuerySlot
-    holder: ViewHolder
+    holder: WindowHolder
 
 
 class Shows(Protocol):
@@ -57,27 +57,27 @@ class Shows(Protocol):
 
 
 @dataclass(slots=True)
-class OpenedView:
+class OpenedWindow:
     """What all nodes show, merged, at the positions that they have sent."""
 
     query: ShardedQuery
-    merged: MergedView
+    merged: MergedWindow
     positions: PositionsByLog
 
 
-class ViewParts:
-    """The views of all nodes. `open` them first, and again when `followed` says that they have ended."""
+class WindowParts:
+    """The windows of all nodes. `open` them first, and again when `followed` says that they have ended."""
 
-    def __init__(self, subscriber: ViewSubscriber) -> None:
+    def __init__(self, subscriber: WindowSubscriber) -> None:
         self._subscriber = subscriber
         self._context = subscriber.context
         self._asked = subscriber.asked
         self._slot = subscriber.slot
-        self._bytes = ViewBytes(subscriber.context.views)
-        self._opened: OpenedView | None = None
+        self._bytes = WindowBytes(subscriber.context.views)
+        self._opened: OpenedWindow | None = None
 
     @property
-    def opened(self) -> OpenedView:
+    def opened(self) -> OpenedWindow:
         """What the nodes show."""
         assert self._opened is not None, "it was opened"
         return self._opened
@@ -87,7 +87,7 @@ class ViewParts:
         self._bytes.enter(self._subscriber.holder)
 
     async def close(self) -> None:
-        """Count the memory no more, and end the views of the nodes."""
+        """Count the memory no more, and end the windows of the nodes."""
         self._bytes.leave(self._subscriber.holder)
         if self._opened is not None:
             await self._opened.query.close()
@@ -95,7 +95,7 @@ class ViewParts:
     # the start
 
     async def past(self) -> ShardedQuery:
-        """Return the query for the view at the client's bookmark or time; raise why there is none."""
+        """Return the query for the window at the client's bookmark or time; raise why there is none."""
         request = self._asked.in_the_past()
         query = self._query(request, NONE, past_view_of)
         try:
@@ -105,7 +105,7 @@ class ViewParts:
             raise
         return query
 
-    async def hold_past(self, past: ShardedQuery, held: HeldView) -> None:
+    async def hold_past(self, past: ShardedQuery, held: HeldWindow) -> None:
         """Note that the client holds what is found at its bookmark or time; raise `views too large`."""
         shown: dict[bytes, ShownRecord] = {}
         nbytes = 0
@@ -117,7 +117,7 @@ class ViewParts:
             self._bytes.note(nbytes)
         held.hold(shown, past.positions, is_guess=self._asked.tells_latest)
 
-    async def open(self, held: HeldView, at_least: PositionsByLog = NONE) -> None:
+    async def open(self, held: HeldWindow, at_least: PositionsByLog = NONE) -> None:
         """Begin at all nodes, read what they show, and find out why records that the client holds are not shown.
 
         Raise `shard unavailable`, or why the request is refused.
@@ -134,7 +134,7 @@ class ViewParts:
             await before.query.close()
         held.touch_all()
 
-    async def _try_to_open(self, held: HeldView, at_least: PositionsByLog) -> OpenedView | None:
+    async def _try_to_open(self, held: HeldWindow, at_least: PositionsByLog) -> OpenedWindow | None:
         """Return what the nodes show; None if one is lost meanwhile."""
         query = self._begun(self._floor(held, at_least))
         try:
@@ -148,9 +148,9 @@ class ViewParts:
             raise
         return opened
 
-    def _floor(self, held: HeldView, at_least: PositionsByLog) -> PositionsByLog:
+    def _floor(self, held: HeldWindow, at_least: PositionsByLog) -> PositionsByLog:
         """Return the positions that the nodes must have reached."""
-        # A client that comes back holds its view at a bookmark that this connection has not shown yet.
+        # A client that comes back holds its window at a bookmark that this connection has not shown yet.
         shown = held.positions if self._opened is None else newest(self._opened.positions, held.positions)
         return newest(self._subscriber.seen.floor([self._asked.topic.log], at_least), shown)
 
@@ -165,7 +165,7 @@ class ViewParts:
         context, topics, rights = self._context, [self._asked.topic.name], self._subscriber.rights
         return ShardedQuery(context.nodes, request, topics, rights, context.limits, floor, instead)
 
-    async def _read(self, query: ShardedQuery, held: HeldView) -> OpenedView:
+    async def _read(self, query: ShardedQuery, held: HeldWindow) -> OpenedWindow:
         """Begin at all nodes, and read what they show; raise `NodeLost`, `shard unavailable` or other errors."""
         await query.begin(self._slot)
         merged = self._asked.merged(self._context.limits.groups_max)
@@ -175,13 +175,13 @@ class ViewParts:
                 merged.put(part.share, found.sow_key.encode(), bytes(found.data), bytes(found.relayed))
             self._count_bytes(merged, held)
         query.count()
-        return OpenedView(query, merged, query.positions)
+        return OpenedWindow(query, merged, query.positions)
 
-    def _count_bytes(self, merged: MergedView, held: HeldView) -> None:
-        """Count the memory of the view; raise `views too large` if there is no room for it."""
+    def _count_bytes(self, merged: MergedWindow, held: HeldWindow) -> None:
+        """Count the memory of the window; raise `views too large` if there is no room for it."""
         self._bytes.note(merged.measure() + len(held.shown) * HELD_BYTES)
 
-    async def _look_up_left(self, opened: OpenedView, held: HeldView) -> None:
+    async def _look_up_left(self, opened: OpenedWindow, held: HeldWindow) -> None:
         """Find out why records that the client holds are not shown, where no node has sent that."""
         unknown = held.unexplained(opened.merged) if self._asked.options.oof else []
         if not unknown:
@@ -206,12 +206,12 @@ class ViewParts:
 
     # the changes
 
-    def followed(self, client: Shows, held: HeldView) -> Iterable[Coroutine[Any, Any, None]]:
+    def followed(self, client: Shows, held: HeldWindow) -> Iterable[Coroutine[Any, Any, None]]:
         """Return what follows each node: it ends when its node is lost, or begins again."""
         opened = self.opened
         return [self._follow(opened, part, client, held) for part in opened.query.parts]
 
-    async def _follow(self, opened: OpenedView, part: Part, client: Shows, held: HeldView) -> None:
+    async def _follow(self, opened: OpenedWindow, part: Part, client: Shows, held: HeldWindow) -> None:
         step: list[NodeMessage] = []
         try:
             async for received in part.live():
@@ -229,26 +229,28 @@ class ViewParts:
         except NodeLost:
             return
 
-    def _take(self, opened: OpenedView, part: Part, step: list[NodeMessage], held: HeldView) -> int | None:
+    def _take(
+        self, opened: OpenedWindow, part: Part, step: list[NodeMessage], held: HeldWindow
+    ) -> int | None:
         """Apply a step of a node; return its time, if the client wants that."""
-        view = opened.merged
+        window = opened.merged
         for received in step:
             key = received.sow_key.encode()
             if received.command == OOF:
                 known = ShownRecord.read(b"", bytes(received.relayed)).known
                 body = bytes(received.data)
                 gone = Delivery(OOF, body, received.reason, body, known)
-                view.remove(part.share, key, gone if key in held.shown else None)
+                window.remove(part.share, key, gone if key in held.shown else None)
             else:
-                view.put(part.share, key, bytes(received.data), bytes(received.relayed))
+                window.put(part.share, key, bytes(received.data), bytes(received.relayed))
         self._note_positions(opened, part, step[-1].bookmark)
-        self._count_bytes(view, held)
+        self._count_bytes(window, held)
         timestamp = step[-1].timestamp if self._asked.form.timestamp else ""
         when = ms_of(timestamp) if timestamp else None
         held.touch((received.sow_key.encode() for received in step), when)
         return when
 
-    def _note_positions(self, opened: OpenedView, part: Part, bookmark: str) -> None:
+    def _note_positions(self, opened: OpenedWindow, part: Part, bookmark: str) -> None:
         positions = parse_bookmark(bookmark)
         opened.positions = newest(opened.positions, positions)
         self._context.nodes.note_shown(part.url, positions)

@@ -15,8 +15,8 @@ from sowline.subscriptions.engine.shown import (
     no_longer_shown,
 )
 from sowline.subscriptions.engine.subscription import MATCH, OOF, Delivery
-from sowline_gateway.subscriptions.merged_view import MergedView
-from sowline_gateway.subscriptions.view_request import ViewRequest
+from sowline_gateway.subscriptions.merged_window import MergedWindow
+from sowline_gateway.subscriptions.window_request import WindowRequest
 
 TOUCHED_MAX = 10_000
 """Records and groups that a slow client lacks; if there are more, all that it holds is compared."""
@@ -32,10 +32,10 @@ class Difference(NamedTuple):
     now: PositionsByLog
 
 
-class HeldView:
+class HeldWindow:
     """What a client holds that has asked for a page or groups; it lacks what was `touched` since."""
 
-    def __init__(self, asked: ViewRequest) -> None:
+    def __init__(self, asked: WindowRequest) -> None:
         self.asked = asked
         """The request with which the client was sent what it holds."""
         self.shown: dict[bytes, ShownRecord] = {}
@@ -44,9 +44,9 @@ class HeldView:
         self._touched: dict[bytes, int | None] | None = {}
         """The records and groups of the steps that the client lacks, with the time of the first; None means any."""
 
-    def taken_over(self, asked: ViewRequest) -> "HeldView":
+    def taken_over(self, asked: WindowRequest) -> "HeldWindow":
         """Return what the client holds for a subscription that replaces this one."""
-        held = HeldView(self.asked)
+        held = HeldWindow(self.asked)
         held.hold(self.shown, self.positions, is_guess=not self.asked.options.shows_like(asked.options))
         return held
 
@@ -72,21 +72,21 @@ class HeldView:
         """Note that any record or group may have changed."""
         self._touched = None
 
-    def advance(self, view: MergedView, positions: PositionsByLog, *, is_step: bool) -> Difference:
+    def advance(self, window: MergedWindow, positions: PositionsByLog, *, is_step: bool) -> Difference:
         """Return the difference to what is shown at these positions, and hold that.
 
         If it `is_step`, groups that were changed are sent, even if they are as they were.
         """
         touched, before, options = self._touched, self.positions, self.asked.options
-        some = None if touched is None else view.shown_of(touched)
+        some = None if touched is None else window.shown_of(touched)
         if touched is None or some is None:
-            held, now = self.shown, view.shown()
+            held, now = self.shown, window.shown()
         else:
             held, now = {key: self.shown[key] for key in touched if key in self.shown}, some
         due = difference(
             held,
             now,
-            lambda key, body: self._left(view, key, body),
+            lambda key, body: self._left(window, key, body),
             oof=options.oof,
             no_redundant=options.no_redundant,
             touched=touched if touched is not None and options.projection and is_step else (),
@@ -99,31 +99,31 @@ class HeldView:
             self.shown.update(now)
             now = self.shown
         self.hold(now, positions)
-        view.forget_gone()
+        window.forget_gone()
         return Difference(due, touched or {}, before, self.positions)
 
-    def replaced(self, view: MergedView, asked: ViewRequest) -> Due:
+    def replaced(self, window: MergedWindow, asked: WindowRequest) -> Due:
         """Return the difference to what is shown to a client that now asks for something else."""
         options = asked.options
-        # Another view knows only its own groups: one that it lacks was not deleted.
+        # Another window knows only its own groups: one that it lacks was not deleted.
         is_other = asked.is_grouped and not asked.is_grouped_like(self.asked)
         return difference(
             self.shown,
-            view.shown(),
-            lambda key, body: Delivery(OOF, body, MATCH, body) if is_other else self._left(view, key, body),
+            window.shown(),
+            lambda key, body: Delivery(OOF, body, MATCH, body) if is_other else self._left(window, key, body),
             oof=options.oof,
             no_redundant=options.no_redundant,
         )
 
-    def _left(self, view: MergedView, key: bytes, body: bytes) -> Delivery:
+    def _left(self, window: MergedWindow, key: bytes, body: bytes) -> Delivery:
         """Return the `oof` for what the client holds with this body, and is not shown."""
-        found = view.left(key, body)
+        found = window.left(key, body)
         if found is None:
             return no_longer_shown(body, None)
         found = msgspec.structs.replace(found, previous=body)
         return as_held(found) if self.asked.topic.is_conflated else found
 
-    def unexplained(self, view: MergedView) -> list[bytes]:
+    def unexplained(self, window: MergedWindow) -> list[bytes]:
         """Return what the client holds and is not shown, if no node has said why."""
-        shown = view.shown()
-        return [key for key in self.shown if key not in shown and view.left(key, b"") is None]
+        shown = window.shown()
+        return [key for key in self.shown if key not in shown and window.left(key, b"") is None]

@@ -1,4 +1,4 @@
-"""The content of a page or of groups, merged from the views of all nodes. Pure.
+"""The content of a page or of groups, merged from the windows of all nodes. Pure.
 
 Each node keeps a window of the first records of its partitions, or the states of its groups, and sends each of their
 changes. The first records of all partitions together are among those.
@@ -12,7 +12,7 @@ import orjson
 from sowline.changes.change import DELETED
 from sowline.language.expressions.order import Order, SortKey
 from sowline.language.groups import MergedGroups
-from sowline.subscriptions.engine.page import SortedSet, Window
+from sowline.subscriptions.engine.page import Page, SortedSet
 from sowline.subscriptions.engine.shown import ShownRecord, no_longer_shown
 from sowline.subscriptions.engine.subscription import MATCH, OOF, Delivery
 
@@ -40,7 +40,7 @@ class _AverageSize:
         return self._sum // max(1, self._count)
 
 
-class MergedView(ABC):
+class MergedWindow(ABC):
     """What the nodes show. `source` tells the parts of the nodes from each other."""
 
     @abstractmethod
@@ -72,12 +72,12 @@ class MergedView(ABC):
         """Forget why records are no longer shown by their nodes: the client holds none of them."""
 
 
-class MergedPage(MergedView):
+class MergedPage(MergedWindow):
     """A page of records."""
 
-    def __init__(self, order: Order, window: Window) -> None:
+    def __init__(self, order: Order, page: Page) -> None:
         self._order = order
-        self._window = window
+        self._page = page
         self._set: SortedSet[ShownRecord] = SortedSet()
         self._gone: dict[bytes, Delivery] = {}
         """Why records are no longer shown by their nodes; a client that is behind may hold them."""
@@ -101,8 +101,8 @@ class MergedPage(MergedView):
 
     def shown(self) -> dict[bytes, ShownRecord]:
         """Return the records of the page."""
-        window = self._window
-        return dict(self._set.between(window.skip, window.skip + window.top))
+        page = self._page
+        return dict(self._set.between(page.skip, page.skip + page.top))
 
     def shown_of(self, sow_keys: Iterable[bytes]) -> None:
         """Return None: a record that enters or leaves moves others."""
@@ -118,7 +118,7 @@ class MergedPage(MergedView):
         self._gone.clear()
 
 
-class MergedGroupsView(MergedView):
+class MergedGroupWindow(MergedWindow):
     """All groups."""
 
     def __init__(self, groups: MergedGroups) -> None:
@@ -155,13 +155,13 @@ class MergedGroupsView(MergedView):
         return Delivery(OOF, body, DELETED, body)
 
 
-class MergedGroupPage(MergedGroupsView):
+class MergedGroupPage(MergedGroupWindow):
     """A page of the groups."""
 
-    def __init__(self, groups: MergedGroups, order: Order, window: Window) -> None:
+    def __init__(self, groups: MergedGroups, order: Order, page: Page) -> None:
         super().__init__(groups)
         self._order = order
-        self._window = window
+        self._page = page
         self._set: SortedSet[ShownRecord] = SortedSet()
 
     def put(self, source: Hashable, sow_key: bytes, body: bytes, relayed: bytes) -> None:
@@ -187,8 +187,8 @@ class MergedGroupPage(MergedGroupsView):
 
     def shown(self) -> dict[bytes, ShownRecord]:
         """Return the groups of the page."""
-        window = self._window
-        return dict(self._set.between(window.skip, window.skip + window.top))
+        page = self._page
+        return dict(self._set.between(page.skip, page.skip + page.top))
 
     def shown_of(self, sow_keys: Iterable[bytes]) -> None:
         """Return None: a group that enters or leaves moves others."""
