@@ -7,6 +7,7 @@ simulation and the mutants plant are no such tests.
 import ast
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 from tests.docs.test_comments import PRODUCT, ROOT
@@ -27,6 +28,7 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name != "_"
 
 
+@cache
 def tree_of(path: Path) -> ast.AST:
     """Return a module's syntax."""
     return ast.parse(path.read_text())

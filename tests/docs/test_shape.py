@@ -3,13 +3,13 @@
 import ast
 import importlib.util
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import grimp
 import pytest
 
 from tests.docs.test_comments import PRODUCT, ROOT
+from tests.docs.test_privates import tree_of
 
 FILE_LINES_MAX = 450
 CLASS_LINES_MAX = 300
@@ -31,12 +31,6 @@ WIDE = {
 
 MODULES = [path for name in PRODUCT for path in sorted((ROOT / name).rglob("*.py"))]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@cache
-def tree_of(path: Path) -> ast.AST:
-    """Return a module's syntax."""
-    return ast.parse(path.read_text())
 
 
 def lines_of(node: ast.ClassDef | Function) -> int:
