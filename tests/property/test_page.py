@@ -1,4 +1,4 @@
-"""Pages against a model that sorts afresh: a client that applies what it is told always holds its page."""
+"""Pages against a model that sorts all records: a client that applies each message always holds its page."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ orders = st.sampled_from(["", "/rank", "/rank DESC", "/rank DESC TEXT"]).map(par
 
 
 class Client:
-    """Holds what one page's subscriber was told, and refuses to be told what it knows."""
+    """Holds what one page's subscriber was sent, and refuses a message about what it already has."""
 
     def __init__(self, shown: list[tuple[bytes, Kept]]) -> None:
         self.held = {sow_key: kept.body for sow_key, kept in shown}
@@ -97,7 +97,7 @@ class World:
             self.clients[page].receive(events, change)
 
     def check(self) -> None:
-        """Every client holds the model's page, by what it was told and by the messages alike."""
+        """Every client holds the model's page, by the events and by the messages alike."""
         in_order = sorted(self.records.values(), key=lambda record: record[0])
         assert len(self.set) == len(in_order)
         for page, client in self.clients.items():

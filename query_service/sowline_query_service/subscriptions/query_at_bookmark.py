@@ -35,7 +35,7 @@ from sowline_query_service.topics.topic_state import Past, TopicState
 def query_at(context: ServiceContext, request: Read, asked: ReadRequest) -> Query | GroupedQuery:
     """Return the query for a request: of the current records, of a time or of a bookmark.
 
-    A gateway that `relays` may also ask for the start of a view: the bookmark may be a list, or `epoch`.
+    A gateway that `relays` may also ask for the start of a window: the bookmark may be a list, or `epoch`.
 
     Raise `no sow`, `invalid bookmark`, `no history` or `no documents`.
     """

@@ -209,7 +209,7 @@ async def test_what_begins_again_takes_its_turn_again(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("start", ["epoch", "list", "epoch in a list", "now in a list"])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_view_starts_where_that_of_one_query_service_does(kind: str, start: str) -> None:
+async def test_a_window_starts_where_that_of_one_query_service_does(kind: str, start: str) -> None:
     """At any start: the difference up to now is the same, and so are its bookmarks."""
     chance = random.Random(f"{kind} {start}")
     async with rig(["0/3", "1/3", "2/3"]) as made:

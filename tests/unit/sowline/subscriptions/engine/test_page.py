@@ -181,7 +181,7 @@ def test_each_page_is_sent_what_it_sees() -> None:
 
 
 def test_a_page_is_closed_by_the_last_of_its_subscribers() -> None:
-    """Who opens a page closes it; until all have, it is told what happens."""
+    """A page gets events until every subscriber that opened it has closed it."""
     shown = ShownPage([1, 2], skip=0, top=1)
     shown.set.open(shown.page)
     shown.set.close(shown.page)
