@@ -75,6 +75,10 @@ class Console:
         """Load the grid of a topic, and wait until it is live and drawn."""
         self.go(f"grid/{topic}", **given)
         expect(self.page.locator("perspective-viewer-datagrid")).to_be_visible()
+        self.wait_live()
+
+    def wait_live(self) -> None:
+        """Wait until the grid shows all records in their order."""
         expect(self.page.locator(".standing .chip")).to_have_text("live")
 
     def rows(self, count: int) -> None:

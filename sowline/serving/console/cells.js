@@ -1,8 +1,10 @@
-// Marks cells of the grid: those that have just changed flash, and the row of the open record stands out.
+// Marks cells of the grid: those that have just changed flash, and the row of the open record stands out. Also tells which
+// record a cell shows.
 import { FRESH_MS } from "./live.js";
 
 const shown = new WeakMap();
 const flashing = new WeakMap();
+const places = new WeakMap();
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -30,18 +32,27 @@ export function open(viewer, key) {
   one.table?.draw?.({ cache: true });
 }
 
+// Returns the SOW key and the column that a cell showed when it was last drawn; undefined if it shows no record. The
+// viewer's own event of a click names the record that is in this row by now: another one, if records have come meanwhile.
+export function placeOf(cell) {
+  return places.get(cell);
+}
+
 function mark(viewer, datagrid, table) {
   const { live, opened } = shown.get(viewer);
   // The ids are the only link from a row of the screen to its record; the version of the grid is fixed, so they stay.
   const ids = datagrid.model?._ids ?? [];
+  const isGrouped = datagrid.model?._config?.group_by.length > 0;
   const now = performance.now();
   const [flash, line] = [styleOf("--flash"), styleOf("--accent")];
   for (const cell of table.querySelectorAll("tbody td")) {
     const place = table.getMeta(cell);
+    places.delete(cell);
     if (place?.y === undefined) continue;
     const key = ids[place.y - place.y0]?.[0];
     const change = live.changed.get(key);
     const path = place.column_header?.at(-1);
+    if (!isGrouped) places.set(cell, { key, path });
     const isNew = change && now - change.at < FRESH_MS && (change.paths === null || change.paths.has(path));
     light(cell, isNew && !calm.matches ? change.at : undefined, now, flash);
     cell.style.boxShadow = opened !== undefined && key === opened ? `inset 0 1px ${line}, inset 0 -1px ${line}` : "";

@@ -4,7 +4,7 @@ import { MESSAGES_MAX, liveOf } from "./live.js";
 import { KEY_COLUMN, COLUMNS_MAX, at as valueAt, keyPaths } from "./fields.js";
 import { Arrange, TABS, arrangement, tabOf } from "./arrange.js";
 import { Breadcrumb } from "./breadcrumb.js";
-import { open as markRow } from "./cells.js";
+import { open as markRow, placeOf } from "./cells.js";
 import { Facets, FilterInput, Warnings, both, equals, remember } from "./filter.js";
 import { CopyAs } from "./copyas.js";
 import { SavedViews } from "./saved.js";
@@ -318,18 +318,19 @@ export function Grid({ topic, route }) {
   useEffect(() => {
     const element = viewer.current;
     if (!element || !sheet) return undefined;
-    let withAlt = false;
-    const pressed = (event) => { withAlt = event.altKey; };
-    const clicked = ({ detail }) => {
-      const key = detail?.row?.[KEY_COLUMN];
-      const row = typeof key === "string" ? live.row(key) : undefined;
+    let pressed;
+    const placeIn = (event) => event.composedPath().map(placeOf).find(Boolean);
+    // A row may move between the press and the release of the button.
+    const press = (event) => { pressed = placeIn(event); };
+    const clicked = (event) => {
+      const { key, path } = (placeIn(event) && pressed) ?? {};
+      const row = key === undefined ? undefined : live.row(key);
       if (!row) return;
-      const path = detail.column_names?.[0];
       const isField = typeof path === "string" && /^[/[]/.test(path);
       const value = isField ? valueAt(row.record, path) : undefined;
       const isScalar = isField && (value === null || value === undefined || typeof value !== "object");
       const clickedCell = isScalar ? { key, path, value: value ?? null } : undefined;
-      if (withAlt && clickedCell) filterBy(equals(path, clickedCell.value));
+      if (event.altKey && clickedCell) filterBy(equals(path, clickedCell.value));
       else {
         setCell(clickedCell);
         open(key);
@@ -353,14 +354,14 @@ export function Grid({ topic, route }) {
       }, 300);
     };
     const themed = ({ detail }) => sheet.paint(detail);
-    element.addEventListener("mousedown", pressed, true);
-    element.addEventListener("perspective-click", clicked);
+    element.addEventListener("mousedown", press, true);
+    element.addEventListener("click", clicked);
     element.addEventListener("perspective-config-update", changed);
     addEventListener("theme", themed);
     return () => {
       clearTimeout(timer);
-      element.removeEventListener("mousedown", pressed, true);
-      element.removeEventListener("perspective-click", clicked);
+      element.removeEventListener("mousedown", press, true);
+      element.removeEventListener("click", clicked);
       element.removeEventListener("perspective-config-update", changed);
       removeEventListener("theme", themed);
     };
