@@ -10,6 +10,7 @@ from typing import Any, Final
 import orjson
 
 from sowline.errors import SowlineError
+from sowline.model.body import trimmed_json
 from sowline.model.log_time import TIME_MAX
 
 _EPOCH: Final = datetime(1970, 1, 1)
@@ -19,7 +20,7 @@ _FIRST_MS: Final = -62_135_596_800_000
 def message(command: str, **fields: Any) -> bytes:
     """Return a message without a body; fields that are None or an empty string are left out."""
     given = {name: value for name, value in fields.items() if value is not None and value != ""}
-    return orjson.dumps({"command": command, **given})
+    return trimmed_json({"command": command, **given})
 
 
 def ack(kind: str, command_id: str, **fields: Any) -> bytes:

@@ -10,6 +10,7 @@ from sowline.errors import SowlineError
 from sowline.language.emodb import UNDEFINED
 from sowline.language.emodb.writes import DocumentMetadata, document_of
 from sowline.language.filter import ALL
+from sowline.model.body import write_body
 from sowline.model.select import Select
 from sowline.serving.authorization.entitlements import Entitlement
 from sowline.serving.refusal import no_sow
@@ -56,4 +57,4 @@ def _as_document(
 
     content: Any = UNDEFINED if body is None else fields(body)
     document = document_of(definition.name, key, content, None if known is None else known.writes)
-    return orjson.dumps(document.read(fields(orjson.dumps(definition.declared.template))))
+    return write_body(document.read(fields(orjson.dumps(definition.declared.template))))

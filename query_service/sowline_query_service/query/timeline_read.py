@@ -24,6 +24,7 @@ from sowline.kafka.messages import event_of
 from sowline.kafka.read_back import SECONDS_MAX as READ_BACK_SECONDS_MAX
 from sowline.kafka.read_back import read_newest
 from sowline.language.emodb.fold import FoldOutcome
+from sowline.model.body import trimmed_json
 from sowline.model.bookmark import EPOCH, NOW, Positions, format_position
 from sowline.model.bookmark_range import BookmarkRange, Moment, Point
 from sowline.model.key import partition_of
@@ -339,7 +340,7 @@ def _write(wanted: TimelineRequest, change: Change) -> bytes:
         fields["delta"] = change.text.decode()
     if change.reason is not None:
         fields["reason"] = change.reason
-    return orjson.dumps(fields | {"previous": _body(change.previous), "data": _body(change.body)})
+    return trimmed_json(fields | {"previous": _body(change.previous), "data": _body(change.body)})
 
 
 def _publisher_of(change: Change) -> str | None:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import msgspec
-import orjson
 
 from sowline.language.emodb.fold import Document, Folded, instant
 from sowline.language.emodb.intrinsics import Intrinsics
 from sowline.language.emodb.template import hidden_by
 from sowline.language.emodb.values import UNDEFINED, Json, Undefined
+from sowline.model.body import trimmed_json
 
 
 class Writes(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -85,4 +85,4 @@ def intrinsics_json(table: str, known: DocumentMetadata, *, deleted: bool) -> by
     """Return the intrinsics that readers get, as a JSON object: `~id` and so on, and `~tags` if there are any."""
     document = document_of(table, known.id, UNDEFINED if deleted else {}, known.writes)
     tags = {"~tags": known.writes.tags} if known.writes.tags else {}
-    return orjson.dumps(document.read() | tags)
+    return trimmed_json(document.read() | tags)

@@ -20,6 +20,7 @@ from sowline.language.filter.numbers import INT64_MIN, UINT64_MAX
 from sowline.language.filter.tree import Call, Field, Literal, Node, rebuilt
 from sowline.language.groups.aggregates import AggregateState, aggregate
 from sowline.language.groups.latest import Latest
+from sowline.model.body import trimmed_json
 from sowline.model.path import Document, Path, Scalar, Value, reader
 
 _encode = msgspec.json.Encoder().encode
@@ -158,7 +159,7 @@ class ResultFields:
             for step in above:
                 node = node.setdefault(step, {})
             node[name] = evaluate(document)
-        return orjson.dumps(result)
+        return trimmed_json(result)
 
 
 class Layout:
@@ -196,7 +197,7 @@ class Layout:
     def read(self, document: Document) -> GroupInput:
         """Return the inputs from a record."""
         return GroupInput(
-            orjson.dumps([grouped_value(read(document)) for read in self._grouping]),
+            trimmed_json([grouped_value(read(document)) for read in self._grouping]),
             [first(evaluate(document)) for evaluate in self._arguments],
             [read(document) for read in self._others],
         )

@@ -11,6 +11,7 @@ import orjson
 from msgspec.structs import replace
 
 from sowline.errors import SowlineError
+from sowline.model.body import trimmed_json
 from sowline.model.difference import ChangeDelta, Keys, difference, union
 from sowline.model.path import Path, reader
 from sowline.subscriptions.engine.delivery import Deltas, Form, Payload, delta_payload, whole_payload
@@ -171,7 +172,7 @@ def by_values_of(paths: tuple[Path, ...]) -> KeyOf:
 
     def values(sow_key: bytes, delivery: Delivery) -> bytes:
         document = orjson.loads(delivery.body)
-        return orjson.dumps([read(document) for read in readers])
+        return trimmed_json([read(document) for read in readers])
 
     return values
 

@@ -1,5 +1,6 @@
 """Bodies that are refused: the sentence says what was expected, what came, and what to do."""
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sowline.errors import SowlineError
-from sowline.model.body import read_object, why_not_json, write_body
+from sowline.model.body import read_object, trimmed_json, why_not_json, write_body
 from sowline.model.nesting import NESTING_MAX
 from sowline.wire.request import Publish
 from sowline.wire.request_parser import parse_request
@@ -82,6 +83,19 @@ def test_bodies_are_written_by_one_function(levels: int, deeper: Callable[[Any],
     before, _, after = orjson.dumps(deeper("below"), option=orjson.OPT_SORT_KEYS).partition(b'"below"')
     sorted_bytes = before * (levels - 1) + b'{"n":1}' + after * (levels - 1)
     assert write_body(document, option=orjson.OPT_SORT_KEYS) == sorted_bytes
+
+
+@pytest.mark.parametrize("write", [write_body, trimmed_json])
+def test_json_that_is_kept_takes_no_more_than_its_bytes(write: Callable[[Any], bytes]) -> None:
+    """The results of orjson itself have 4 KiB each."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        kept = [write([number]) for number in range(1000)]
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < len(kept) * 100
 
 
 @given(VALUES, st.integers(0, 300))
