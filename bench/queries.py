@@ -202,8 +202,11 @@ def _serve(port: int, bodies: list[bytes], ready: Connection) -> None:
         ws=Handshake,
         log_level="error",
     )
+    # The client does not try again when it is refused.
+    listening = config.bind_socket()
+    listening.listen()
     ready.send(True)
-    uvicorn.Server(config).run()
+    uvicorn.Server(config).run([listening])
 
 
 def _over_loopback(bodies: list[bytes], runs: int) -> None:
