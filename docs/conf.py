@@ -13,8 +13,8 @@ project = "Sowline"
 release = version = ABOUT["version"]
 extensions = ["myst_parser"]
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "docs/decisions/*.md", "*.md"]
-exclude_patterns = [".*", "build", "dist", "var"]
+include_patterns = ["docs/*.md", "docs/decisions/*.md", "*.md", ".github/*.md"]
+exclude_patterns = [".[!g]*", ".git", "build", "dist", "var"]
 nitpicky = True
 myst_heading_anchors = 4
 # What shows several messages, or leaves something out with `…`, is no JSON for a lexer.

@@ -6,6 +6,7 @@ language is a block that readers don't see: what a shown one needs before it.
 """
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,8 @@ from markdown_it.token import Token
 ROOT = Path(__file__).parents[2]
 PAGES = [
     path.relative_to(ROOT).as_posix()
-    for path in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")))
+    for pattern in ("*.md", ".github/*.md", "docs/**/*.md")
+    for path in sorted(ROOT.glob(pattern))
 ]
 HIDDEN = ("console", "json", "python", "yaml")
 
@@ -40,6 +42,12 @@ class Block(NamedTuple):
     def location(self) -> str:
         """Where it stands, for the reader of an error."""
         return f"{self.page}:{self.line}"
+
+
+def tracked(*patterns: str) -> list[str]:
+    """Return the files of the repository that match, by their path below the root; all without a pattern."""
+    listed = ["git", "ls-files", "--", *patterns]
+    return subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 def text_of(page: str) -> str:

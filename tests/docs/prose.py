@@ -220,6 +220,7 @@ def pages() -> list[Path]:
     """Return our pages; the changelog lists what was, in the words of its time."""
     return [
         *(path for path in sorted(ROOT.glob("*.md")) if path.name != "CHANGELOG.md"),
+        *sorted(ROOT.glob(".github/*.md")),
         *sorted(ROOT.glob("docs/**/*.md")),
     ]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import tracked
 from tests.docs.prose import (
     Sentence,
     faults,
@@ -45,13 +46,7 @@ def test_prose_keeps_the_rules() -> None:
 
 def test_prose_is_spelled_as_americans_do() -> None:
     """As that of Kafka and Spark."""
-    files = subprocess.run(
-        ["git", "ls-files", "--", "*.md", "*.py", "*.js", "*.css", "*.yaml", "*.yml", "*.toml", "*.tpl"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
+    files = tracked("*.md", "*.py", "*.js", "*.css", "*.yaml", "*.yml", "*.toml", "*.tpl")
     own = [name for name in files if "/vendor/" not in name and "/console/built/" not in name]
     assert len(own) > 500
     options = ["--builtin", "clear,en-GB_to_en-US", "--ignore-words-list", ",".join(NAMES)]

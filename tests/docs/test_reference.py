@@ -23,6 +23,7 @@ from sowline_ingest.__main__ import main as pipeline
 from sowline_ingest.definition import Check, LookupTable, Pipeline, Source, TransformStep
 from sowline_query_service.index import access_path
 from sowline_query_service.topics.state import ServedTopics
+from tests.docs.pages import text_of, tracked
 from tests.unit.query_service.sessions import Server
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +34,15 @@ SOURCES = "".join(path.read_text() for package in PACKAGES for path in sorted((R
 def page(name: str) -> str:
     """Return the text of a page of the documentation."""
     return (ROOT / "docs" / name).read_text()
+
+
+def test_the_readme_explains_each_directory() -> None:
+    """And the files beside them, but for pages and what tools read behind the scenes."""
+    _, contents = text_of("README.md").split("## The repository")
+    top = {path.split("/")[0] + ("/" if "/" in path else "") for path in tracked()}
+    visible = {name for name in top if not name.startswith(".") and not name.endswith(".md")} - {"LICENSE"}
+    rows = [line.split("|")[1] for line in contents.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`(.+?)`", row)} == visible
 
 
 def test_every_finding_is_on_the_list() -> None:
