@@ -54,6 +54,10 @@ VIEWS = SETTINGS.view_bytes_per_connection_max * 3
 while views are filled."""
 
 
+SUBSCRIPTIONS = SETTINGS.backlog_bytes_max + 10_000 * 20 * 1024
+"""The bytes of subscriptions, and of answers that the client has not read."""
+
+
 class Kind(NamedTuple):
     """What greedy clients do, and what memory the pages say that it takes at most, in addition to the records."""
 
@@ -229,9 +233,7 @@ KINDS = (
     Kind("200 `sow_and_subscribe` as event streams, and nothing is read", "_streams", ANSWERS),
     Kind("200 `POST …/sow`, and nothing is read", "_posts", ANSWERS),
     Kind("100 pages of 5 in orders of their own, on one connection", "_pages", VIEWS),
-    Kind(
-        "10,000 subscriptions on one connection", "_subscriptions", SETTINGS.backlog_bytes_max + 10_000 * 8192
-    ),
+    Kind("10,000 subscriptions on one connection", "_subscriptions", SUBSCRIPTIONS),
     Kind("5 times 200,000 groups, of which 100,000 are allowed", "_groups", VIEWS),
     Kind("5 times `GROUP_CONCAT` of all records", "_concat", VIEWS),
 )

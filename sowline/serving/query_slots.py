@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TypeVar
 
 from sowline.errors import SowlineError
+from sowline.serving.cooperative import wait_next_turn
 
 LOOKS = 4
 """How often the service looks, in the time in which a client has to read something, whether it has."""
@@ -216,6 +217,9 @@ class QuerySlots:
         self._look_later()
         try:
             await turn
+            # To begin is one step, long for a large topic. Were the clients of 200 queries gone at once, each that has
+            # ended would let the next begin, dozens in one turn of the loop.
+            await wait_next_turn()
         except BaseException:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.free(slot)

@@ -54,7 +54,10 @@ class TopicSlice:
         count = len(access_path.decided) + sum(len(asked) for asked, _ in access_path.checks)
         sorting = topic.indexes.sorting(selection.order, count)
         decided = _first(access_path, sorting, selection.end)
-        rows = np.sort(np.concatenate([decided, *(asked for asked, _ in access_path.checks)]))
+        found = np.concatenate([decided, *(asked for asked, _ in access_path.checks)])
+        rows = np.sort(
+            found, kind="stable"
+        )  # most paths find rows in order: 0.15 ms for 200,000 instead of 9
         return cls(
             name=topic.definition.name,
             log=topic.definition.log,

@@ -18,6 +18,7 @@ from starlette.types import Receive, Send
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark_range import range_text, split_range
+from sowline.serving.cooperative import wait_next_turn
 from sowline.serving.flag import Flag
 from sowline.serving.http.queries import ServedAnswer, wait_disconnected
 from sowline.serving.http.requests import number_in
@@ -170,6 +171,9 @@ class EventStream:
         chunk = begin + b"".join(map(self._event, self._first))
         while not self._events.is_over:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            # Once a client is gone, `send` no longer waits. Without the turn, its stream would turn all that waits for
+            # it into events, 16 MiB by default, before it notices.
+            await wait_next_turn()
             chunk = await self._next()
         await send({"type": "http.response.body", "body": chunk, "more_body": False})
 

@@ -82,10 +82,10 @@ class Events:
             return self.fail(SowlineError(fields.reason, fields.message))
         if "@" in fields.bookmark and fields.command not in _GROUP:
             self._tracker.lay(fields.bookmark)
-        name, id = fields.command, str(self._tracker)
         if fields.command in _GROUP:
-            id = ""
-        elif fields.command == "ack":
+            return _event(fields.command, text, None)
+        name, id = fields.command, str(self._tracker)
+        if fields.command == "ack":
             name = fields.ack_type
             if name == "completed" and self._has_end:
                 self.is_over = True
