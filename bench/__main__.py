@@ -12,6 +12,7 @@ from bench.table import write_into
 
 BENCHMARKS = (
     "materialize",
+    "kinds",
     "filters",
     "queries",
     "matching",

@@ -3,6 +3,7 @@
 `bench.peers` compares it to other systems, on the same job.
 """
 
+import json
 import sys
 import tempfile
 import uuid
@@ -79,10 +80,10 @@ def materializers(load: Load) -> Iterator[Entrant]:
 @contextmanager
 def _settings(load: Load, processes: int) -> Iterator[list[dict[str, str]]]:
     """Lend the settings of so many materializers of one group, each with a directory of its own."""
-    name, group = load.definition.name, uuid.uuid4().hex
+    group = uuid.uuid4().hex
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory) / "topics.yaml"
-        config.write_text(f"topics:\n  - {{name: {name}, key: [/order], partitions: {load.partitions}}}\n")
+        config.write_text(json.dumps({"topics": [load.declared]}))
         yield [
             {
                 "SOWLINE_KAFKA": load.bootstrap,

@@ -14,14 +14,14 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import IO
+from typing import IO, Any, NamedTuple
 
 import orjson
 from confluent_kafka import Producer
 
 from bench.usage import Usage, usage
 from sowline.changes.progress import PROGRESS_KEY
-from sowline.commands.command import command_headers
+from sowline.commands.command import Headers, command_headers
 from sowline.config.kafka_options import KafkaConfig, kafka_config
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.kafka.admin import Cluster
@@ -35,6 +35,34 @@ SENT_CHARACTERS_MAX = 2000
 """The last output of an entrant's processes, where they failed."""
 
 
+Body = dict[str, object]
+
+
+class Sent(NamedTuple):
+    """A command on the log: a Kafka record."""
+
+    key: str
+    value: bytes | None
+    headers: Headers
+
+
+DELTA = command_headers("delta_publish")
+
+
+def sent(body: Body, is_delta: bool) -> Sent:
+    """Return an order, or a delta of one, as a command to a topic whose key is the number of the order."""
+    return Sent(str(body["order"]), orjson.dumps(body), list(DELTA) if is_delta else [])
+
+
+@dataclass(frozen=True)
+class Job:
+    """A kind of topic, and how the commands to it are written."""
+
+    topic: Mapping[str, Any] = field(default_factory=lambda: {"key": ["/order"]})
+    """Fields of `topics.yaml`."""
+    sent: Callable[[Body, bool], Sent] = sent
+
+
 @dataclass(frozen=True)
 class Load:
     """A log with so many records of the job."""
@@ -45,6 +73,12 @@ class Load:
     cluster: Cluster
     is_numbered: bool = False
     """Whether each command carries its publisher and its sequence."""
+    job: Job = field(default_factory=Job)
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """The topic as in `topics.yaml`."""
+        return {"name": self.definition.name, "partitions": self.partitions, **self.job.topic}
 
     @property
     def partitions(self) -> int:
@@ -74,9 +108,15 @@ class Entrant:
     ready: Callable[[], int] = field(default=lambda: 0)
 
 
-def new_load(bootstrap: str, records: int, partitions: int = PARTITIONS, is_numbered: bool = False) -> Load:
-    """Write a log of the job, the same every time, under a name of its own."""
-    load = replace(_new_log(bootstrap, records, partitions), is_numbered=is_numbered)
+def new_load(
+    bootstrap: str,
+    records: int,
+    partitions: int = PARTITIONS,
+    is_numbered: bool = False,
+    job: Job = Job(),
+) -> Load:
+    """Write a log of a job, the same every time, under a name of its own."""
+    load = replace(_new_log(bootstrap, records, partitions, job), is_numbered=is_numbered)
     producer = exact_producer(kafka_config(bootstrap))
     _fill(producer, load)
     producer.flush()
@@ -85,7 +125,7 @@ def new_load(bootstrap: str, records: int, partitions: int = PARTITIONS, is_numb
 
 def held_load(bootstrap: str, records: int) -> tuple[Load, Callable[[], None]]:
     """Write a log that nobody sees before the function is called that is returned with it."""
-    load = _new_log(bootstrap, records, PARTITIONS)
+    load = _new_log(bootstrap, records, PARTITIONS, Job())
     transaction = {
         "transactional.id": load.definition.name,
         "transaction.timeout.ms": str(HELD_SECONDS_MAX * 1000),
@@ -98,25 +138,24 @@ def held_load(bootstrap: str, records: int) -> tuple[Load, Callable[[], None]]:
     return load, producer.commit_transaction
 
 
-def _new_log(bootstrap: str, records: int, partitions: int) -> Load:
-    definition = define_topic(name=f"bench-{uuid.uuid4().hex[:8]}", key=("/order",), partitions=partitions)
+def _new_log(bootstrap: str, records: int, partitions: int, job: Job) -> Load:
+    definition = define_topic(name=f"bench-{uuid.uuid4().hex[:8]}", partitions=partitions, **job.topic)
     cluster = Cluster(kafka_config(bootstrap))
     cluster.ensure_topic(definition)
-    return Load(bootstrap, definition, records, cluster)
+    return Load(bootstrap, definition, records, cluster, job=job)
 
 
 def _fill(producer: Producer, load: Load) -> None:
-    delta = command_headers("delta_publish")
     for number, (body, is_delta) in enumerate(_commands(load.records)):
-        headers = list(delta) if is_delta else []
+        key, value, headers = load.job.sent(body, is_delta)
         if load.is_numbered:
-            headers += [("sow.publisher", b"desk-1"), ("sow.sequence", b"%d" % number)]
-        producer.produce(load.definition.log, orjson.dumps(body), str(body["order"]), headers=headers)  # type: ignore[arg-type]
+            headers = [*headers, ("sow.publisher", b"desk-1"), ("sow.sequence", b"%d" % number)]
+        producer.produce(load.definition.log, value, key, headers=headers)  # type: ignore[arg-type]
         if number % 10_000 == 0:
             producer.poll(0)
 
 
-def _commands(records: int) -> Iterator[tuple[dict[str, object], bool]]:
+def _commands(records: int) -> Iterator[tuple[Body, bool]]:
     """Yield bodies, and whether each is a delta."""
     chance = random.Random(7)
     keys = max(1, records // 10)
@@ -136,7 +175,7 @@ def fill_with_orders(kafka: KafkaConfig, log: str, records: int) -> None:
     producer.flush()
 
 
-def order_of(chance: random.Random, key: int) -> dict[str, object]:
+def order_of(chance: random.Random, key: int) -> Body:
     """An order of about 170 bytes."""
     return {
         "order": key,
@@ -150,8 +189,8 @@ def order_of(chance: random.Random, key: int) -> dict[str, object]:
     }
 
 
-def _delta(chance: random.Random, key: int) -> dict[str, object]:
-    delta: dict[str, object] = {"order": key, "qty": chance.randrange(1, 10_000)}
+def _delta(chance: random.Random, key: int) -> Body:
+    delta: Body = {"order": key, "qty": chance.randrange(1, 10_000)}
     return delta | ({"status": "filled"} if chance.random() < 0.5 else {})
 
 
@@ -232,7 +271,7 @@ def entered(entrant: Entrant) -> Iterator[Processes]:
 
 def check(load: Load, entrant: Entrant) -> None:
     """Raise unless the last output of each key is the record that its commands make."""
-    expected: dict[object, dict[str, object]] = {}
+    expected: dict[object, Body] = {}
     for body, is_delta in _commands(load.records):
         key = body["order"]
         expected[key] = {**expected[key], **body} if is_delta else body
