@@ -7,7 +7,7 @@ use crate::change::Change;
 use crate::command::{Command, command};
 use crate::entry::{self, NEVER};
 use crate::json::fields;
-use crate::key::partition_of;
+use crate::key::{KeyRule, partition_of};
 use crate::log_record::{LOG_APPEND_TIME, LogRecord, LogRecords, TIME_MAX};
 use crate::merge::merge;
 use crate::number::push;
@@ -81,7 +81,7 @@ impl Core {
         partition: u32,
         partitions: u32,
         domain: &[u8],
-        key_field: &str,
+        key_paths: Vec<Vec<String>>,
         get_many: Py<PyAny>,
         position_type: Py<PyAny>,
     ) -> Self {
@@ -89,7 +89,7 @@ impl Core {
             partition,
             partitions,
             position_type,
-            records: Records::new(domain, key_field, get_many),
+            records: Records::new(KeyRule::new(key_paths, domain), get_many),
             buffers: Buffers::default(),
         }
     }
@@ -217,14 +217,15 @@ impl Core {
             return Ok(Outcome::Left);
         }
         let mut given = Vec::with_capacity(16);
-        let Some((key_text, key)) =
-            fields(body, &mut given).and_then(|()| self.records.key_of(&given))
+        let Some((key_text, key)) = fields(body, &mut given)
+            .and_then(|()| self.records.key_of(&given, record.kafka_key(py)))
         else {
             return Ok(Outcome::Left);
         };
+        let key_text = &*key_text;
         let mut digits = itoa::Buffer::new();
         let (partition, partitions) = (self.partition, self.partitions);
-        let number = match self.records.slot(py, digits.format(key).as_bytes()) {
+        let number = match self.records.slot(py, key.bytes(&mut digits)) {
             Some(number) => number,
             None => self.records.read(py, key, next)?,
         };

@@ -1,9 +1,11 @@
 //! SOW keys and partitions of key texts: `sowline.model.key`.
 
+use std::borrow::Cow;
+
 use blake2::digest::consts::U8;
 use blake2::{Blake2b, Digest};
 
-use crate::json::{Field, Kind};
+use crate::json::{Field, Kind, members};
 
 /// The longest key text, in bytes; Python reads or refuses longer ones.
 const KEY_BYTES_MAX: usize = 1024;
@@ -42,16 +44,103 @@ pub fn partition_of(text: &[u8], partitions: u32) -> u32 {
     ((hash ^ (hash >> 15)) & 0x7FFF_FFFF) % partitions
 }
 
-/// Return the key text in the fields of a body; None if only Python can find or refuse it.
-pub fn text_in<'a>(given: &[Field<'a>], key_field: &[u8]) -> Option<&'a [u8]> {
-    let field = given.iter().find(|field| field.name == key_field)?;
-    let text = match field.kind {
-        Kind::Text => &field.value[1..field.value.len() - 1],
-        Kind::Integer if field.value.len() <= INTEGER_BYTES_MAX && field.value != b"-0" => {
-            field.value
+/// The longest key that is a SOW key itself, in bytes.
+const OWN_BYTES_MAX: usize = 255;
+
+/// A SOW key: the number that its digits spell, or the key itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SowKey<'a> {
+    Hash(u64),
+    Own(&'a [u8]),
+}
+
+impl<'a> SowKey<'a> {
+    /// Return its bytes; `digits` is space for them.
+    pub fn bytes(self, digits: &'a mut itoa::Buffer) -> &'a [u8] {
+        match self {
+            SowKey::Hash(number) => digits.format(number).as_bytes(),
+            SowKey::Own(key) => key,
         }
-        Kind::Boolean => field.value,
-        _ => return None,
-    };
-    (!text.is_empty() && text.len() <= KEY_BYTES_MAX).then_some(text)
+    }
+}
+
+/// The key rule of a topic: the paths of its key fields; none if the Kafka keys of its records are the SOW keys.
+pub struct KeyRule {
+    paths: Vec<Vec<String>>,
+    domain: DomainHash,
+}
+
+impl KeyRule {
+    pub fn new(paths: Vec<Vec<String>>, domain: &[u8]) -> Self {
+        KeyRule {
+            paths,
+            domain: domain_hash(domain),
+        }
+    }
+
+    /// Return the key text and the SOW key of a log record; None if only Python can find or refuse them.
+    pub fn key_of<'a>(
+        &self,
+        given: &[Field<'a>],
+        kafka_key: &'a [u8],
+    ) -> Option<(Cow<'a, [u8]>, SowKey<'a>)> {
+        let text = self.text_of(given, kafka_key)?;
+        let key = if self.paths.is_empty() {
+            SowKey::Own(kafka_key)
+        } else {
+            SowKey::Hash(sow_key(&self.domain, &text))
+        };
+        Some((text, key))
+    }
+
+    /// Return the key text of a body with these fields, or of a Kafka key; None if only Python can find or refuse it.
+    ///
+    /// That of several fields is a JSON array of their texts, which need no escapes.
+    pub fn text_of<'a>(&self, given: &[Field<'a>], kafka_key: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        if self.paths.is_empty() {
+            let is_plain = kafka_key.iter().all(|byte| matches!(byte, b' '..=b'~'));
+            let is_valid = (1..=OWN_BYTES_MAX).contains(&kafka_key.len()) && is_plain;
+            return is_valid.then_some(Cow::Borrowed(kafka_key));
+        }
+        if let [path] = &self.paths[..] {
+            let text = part_in(given, path)?;
+            return (!text.is_empty() && text.len() <= KEY_BYTES_MAX)
+                .then_some(Cow::Borrowed(text));
+        }
+        let mut text = Vec::with_capacity(64);
+        for path in &self.paths {
+            text.extend_from_slice(if text.is_empty() { b"[\"" } else { b",\"" });
+            text.extend_from_slice(part_in(given, path)?);
+            text.push(b'"');
+        }
+        text.push(b']');
+        (text.len() <= KEY_BYTES_MAX).then_some(Cow::Owned(text))
+    }
+}
+
+/// Return the text of one key field.
+fn part_in<'a>(given: &[Field<'a>], path: &[String]) -> Option<&'a [u8]> {
+    let (first, below) = path.split_first()?;
+    let field = given.iter().find(|field| field.name == first.as_bytes())?;
+    let (mut text, mut kind) = (field.value, field.kind);
+    for step in below {
+        let mut found = None;
+        if kind != Kind::Object {
+            return None;
+        }
+        // Of a repeated name the last value counts.
+        members(text, |name, value| {
+            if name == step.as_bytes() {
+                found = Some((value.text(), value.kind));
+            }
+            Some(())
+        })?;
+        (text, kind) = found?;
+    }
+    match kind {
+        Kind::Text => Some(&text[1..text.len() - 1]),
+        Kind::Integer if text.len() <= INTEGER_BYTES_MAX && text != b"-0" => Some(text),
+        Kind::Boolean => Some(text),
+        _ => None,
+    }
 }

@@ -1,5 +1,6 @@
 //! Loads plain changes into the entries of a store: `sowline_materializer.partition.changes_loader`.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 
 use pyo3::prelude::*;
@@ -9,7 +10,7 @@ use crate::checksum::Checksum;
 use crate::entry;
 use crate::event::{About, about, about_of};
 use crate::json::fields;
-use crate::key::text_in;
+use crate::key::KeyRule;
 use crate::key_filter::KeyFilter;
 use crate::kinds::{EXPIRY, RECORD, of_kind};
 use crate::pending::Pending;
@@ -87,7 +88,7 @@ struct Message<'a> {
 struct Plain<'a> {
     message: &'a Message<'a>,
     about: About<'a>,
-    key_text: &'a [u8],
+    key_text: Cow<'a, [u8]>,
 }
 
 /// The entries of a store while it is loaded.
@@ -95,7 +96,7 @@ struct Plain<'a> {
 /// `get_many` reads entries that an earlier `written` has taken to the store.
 #[pyclass(module = "sowline_native")]
 pub struct Loader {
-    key_field: Vec<u8>,
+    key_rule: KeyRule,
     get_many: Py<PyAny>,
     pending: Pending,
     /// The keys that the store may hold; None as long as it is empty.
@@ -107,9 +108,9 @@ pub struct Loader {
 #[pymethods]
 impl Loader {
     #[new]
-    fn new(key_field: &str, get_many: Py<PyAny>) -> Self {
+    fn new(key_paths: Vec<Vec<String>>, get_many: Py<PyAny>) -> Self {
         Loader {
-            key_field: key_field.as_bytes().to_vec(),
+            key_rule: KeyRule::new(key_paths, b""),
             get_many,
             pending: Pending::default(),
             stored: None,
@@ -300,7 +301,7 @@ impl Loader {
             {
                 break;
             }
-            let Some(key_text) = text_in(&given, &self.key_field) else {
+            let Some(key_text) = self.key_rule.text_of(&given, message.key) else {
                 break;
             };
             plain.push(Plain {
@@ -363,7 +364,7 @@ impl Loader {
             offset: position.offset,
             time: about.time,
             expires: about.expires,
-            key_text: change.key_text,
+            key_text: &change.key_text,
             numbers: about.numbers,
             correlation: about.correlation,
             body: message.value,

@@ -52,6 +52,11 @@ impl LogRecord {
 }
 
 impl LogRecord {
+    /// Return the Kafka key; an empty one if there is none.
+    pub fn kafka_key<'a>(&'a self, py: Python<'a>) -> &'a [u8] {
+        self.key.as_ref().map_or(b"", |key| key.as_bytes(py))
+    }
+
     fn clone_ref(&self, py: Python<'_>) -> Self {
         LogRecord {
             offset: self.offset,

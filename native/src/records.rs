@@ -1,5 +1,6 @@
 //! The records of a partition as stored bytes, with the changes of the batch that is applied: `sowline_materializer.store.overlay`.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use pyo3::exceptions::PyKeyError;
@@ -9,7 +10,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::checksum::{Checksum, Committed};
 use crate::json::{Field, fields};
-use crate::key::{DomainHash, domain_hash, sow_key, text_in};
+use crate::key::{KeyRule, SowKey};
 use crate::log_record::LogRecord;
 use crate::reading::{StoredEntries, stored};
 use crate::slots::{Slot, Slots};
@@ -29,8 +30,7 @@ pub type Written<'py> = (Entries, Bound<'py, PyDict>, (i64, u64));
 ///
 /// They are kept in two halves of `cache_bytes_max` in all: when one is full, the other is dropped.
 pub struct Records {
-    domain: DomainHash,
-    key_field: Vec<u8>,
+    key_rule: KeyRule,
     get_many: Py<PyAny>,
     young: Slots,
     old: Slots,
@@ -42,10 +42,9 @@ pub struct Records {
 }
 
 impl Records {
-    pub fn new(domain: &[u8], key_field: &str, get_many: Py<PyAny>) -> Self {
+    pub fn new(key_rule: KeyRule, get_many: Py<PyAny>) -> Self {
         Records {
-            domain: domain_hash(domain),
-            key_field: key_field.as_bytes().to_vec(),
+            key_rule,
             get_many,
             young: Slots::default(),
             old: Slots::default(),
@@ -55,10 +54,13 @@ impl Records {
         }
     }
 
-    /// Return the key text and the SOW key of a body, whose fields are parsed; None if it has no key.
-    pub fn key_of<'a>(&self, fields: &[Field<'a>]) -> Option<(&'a [u8], u64)> {
-        let text = text_in(fields, &self.key_field)?;
-        Some((text, sow_key(&self.domain, text)))
+    /// Return the key text and the SOW key of a log record whose fields are parsed; None if it has no key.
+    pub fn key_of<'a>(
+        &self,
+        fields: &[Field<'a>],
+        kafka_key: &'a [u8],
+    ) -> Option<(Cow<'a, [u8]>, SowKey<'a>)> {
+        self.key_rule.key_of(fields, kafka_key)
     }
 
     /// Forget the changes of a batch that is not committed.
@@ -188,7 +190,7 @@ impl Records {
     /// Read the record of a log record that is not here, and with it those of the next log records; return its slot.
     ///
     /// The store reads many at once in less time than one by one.
-    pub fn read(&mut self, py: Python<'_>, key: u64, next: &[LogRecord]) -> PyResult<usize> {
+    pub fn read(&mut self, py: Python<'_>, key: SowKey<'_>, next: &[LogRecord]) -> PyResult<usize> {
         let next = &next[..next.len().min(self.ahead)];
         let mut seen = HashSet::with_hasher(FxBuildHasher);
         let (mut keys, mut given) = (Vec::new(), Vec::with_capacity(16));
@@ -196,10 +198,10 @@ impl Records {
         let others = next.iter().filter_map(|record| {
             let body = record.value.as_ref()?.as_bytes(py);
             fields(body, &mut given)?;
-            Some(self.key_of(&given)?.1)
+            Some(self.key_of(&given, record.kafka_key(py))?.1)
         });
         for key in std::iter::once(key).chain(others) {
-            let name = digits.format(key).as_bytes();
+            let name = key.bytes(&mut digits);
             let is_here = || self.young.number(py, name).or(self.old.number(py, name));
             if seen.insert(key) && is_here().is_none() {
                 keys.push(PyBytes::new(py, name));

@@ -19,6 +19,7 @@ from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import Partition, Prepared
 from sowline_materializer.store.cache import RecordCache
 from sowline_materializer.store.integrity import survey
+from sowline_materializer.store.native_overlay import NativeOverlay
 from sowline_materializer.store.write_behind import WriteBehindStore
 from tests.memory_store import MemoryStore
 from tests.panics import panic
@@ -168,8 +169,9 @@ HEADERS = st.one_of(
     MANY_PUBLISHERS.map(lambda named: list(named.items())),
     RARE_HEADERS,
 )
+KAFKA_KEY: Any = {"from": "kafka_key"}
 LIMITS = st.fixed_dictionaries(
-    {"key": st.just("/id")},
+    {"key": st.sampled_from(["/id", "/id", "/id", ["/id", "/a"], "/o/a", ["/o/a", "/id", "/o/b/a"], KAFKA_KEY])},
     optional={
         "partitions": st.sampled_from([1, 2]),
         "expiration": st.sampled_from(["enabled", "1s", "disabled"]),
@@ -251,6 +253,9 @@ def fields_of(record: LogRecord) -> Any:
     return record.offset, record.time, record.key, record.value, record.headers, record.time_type
 
 
+KAFKA_KEYS = st.sampled_from(
+    [b"1", b"2", b"two words", None, b"", "é".encode(), b"\x7f", b"\x00", b"\xff", b"x" * 255, b"x" * 256]
+)
 PRODUCERS_TIMES = st.tuples(
     st.sampled_from([NO_TIME_TYPE, CREATE_TIME, LOG_APPEND_TIME]),
     st.sampled_from([-1, 0, 900, 1005, 5000, TIME_MAX, TIME_MAX + 1, 2**63 - 1]),
@@ -265,6 +270,7 @@ PRODUCERS_TIMES = st.tuples(
     discarded=st.booleans(),
     run_max=st.sampled_from([1, 1, 1, 64]),
     producers=st.dictionaries(st.integers(0, 25), PRODUCERS_TIMES, max_size=4),
+    kafka_keys=st.lists(KAFKA_KEYS, min_size=1, max_size=4),
 )
 @example(
     limits={"key": "/id"},
@@ -276,6 +282,22 @@ PRODUCERS_TIMES = st.tuples(
     discarded=False,
     run_max=1,
     producers={},
+    kafka_keys=[None],
+)
+@example(
+    limits={"key": ["/o/a", "/id"]},
+    sent=[
+        (b'{"id":1,"o":{"a":"x"}}', 0, None),
+        (b'{"id":"1","o":{"a":"y","a":"x"},"b":2}', 0, [("sow.command", b"delta_publish")]),
+        (b'{"id":true,"o":{"a":""}}', 0, None),
+        (b'{"id":1,"o":{"\\u0061":"x"}}', 0, None),
+        (b'{"id":1,"o":"a"}', 0, None),
+    ],
+    cuts=[],
+    discarded=False,
+    run_max=1,
+    producers={},
+    kafka_keys=[None],
 )
 @example(
     limits={"key": "/id", "expiration": "1s"},
@@ -288,6 +310,7 @@ PRODUCERS_TIMES = st.tuples(
     discarded=False,
     run_max=1,
     producers={1: (CREATE_TIME, 5000), 2: (CREATE_TIME, TIME_MAX + 1)},
+    kafka_keys=[None],
 )
 def test_native_is_python(
     limits: dict[str, Any],
@@ -296,10 +319,11 @@ def test_native_is_python(
     discarded: bool,
     run_max: int,
     producers: dict[int, tuple[int, int]],
+    kafka_keys: list[bytes | None],
 ) -> None:
     """Whatever comes, in whatever batches."""
     with patch("sowline.native.RUN_MAX", run_max):
-        check(limits, sent, cuts, discarded, producers)
+        check(limits, sent, cuts, discarded, producers, kafka_keys)
 
 
 def check(
@@ -308,10 +332,12 @@ def check(
     cuts: list[int],
     discarded: bool,
     producers: dict[int, tuple[int, int]] | None = None,
+    kafka_keys: Sequence[bytes | None] = (None,),
 ) -> None:
     """Apply log records with both cores, and compare all that they write.
 
-    `producers` has the times of log records that are not the broker's, by offset.
+    `producers` has the times of log records that are not the broker's, by offset. The log records have the Kafka keys
+    by turns; a delete without a body has one in any case.
     """
     definition = define_topic(**{"name": "orders", **limits})
     (one, disk), (other, other_disk) = partition_of(definition, native), partition_of(definition, None)
@@ -320,7 +346,8 @@ def check(
     for offset, (body, later, headers) in enumerate(sent):
         time += later
         time_type, own = (producers or {}).get(offset, (LOG_APPEND_TIME, time))
-        records.append((offset, own, b"1" if body is None else None, body, headers, time_type))
+        key = kafka_keys[offset % len(kafka_keys)] or (b"1" if body is None else None)
+        records.append((offset, own, key, body, headers, time_type))
     bounds = [0, *sorted(min(cut, len(records)) for cut in cuts), len(records)]
     end = 0
     for start, stop in pairwise(bounds):
@@ -392,9 +419,20 @@ def test_records_of_many_keys_are_read_together() -> None:
     assert publish(*range(3000, 3100))[0] < 8
 
 
+@pytest.mark.parametrize("key", ["/id", ["/id", "/o/a"], "/o/a", KAFKA_KEY])
+def test_keys_are_not_left_to_python(key: Any) -> None:
+    """One field or several, wherever they are, or the Kafka key."""
+    partition, _ = partition_of(define_topic(**{"name": "orders", "key": key}), native)
+    batch = [(n, 1, b"%d" % n, b'{"id":%d,"o":{"a":"x%d"}}' % (n, n), None) for n in range(9)]
+    with patch.object(NativeOverlay, "apply", autospec=True, side_effect=NativeOverlay.apply) as apply:
+        partition.prepare(log_records(batch), 0)
+    (first,) = apply.call_args_list
+    assert first.args[2] == 0
+
+
 def test_a_topic_that_is_not_plain_is_pythons() -> None:
-    """Documents, several key fields, preprocessing and enrichment."""
-    for more in ({"documents": True}, {"key": ["/a", "/b"]}, {"key": "/a/b"}, {"delta": True}):
+    """Documents, keys in headers, and deltas."""
+    for more in ({"documents": True}, {"key": {"from": "header"}}, {"delta": True}):
         definition = define_topic(**{"name": "orders", "key": "/id", **more})
         assert partition_of(definition, native)[0].core == "python"
 

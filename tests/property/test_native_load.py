@@ -14,7 +14,7 @@ from sowline.changes.change import Change
 from sowline.changes.event import Event, read_event
 from sowline.changes.progress import Progress
 from sowline.commands.command import Headers
-from sowline.config.topic_definition import define_topic
+from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.model.position import Position
 from sowline_materializer.core.record import Record, encode_record
 from sowline_materializer.partition.changes_loader import ChangesLoader
@@ -27,11 +27,12 @@ from tests.property.world import Written
 
 native: Any = pytest.importorskip("sowline_native")
 
-DEFINITION = define_topic(**{"name": "orders", "key": "/id"})
+KEYS: list[Any] = ["/id", ["/id", "/n"], "/k/id", ["/id", "/k/id"], {"from": "kafka_key"}]
+DEFINITION, *_ = DEFINITIONS = [define_topic(**{"name": "orders", "key": key}) for key in KEYS]
 BODIES = [
     b'{"id":"%s"}',
     b'{ "id" : "%s", "a":{"b":[1,2.5,null,true]}}',
-    b'{"a":1,"id":"%s","a":"\\u00e9"}',
+    b'{"a":1,"id":"%s","n":true,"a":"\\u00e9"}',
     b'{"id":"%s","a":1e400}',
     b'{"id":"\xc3\xa9%s"}',
     b'{"id":"\\u0061%s"}',
@@ -87,7 +88,7 @@ def calm_event(chance: random.Random, held: Position) -> Event:
     if held.offset < 0:
         return Progress(Position(held.era, 0), held, 0, {}, "digest", "log", 0, {}, changes_id=TOPIC_ID)
     key = chance.choice("abcdefgh").encode()
-    body = b'{"id":"%s","n":%d}' % (key, chance.randrange(99))
+    body = b'{"id":"%s","n":%d,"k":{"id":1}}' % (key, chance.randrange(99))
     return Change(key, body, None, Position(held.era, held.offset + 1), held, "publish", 7)
 
 
@@ -101,10 +102,12 @@ def written(chance: random.Random, offset: int, event: Event) -> Written:
     return Written(offset, event.sow_key, event.value, headers)
 
 
-def loaded(messages: Sequence[Written], cuts: Sequence[int], pending: int, module: Any) -> Any:
+def loaded(
+    definition: TopicDefinition, messages: Sequence[Written], cuts: Sequence[int], pending: int, module: Any
+) -> Any:
     """Load messages in batches with one of the cores; return all that comes of it, or the error."""
     store = MemoryStore()
-    loader = ChangesLoader(store, DEFINITION, TOPIC_ID, module, pending)
+    loader = ChangesLoader(store, definition, TOPIC_ID, module, pending)
     start = 0
     try:
         for end in [*sorted(cuts), len(messages)]:
@@ -140,7 +143,8 @@ def load_alike(seed: int) -> int:
     messages = random_messages(seed)
     cuts = [chance.randrange(len(messages)) for _ in range(chance.randrange(4))]
     pending = chance.choice((1, 300, 2000, 10**9))
-    assert loaded(messages, cuts, pending, native) == loaded(messages, cuts, pending, None), seed
+    given = chance.choice(DEFINITIONS), messages, cuts, pending
+    assert loaded(*given, native) == loaded(*given, None), seed
     return len(messages)
 
 

@@ -28,7 +28,7 @@ from sowline_materializer.partition.changes_follower import record_of
 from sowline_materializer.partition.kafka_partition import offsets_of
 from sowline_materializer.store.bulk_load import PENDING_BYTES_MAX, BulkLoad, LoadState, NativeBulkLoad
 from sowline_materializer.store.interface import DiskStore
-from sowline_materializer.store.native_overlay import plain_key_field
+from sowline_materializer.store.native_overlay import plain_key_paths
 
 
 class _Newest(NamedTuple):
@@ -56,8 +56,8 @@ class ChangesLoader:
         pending_bytes_max: int = PENDING_BYTES_MAX,
     ) -> None:
         self._native: NativeBulkLoad | None = None
-        if native is not None and (field := plain_key_field(definition)) is not None:
-            self._native = NativeBulkLoad(native, field, store, pending_bytes_max)
+        if native is not None and (paths := plain_key_paths(definition)) is not None:
+            self._native = NativeBulkLoad(native, paths, store, pending_bytes_max)
         self._entries = self._native or BulkLoad(store, pending_bytes_max)
         self._definition = definition
         self._topic_id = changes_id

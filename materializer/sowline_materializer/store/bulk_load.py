@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
+from sowline.model.difference import Keys
 from sowline.model.limits import MIB
 from sowline.model.position import Position
 from sowline_materializer.core.record import due_time
@@ -78,20 +79,20 @@ class LoadState(NamedTuple):
 class NativeBulkLoad:
     """The same, kept by the native core, which also loads plain changes into it.
 
-    `key_field` is the name of the topic's key field. `BulkLoad` is the specification, together with
+    `key_paths` are those of the topic's key fields. `BulkLoad` is the specification, together with
     `sowline_materializer.partition.changes_loader` (tests/property/test_native_load.py).
     """
 
     def __init__(
         self,
         module: ModuleType,
-        key_field: str,
+        key_paths: Keys,
         store: DiskStore,
         pending_bytes_max: int = PENDING_BYTES_MAX,
     ) -> None:
         self._store = store
         self._pending_bytes_max = pending_bytes_max
-        self._loader = module.Loader(key_field, store.get_many)
+        self._loader = module.Loader(key_paths, store.get_many)
 
     def load(
         self,

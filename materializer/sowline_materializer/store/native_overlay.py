@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sowline.commands.command import DELTA_PUBLISH, PUBLISH, LogRecord
-from sowline.commands.key_rule import FieldKeys
 from sowline.config.topic_definition import TopicDefinition
+from sowline.model.difference import Keys
 from sowline.model.position import Position, position_of
 from sowline_materializer.core.batch_state import BatchState
 from sowline_materializer.core.record import Record, decode_record, encode_record
@@ -31,23 +31,25 @@ class _CoreLimits(NamedTuple):
     records_max: int | None
 
 
-def plain_key_field(definition: TopicDefinition) -> str | None:
-    """Return the key field of a topic whose plain changes the native core can load; None of any other topic."""
-    rule = definition.key_rule
-    if not definition.has_sow or definition.documents or not isinstance(rule, FieldKeys):
-        return None
-    return rule.paths[0][0] if len(rule.paths) == len(rule.paths[0]) == 1 else None
+def plain_key_paths(definition: TopicDefinition) -> Keys | None:
+    """Return the key fields of a topic whose plain changes the native core can load; None of any other topic.
+
+    Without key fields, the SOW keys are the Kafka keys.
+    """
+    return definition.key_rule.paths if definition.has_sow and not definition.documents else None
 
 
 def is_plain(definition: TopicDefinition) -> bool:
     """Return whether the native core applies a topic's plain commands: their bodies are merged as they come."""
+    rule = definition.key_rule
+    has_plain_keys = bool(rule.paths) or (rule.is_supplied and not rule.takes_header)
     merges_only = (
         not definition.declared.delta
         and definition.preprocess is None
         and definition.enrich is None
         and definition.reader is None
     )
-    return merges_only and plain_key_field(definition) is not None
+    return merges_only and has_plain_keys and plain_key_paths(definition) is not None
 
 
 class NativeOverlay:
@@ -65,12 +67,11 @@ class NativeOverlay:
         store: Store,
         cache_bytes_max: Callable[[], int],
     ) -> None:
-        ((field,),) = definition.key_paths
         self._core = module.Core(
             partition,
             definition.partitions,
             definition.declared.domain_prefix,
-            field,
+            definition.key_paths,
             store.get_many,
             Position,
         )
