@@ -77,7 +77,7 @@ KEYED = {"key": ["/order"]}
 
 
 def jobs() -> dict[str, Job]:
-    """Return all kinds, by name; those that remember what they have sent begin anew."""
+    """Return all kinds, by name; those that remember what they have sent begin again."""
     return {
         PLAIN: Job(),
         "two key fields": Job({"key": ["/order", "/venue"]}, _two_fields),

@@ -217,8 +217,8 @@ class QuerySlots:
         self._look_later()
         try:
             await turn
-            # To begin is one step, long for a large topic. Were the clients of 200 queries gone at once, each that has
-            # ended would let the next begin, dozens in one turn of the loop.
+            # To begin is one step, long for a large topic. Were the clients of 200 queries gone at once, each query
+            # that ends would let the next begin, dozens in one turn of the loop.
             await wait_next_turn()
         except BaseException:
             if turn.done() and not turn.cancelled() and turn.exception() is None:

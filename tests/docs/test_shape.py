@@ -105,6 +105,18 @@ def test_the_exceptions_are_some() -> None:
     assert wide == set(WIDE)
 
 
+def test_tests_are_short() -> None:
+    """Half of them have at most 12 lines, nine of ten at most 30."""
+    lengths = sorted(
+        lines_of(node)
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, Function) and node.name.startswith("test_")
+    )
+    assert lengths[len(lengths) // 2] <= 12
+    assert lengths[len(lengths) * 9 // 10] <= 30
+
+
 METHODS = "".join(f"    def m{n}(self):\n        self.b{n} = False\n" for n in range(13))
 
 

@@ -171,7 +171,11 @@ HEADERS = st.one_of(
 )
 KAFKA_KEY: Any = {"from": "kafka_key"}
 LIMITS = st.fixed_dictionaries(
-    {"key": st.sampled_from(["/id", "/id", "/id", ["/id", "/a"], "/o/a", ["/o/a", "/id", "/o/b/a"], KAFKA_KEY])},
+    {
+        "key": st.sampled_from(
+            ["/id", "/id", "/id", ["/id", "/a"], "/o/a", ["/o/a", "/id", "/o/b/a"], KAFKA_KEY]
+        )
+    },
     optional={
         "partitions": st.sampled_from([1, 2]),
         "expiration": st.sampled_from(["enabled", "1s", "disabled"]),

@@ -25,7 +25,7 @@ def workflow(text: str) -> Any:
 
 def test_there_is_one() -> None:
     """The checks below check something."""
-    assert [path.name for path in WORKFLOWS] == ["ci.yaml", "native.yaml"]
+    assert [path.name for path in WORKFLOWS] == ["ci.yaml", "native.yaml", "nightly.yaml"]
 
 
 def test_actions_are_named_by_their_commits(text: str, workflow: Any) -> None:

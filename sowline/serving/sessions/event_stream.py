@@ -171,8 +171,8 @@ class EventStream:
         chunk = begin + b"".join(map(self._event, self._first))
         while not self._events.is_over:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            # Once a client is gone, `send` no longer waits. Without the turn, its stream would turn all that waits for
-            # it into events, 16 MiB by default, before it notices.
+            # Once a client is gone, `send` no longer waits. Without the turn, its stream would make events of all
+            # unsent messages, 16 MiB by default, before it notices.
             await wait_next_turn()
             chunk = await self._next()
         await send({"type": "http.response.body", "body": chunk, "more_body": False})

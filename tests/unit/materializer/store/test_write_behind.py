@@ -1,9 +1,11 @@
 """Write-behind: reads see every commit, the disk has whole ones, and nothing is written before a flush."""
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -42,10 +44,14 @@ class WrittenBehind(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.disk, self.commits = MemoryStore(), 0
+        self.disk, self.commits = self.new_disk(), 0
         self.store = WriteBehindStore(self.disk, self.native)
         self.expected, self.flushed = MemoryStore(), MemoryStore()
         self.made: list[tuple[Any, ...]] = []
+
+    def new_disk(self) -> Any:
+        """Return the store behind, with nothing in it."""
+        return MemoryStore()
 
     @rule(entries=ENTRIES, expiries=EXPIRIES)
     def commit(self, entries: dict[bytes, bytes | None], expiries: dict[bytes, bool]) -> None:
@@ -98,7 +104,23 @@ class NativeWrittenBehind(WrittenBehind):
     native = sowline_native
 
 
+class WrittenToDisk(WrittenBehind):
+    """The same over RocksDB."""
+
+    def new_disk(self) -> RocksStore:
+        """Return a store in a directory of its own."""
+        self._directory = tempfile.TemporaryDirectory()
+        return RocksStore(Path(self._directory.name) / "s", create=True)
+
+    def teardown(self) -> None:
+        """Close the store, and remove its directory."""
+        self.disk.close()
+        self._directory.cleanup()
+
+
 test_write_behind = WrittenBehind.TestCase
+test_write_behind_to_disk = WrittenToDisk.TestCase
+test_write_behind_to_disk.settings = settings(max_examples=20, stateful_step_count=20)
 test_write_behind_by_the_native_core = pytest.mark.skipif(sowline_native is None, reason="no native core")(
     NativeWrittenBehind.TestCase
 )
