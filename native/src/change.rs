@@ -4,15 +4,20 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
-/// A change of one record by a publish. It has those members of `sowline.changes.change.Change` that the service reads.
+use crate::command::Operation;
+use crate::entry::NEVER;
+use crate::number::push;
+use crate::position::Position;
+
+/// A change of one record by a plain command. It has those members of `sowline.changes.change.Change` that the service reads.
 #[pyclass(frozen, module = "sowline_native")]
 pub struct Change {
     /// The SOW key.
     #[pyo3(get)]
     pub sow_key: Py<PyBytes>,
-    /// The new body.
+    /// The new body; None if the record is deleted.
     #[pyo3(get)]
-    pub body: Py<PyBytes>,
+    pub body: Option<Py<PyBytes>>,
     /// The body before; None if the record is new.
     #[pyo3(get)]
     pub previous: Option<Py<PyBytes>>,
@@ -20,7 +25,7 @@ pub struct Change {
     pub about: Py<PyBytes>,
     pub era: u32,
     pub offset: i64,
-    pub is_delta: bool,
+    pub operation: Operation,
     pub position_type: Py<PyAny>,
 }
 
@@ -36,18 +41,14 @@ impl Change {
 
     /// The Kafka value: the body.
     #[getter]
-    fn value(&self, py: Python<'_>) -> Py<PyBytes> {
-        self.body.clone_ref(py)
+    fn value(&self, py: Python<'_>) -> Option<Py<PyBytes>> {
+        self.body.as_ref().map(|body| body.clone_ref(py))
     }
 
     /// The command.
     #[getter]
-    fn op<'py>(&self, py: Python<'py>) -> &Bound<'py, PyString> {
-        if self.is_delta {
-            intern!(py, "delta_publish")
-        } else {
-            intern!(py, "publish")
-        }
+    fn op<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        PyString::intern(py, self.operation.name())
     }
 
     /// Return the Kafka headers. A topic whose changes carry deltas is not for this core: `delta` is always None.
@@ -78,6 +79,70 @@ impl Change {
                 )
             }
         }
+    }
+}
+
+/// What the header of a change says.
+pub struct About<'a> {
+    pub operation: Operation,
+    pub era: u32,
+    pub offset: i64,
+    pub after: Position,
+    pub time: i64,
+    pub log_time: i64,
+    pub expires: i64,
+    pub correlation: Option<&'a [u8]>,
+    pub numbers: &'a [u8],
+}
+
+impl About<'_> {
+    /// Write the content of the header `sow` to `out`, which is empty: `sowline.changes.change.Change.headers`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let after = self.after;
+        out.extend_from_slice(b"{\"position\":\"");
+        push(self.offset, out);
+        out.extend_from_slice(b"\",\"after\":\"");
+        if after.era != self.era {
+            push(after.era, out);
+            out.push(b'/');
+        }
+        push(after.offset, out);
+        if after.nth != 0 {
+            out.push(b'.');
+            push(after.nth, out);
+        }
+        out.extend_from_slice(b"\",\"op\":\"");
+        out.extend_from_slice(self.operation.name().as_bytes());
+        out.extend_from_slice(b"\",\"time\":");
+        push(self.time, out);
+        if self.era != 0 {
+            out.extend_from_slice(b",\"era\":");
+            push(self.era, out);
+        }
+        if self.operation == Operation::Delete {
+            out.extend_from_slice(b",\"reason\":\"deleted\"");
+        }
+        if self.expires != NEVER {
+            out.extend_from_slice(b",\"expires\":");
+            push(self.expires, out);
+        }
+        if let Some(text) = self.correlation {
+            out.extend_from_slice(b",\"correlation\":\"");
+            out.extend_from_slice(text);
+            out.push(b'"');
+        }
+        if !self.numbers.is_empty() {
+            out.extend_from_slice(b",\"numbers\":");
+            out.extend_from_slice(self.numbers);
+        }
+        if self.time != self.log_time {
+            out.extend_from_slice(b",\"log_time\":");
+            push(self.log_time, out);
+        }
+        if self.operation == Operation::Delete {
+            out.extend_from_slice(b",\"outcome\":\"deleted 1\"");
+        }
+        out.push(b'}');
     }
 }
 

@@ -1,4 +1,4 @@
-//! The headers of a plain command: `sowline.commands.command` for publishes.
+//! The headers of a plain command: `sowline.commands.command` for publishes and deletes of one record.
 
 use crate::number::whole;
 use crate::numbers::Publisher;
@@ -8,10 +8,30 @@ const LIFETIME_MAX: f64 = 1e9;
 
 const TEXT_BYTES_MAX: usize = 250;
 
-/// A publish or a delta publish, without its body.
+/// What a command does with its record.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum Operation {
+    #[default]
+    Publish,
+    DeltaPublish,
+    Delete,
+}
+
+impl Operation {
+    /// Return the `op` of the change.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Publish => "publish",
+            Operation::DeltaPublish => "delta_publish",
+            Operation::Delete => "delete",
+        }
+    }
+}
+
+/// A publish, a delta publish or the delete of one record, without its body.
 #[derive(Default)]
 pub struct Command<'a> {
-    pub is_delta: bool,
+    pub operation: Operation,
     pub publisher: Option<Publisher<'a>>,
     pub correlation: Option<&'a [u8]>,
     /// The lifetime in seconds; 0 for none.
@@ -33,8 +53,9 @@ pub fn command<'a>(headers: &[(&str, Option<&'a [u8]>)]) -> Option<Command<'a>> 
         let value = value?;
         match name {
             "command" => match value {
-                b"publish" => found.is_delta = false,
-                b"delta_publish" => found.is_delta = true,
+                b"publish" => found.operation = Operation::Publish,
+                b"delta_publish" => found.operation = Operation::DeltaPublish,
+                b"sow_delete" => found.operation = Operation::Delete,
                 _ => return None,
             },
             "publisher" => publisher = Some(plain(value)?),

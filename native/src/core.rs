@@ -3,14 +3,13 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
-use crate::change::Change;
-use crate::command::{Command, command};
+use crate::change::{About, Change};
+use crate::command::{Command, Operation, command};
 use crate::entry::{self, NEVER};
 use crate::json::fields;
 use crate::key::{KeyRule, partition_of};
 use crate::log_record::{LOG_APPEND_TIME, LogRecord, LogRecords, TIME_MAX};
 use crate::merge::merge;
-use crate::number::push;
 use crate::numbers::{self, After};
 use crate::position::Position;
 use crate::records::{Records, Written};
@@ -35,6 +34,8 @@ pub struct Applied {
     live_records: i64,
     /// How many changes are of delta publishes.
     deltas: usize,
+    /// How many changes are deletes.
+    deletes: usize,
 }
 
 /// The limits of a partition; None for none.
@@ -58,7 +59,11 @@ struct Buffers {
 
 /// What became of a log record.
 enum Outcome {
-    Applied(Change),
+    Applied {
+        change: Change,
+        /// Whether a deleted record is kept for its publishers' numbers.
+        is_tombstone: bool,
+    },
     Repeat,
     /// Nothing was touched: Python applies it.
     Left,
@@ -102,7 +107,8 @@ impl Core {
     /// Apply log records from `start` on, up to the first that only Python can apply; return the state after
     /// them.
     ///
-    /// Changes are appended to `changes`, the offsets of repeated commands to `repeats`.
+    /// Changes are appended to `changes`, the offsets of repeated commands to `repeats`, and to `tombstones` the log time
+    /// and the SOW key of each deleted record that is kept.
     #[expect(
         clippy::too_many_arguments,
         reason = "Python calls it once for a batch, with its state and outputs"
@@ -116,9 +122,10 @@ impl Core {
         limits: Limits,
         changes: &Bound<'py, PyList>,
         repeats: &Bound<'py, PyList>,
+        tombstones: &Bound<'py, PyList>,
     ) -> PyResult<Applied> {
         let mut buffers = std::mem::take(&mut self.buffers);
-        let (mut at, mut deltas) = (start, 0);
+        let (mut at, mut deltas, mut deletes) = (start, 0, 0);
         while at < records.records.len() {
             match self.apply_one(
                 py,
@@ -127,8 +134,15 @@ impl Core {
                 &limits,
                 &mut buffers,
             )? {
-                Outcome::Applied(change) => {
-                    deltas += usize::from(change.is_delta);
+                Outcome::Applied {
+                    change,
+                    is_tombstone,
+                } => {
+                    deltas += usize::from(change.operation == Operation::DeltaPublish);
+                    deletes += usize::from(change.operation == Operation::Delete);
+                    if is_tombstone {
+                        tombstones.append((state.log_time, &change.sow_key))?;
+                    }
                     changes.append(Bound::new(py, change)?)?;
                 }
                 Outcome::Repeat => repeats.append(state.position.offset)?,
@@ -144,6 +158,7 @@ impl Core {
             log_time: state.log_time,
             live_records: state.live_records,
             deltas,
+            deletes,
         })
     }
 
@@ -191,15 +206,15 @@ impl Core {
     ) -> PyResult<Outcome> {
         let (record, next) = records.split_first().expect("there is one to apply");
         let (offset, record_time) = (record.offset, record.time);
-        let Some(value) = record.value.as_ref().map(|value| value.bind(py)) else {
-            return Ok(Outcome::Left);
-        };
         let Some(headers) = headers_of(py, record.headers.as_ref())? else {
             return Ok(Outcome::Left);
         };
-        let body = value.as_bytes();
+        let given_body = record
+            .value
+            .as_ref()
+            .map_or(&b""[..], |value| value.as_bytes(py));
         // Python continues within a log record of which the state holds the first changes.
-        if body.len() > limits.record_bytes_max || offset == state.position.offset {
+        if given_body.len() > limits.record_bytes_max || offset == state.position.offset {
             return Ok(Outcome::Left);
         }
         // Python refuses such a time.
@@ -213,13 +228,21 @@ impl Core {
         let Some(command) = command(&named) else {
             return Ok(Outcome::Left);
         };
-        if std::str::from_utf8(body).is_err() {
+        if std::str::from_utf8(given_body).is_err() {
             return Ok(Outcome::Left);
         }
+        let operation = match record.value {
+            Some(_) => command.operation,
+            None => Operation::Delete,
+        };
         let mut given = Vec::with_capacity(16);
-        let Some((key_text, key)) = fields(body, &mut given)
-            .and_then(|()| self.records.key_of(&given, record.kafka_key(py)))
-        else {
+        let found = if operation == Operation::Delete && given_body.is_empty() {
+            self.records.named(record.kafka_key(py))
+        } else {
+            fields(given_body, &mut given)
+                .and_then(|()| self.records.key_of(&given, record.kafka_key(py)))
+        };
+        let Some((key_text, key)) = found else {
             return Ok(Outcome::Left);
         };
         let key_text = &*key_text;
@@ -267,11 +290,11 @@ impl Core {
         }
         let previous = held.as_ref().and_then(|held| held.body);
         let is_full = |most| state.live_records >= most;
-        if previous.is_none() && limits.records_max.is_some_and(is_full) {
-            return Ok(Outcome::Left);
-        }
-        let body = match previous {
-            Some(previous) if command.is_delta => {
+        let body = match (operation, previous) {
+            (Operation::Delete, Some(_)) => None,
+            (Operation::Delete, None) => return Ok(Outcome::Left),
+            (_, None) if limits.records_max.is_some_and(is_full) => return Ok(Outcome::Left),
+            (Operation::DeltaPublish, Some(previous)) => {
                 merged.clear();
                 // The store holds what was valid once; a text is checked, not trusted.
                 if std::str::from_utf8(previous).is_err()
@@ -280,48 +303,64 @@ impl Core {
                 {
                     return Ok(Outcome::Left);
                 }
-                &merged[..]
+                Some(&merged[..])
             }
-            _ => body,
+            _ => Some(given_body),
         };
-        let expires = due_time(&command, time, limits);
         let era = state.position.era;
-        let written = entry::Written {
+        let expires = body.map_or(NEVER, |_| due_time(&command, time, limits));
+        header.clear();
+        About {
+            operation,
             era,
             offset,
+            after: state.last_change,
             time,
+            log_time,
             expires,
-            key_text,
-            numbers,
             correlation: command.correlation,
-            body,
-        };
+            numbers,
+        }
+        .write(header);
         stored.clear();
-        entry::write(&written, stored);
-        header.clear();
-        about(&written, &command, state.last_change, log_time, header);
-        let is_new = previous.is_none();
+        // A deleted record is kept for its publishers' numbers only: `RecordWriter.remove`.
+        let is_tombstone = body.is_none() && !numbers.is_empty();
+        if body.is_some() || is_tombstone {
+            let written = entry::Written {
+                era,
+                offset,
+                time: if is_tombstone { log_time } else { time },
+                expires,
+                key_text,
+                numbers,
+                correlation: body.and(command.correlation),
+                body,
+            };
+            entry::write(&written, stored);
+        }
         let change = Change {
             sow_key,
-            body: if std::ptr::eq(body, value.as_bytes()) {
-                value.clone().unbind()
-            } else {
-                PyBytes::new(py, body).unbind()
-            },
+            body: body.map(|body| match &record.value {
+                Some(value) if std::ptr::eq(body, value.as_bytes(py)) => value.clone_ref(py),
+                _ => PyBytes::new(py, body).unbind(),
+            }),
             previous: previous.map(|body| PyBytes::new(py, body).unbind()),
             about: PyBytes::new(py, header).unbind(),
             era,
             offset,
-            is_delta: command.is_delta,
+            operation,
             position_type: self.position_type.clone_ref(py),
         };
-        self.records
-            .write(py, number, Some(PyBytes::new(py, stored).unbind()));
+        let data = (!stored.is_empty()).then(|| PyBytes::new(py, stored).unbind());
+        self.records.write(py, number, data);
         state.position = Position::of_record(era, offset);
         state.last_change = state.position;
         state.log_time = log_time;
-        state.live_records += i64::from(is_new);
-        Ok(Outcome::Applied(change))
+        state.live_records += i64::from(body.is_some()) - i64::from(previous.is_some());
+        Ok(Outcome::Applied {
+            change,
+            is_tombstone,
+        })
     }
 }
 
@@ -332,58 +371,6 @@ fn due_time(command: &Command<'_>, time: i64, limits: &Limits) -> i64 {
         Some(seconds) => time + (seconds * 1000.0).round_ties_even() as i64,
         None => limits.expiration.map_or(NEVER, |lifetime| time + lifetime),
     }
-}
-
-/// Write the content of the header `sow` to `out`, which is empty: `sowline.changes.change.Change.headers`.
-fn about(
-    record: &entry::Written<'_>,
-    command: &Command<'_>,
-    after: Position,
-    log_time: i64,
-    out: &mut Vec<u8>,
-) {
-    out.extend_from_slice(b"{\"position\":\"");
-    push(record.offset, out);
-    out.extend_from_slice(b"\",\"after\":\"");
-    if after.era != record.era {
-        push(after.era, out);
-        out.push(b'/');
-    }
-    push(after.offset, out);
-    if after.nth != 0 {
-        out.push(b'.');
-        push(after.nth, out);
-    }
-    out.extend_from_slice(b"\",\"op\":\"");
-    out.extend_from_slice(if command.is_delta {
-        b"delta_publish"
-    } else {
-        b"publish"
-    });
-    out.extend_from_slice(b"\",\"time\":");
-    push(record.time, out);
-    if record.era != 0 {
-        out.extend_from_slice(b",\"era\":");
-        push(record.era, out);
-    }
-    if record.expires != NEVER {
-        out.extend_from_slice(b",\"expires\":");
-        push(record.expires, out);
-    }
-    if let Some(text) = record.correlation {
-        out.extend_from_slice(b",\"correlation\":\"");
-        out.extend_from_slice(text);
-        out.push(b'"');
-    }
-    if !record.numbers.is_empty() {
-        out.extend_from_slice(b",\"numbers\":");
-        out.extend_from_slice(record.numbers);
-    }
-    if record.time != log_time {
-        out.extend_from_slice(b",\"log_time\":");
-        push(log_time, out);
-    }
-    out.push(b'}');
 }
 
 /// The headers of a log record: names, and values or None.

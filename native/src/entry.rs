@@ -90,7 +90,7 @@ pub fn head(data: &[u8]) -> Option<Head> {
     })
 }
 
-/// The fields of a live record that is written.
+/// The fields of a record that is written.
 pub struct Written<'a> {
     pub era: u32,
     pub offset: i64,
@@ -99,10 +99,11 @@ pub struct Written<'a> {
     pub key_text: &'a [u8],
     pub numbers: &'a [u8],
     pub correlation: Option<&'a [u8]>,
-    pub body: &'a [u8],
+    /// The body; None if the record is deleted.
+    pub body: Option<&'a [u8]>,
 }
 
-/// Return how many bytes a live record takes.
+/// Return how many bytes a record takes.
 pub fn bytes_of(record: &Written<'_>) -> usize {
     let rare = match (record.numbers.len(), record.correlation) {
         (0, None) => 0,
@@ -111,13 +112,13 @@ pub fn bytes_of(record: &Written<'_>) -> usize {
             3 + numbers + correlation.map_or(4, |text| text.len() + 2)
         }
     };
-    HEADER_BYTES + record.key_text.len() + rare + record.body.len()
+    HEADER_BYTES + record.key_text.len() + rare + record.body.map_or(0, <[u8]>::len)
 }
 
-/// Append the bytes of a live record to `out`.
+/// Append the bytes of a record to `out`.
 pub fn write(record: &Written<'_>, out: &mut Vec<u8>) {
     out.reserve(bytes_of(record));
-    out.push(LIVE);
+    out.push(record.body.map_or(0, |_| LIVE));
     out.extend_from_slice(&record.era.to_le_bytes());
     out.extend_from_slice(&record.offset.to_le_bytes());
     out.extend_from_slice(&0u32.to_le_bytes());
@@ -148,5 +149,5 @@ pub fn write(record: &Written<'_>, out: &mut Vec<u8>) {
     }
     let rare_bytes = (out.len() - start) as u32;
     out[rare_at..rare_at + 4].copy_from_slice(&rare_bytes.to_le_bytes());
-    out.extend_from_slice(record.body);
+    out.extend_from_slice(record.body.unwrap_or_default());
 }

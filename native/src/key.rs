@@ -93,6 +93,17 @@ impl KeyRule {
         Some((text, key))
     }
 
+    /// Return the key text and the SOW key of the record that a Kafka key names; None if only Python can judge it.
+    pub fn named<'a>(&self, kafka_key: &'a [u8]) -> Option<(Cow<'a, [u8]>, SowKey<'a>)> {
+        if self.paths.is_empty() {
+            return self.key_of(&[], kafka_key);
+        }
+        let is_valid = (1..=KEY_BYTES_MAX).contains(&kafka_key.len());
+        std::str::from_utf8(kafka_key).ok().filter(|_| is_valid)?;
+        let key = SowKey::Hash(sow_key(&self.domain, kafka_key));
+        Some((Cow::Borrowed(kafka_key), key))
+    }
+
     /// Return the key text of a body with these fields, or of a Kafka key; None if only Python can find or refuse it.
     ///
     /// That of several fields is a JSON array of their texts, which need no escapes.

@@ -367,7 +367,7 @@ impl Loader {
             key_text: &change.key_text,
             numbers: about.numbers,
             correlation: about.correlation,
-            body: message.value,
+            body: Some(message.value),
         };
         self.pending
             .write(message.key, true, entry::bytes_of(&record), |out| {

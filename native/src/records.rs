@@ -63,6 +63,11 @@ impl Records {
         self.key_rule.key_of(fields, kafka_key)
     }
 
+    /// Return the key text and the SOW key of the record that a Kafka key names; None if there is none.
+    pub fn named<'a>(&self, kafka_key: &'a [u8]) -> Option<(Cow<'a, [u8]>, SowKey<'a>)> {
+        self.key_rule.named(kafka_key)
+    }
+
     /// Forget the changes of a batch that is not committed.
     pub fn begin(&mut self, py: Python<'_>) {
         for number in self.dirty.drain(..) {
@@ -196,8 +201,10 @@ impl Records {
         let (mut keys, mut given) = (Vec::new(), Vec::with_capacity(16));
         let mut digits = itoa::Buffer::new();
         let others = next.iter().filter_map(|record| {
-            let body = record.value.as_ref()?.as_bytes(py);
-            fields(body, &mut given)?;
+            let Some(body) = record.value.as_ref() else {
+                return Some(self.named(record.kafka_key(py))?.1);
+            };
+            fields(body.as_bytes(py), &mut given)?;
             Some(self.key_of(&given, record.kafka_key(py))?.1)
         });
         for key in std::iter::once(key).chain(others) {

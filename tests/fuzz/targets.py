@@ -30,6 +30,9 @@ LIMITS: list[dict[str, Any]] = [
     {"expiration": "1s"},
     {"expiration": "enabled", "repeat_window": "50ms"},
     {"records_max": 4, "record_bytes_max": 1024},
+    {"key": ["/id", "/a"]},
+    {"key": "/o/a", "repeat_window": "50ms"},
+    {"key": {"from": "kafka_key"}, "partitions": 2},
 ]
 
 
@@ -46,9 +49,7 @@ def log_records(seed: int) -> Counter[str]:
         records = []
         for text, later, named in sent:
             now += later
-            records.append(
-                (offset, now, chance.choice([None, b"0", b"a"]) if text is None else None, text, named)
-            )
+            records.append((offset, now, chance.choice([None, b"0", b"a", b"1"]), text, named))
             offset += 1
         mine = apply_alike(one, other, records, end)
         end += len(mine.events)

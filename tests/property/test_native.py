@@ -112,7 +112,7 @@ ODD_BODIES = st.sampled_from(
 PLAIN_HEADERS = st.fixed_dictionaries(
     {},
     optional={
-        "sow.command": st.sampled_from([b"publish", b"delta_publish", b"delta_publish", b"delta_publish"]),
+        "sow.command": st.sampled_from([b"publish", b"sow_delete", b"delta_publish", b"delta_publish"]),
         "sow.correlation": st.sampled_from([b"c1", b"two words", b'q"', "é".encode(), b"", b"x" * 251]),
         "sow.expiration": st.sampled_from(
             [
@@ -189,13 +189,17 @@ PLAIN_BODIES = st.fixed_dictionaries(
     {"id": st.integers(0, 3), "a": VALUES}, optional={"o": st.dictionaries(st.sampled_from("ab"), VALUES)}
 )
 PLAIN = st.tuples(
-    PLAIN_BODIES.map(lambda body: json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")),
+    st.none()
+    | PLAIN_BODIES.map(lambda body: json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")),
     st.integers(-2, 30),
     st.one_of(
         st.none(),
         st.just([("sow.command", b"delta_publish")]),
         st.tuples(st.sampled_from([b"p", b"q"]), st.integers(0, 9)).map(
-            lambda pair: [("sow.publisher", pair[0]), ("sow.sequence", b"%d" % pair[1])]
+            lambda pair: (
+                [("sow.publisher", pair[0]), ("sow.sequence", b"%d" % pair[1])]
+                + [("sow.command", b"sow_delete")] * (pair[1] % 3 == 2)
+            )
         ),
         st.just([("sow.correlation", b"c"), ("sow.expiration", b"0.02"), ("sow.command", b"delta_publish")]),
     ),
@@ -230,7 +234,7 @@ def output_of(prepared: Prepared) -> Any:
     ops = [(change.op, change.position, change.previous) for change in step.changes]
     dead = [(fields_of(letter.record), letter.reason, letter.message) for letter in step.dead]
     forwards = [(one.partition, fields_of(one.record), one.origin) for one in step.forwards]
-    return events, ops, step.outcomes, dead, forwards, step.unreported
+    return events, ops, step.outcomes, dead, forwards, step.unreported, step.tombstones, step.commands
 
 
 def state_of(disk: MemoryStore) -> Any:
@@ -427,7 +431,9 @@ def test_records_of_many_keys_are_read_together() -> None:
 def test_keys_are_not_left_to_python(key: Any) -> None:
     """One field or several, wherever they are, or the Kafka key."""
     partition, _ = partition_of(define_topic(**{"name": "orders", "key": key}), native)
+    batch: list[tuple[Any, ...]]
     batch = [(n, 1, b"%d" % n, b'{"id":%d,"o":{"a":"x%d"}}' % (n, n), None) for n in range(9)]
+    batch += [(n + 9, 1, b"%d" % n, batch[n][3], [("sow.command", b"sow_delete")]) for n in range(9)]
     with patch.object(NativeOverlay, "apply", autospec=True, side_effect=NativeOverlay.apply) as apply:
         partition.prepare(log_records(batch), 0)
     (first,) = apply.call_args_list

@@ -27,8 +27,8 @@ class StepCollector:
         step, changes = self.step, self.step.changes
         changes.append(change)
         step.commands[change.op] += 1
-        if change.body is None:
-            step.removed.append(change)
+        if change.body is None and change.numbers and change.writes is None:
+            step.tombstones.append((change.partition_time, change.sow_key))
         if self._unreported is not None:
             self.report_before(len(changes) - 1)
 

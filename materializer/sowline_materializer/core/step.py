@@ -67,8 +67,8 @@ class Step:
 
     `unreported` holds checkpoints with the number of changes before them. Each follows a forwarded record without a
     change, or new limits, which nothing else reports before the next change. `others` are the log records that are
-    not plain: all but those that the accelerator has applied. `commands` counts the changes by command, and `removed`
-    holds those that removed a record.
+    not plain: all but those that the accelerator has applied. `commands` counts the changes by command, and
+    `tombstones` has the log time and the SOW key of each deleted record that is kept for its publishers' numbers.
     """
 
     checkpoint: Checkpoint
@@ -80,4 +80,4 @@ class Step:
     publishers_pushed_out: int = 0
     others: list[LogRecord] = field(default_factory=list)
     commands: Counter[str] = field(default_factory=Counter)
-    removed: list[Change] = field(default_factory=list)
+    tombstones: list[tuple[int, bytes]] = field(default_factory=list)

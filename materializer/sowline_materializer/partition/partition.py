@@ -209,11 +209,10 @@ class Partition:
         self._cache.keep(written.records, written.bytes)
         self.checkpoint = checkpoint
         self._due_records.note(written.expiries)
-        for change in prepared.step.removed:
+        for time, sow_key in prepared.step.tombstones:
             # The entry of a deleted record keeps its publishers' sequences until the repeat window has passed.
             # Without them a repeated publish would bring the record back. A document's entry is kept permanently.
-            if change.numbers and change.writes is None:
-                self._tombstones.add(change.partition_time, change.sow_key)
+            self._tombstones.add(time, sow_key)
 
     def _emitted_deletions(self, step: Step) -> frozenset[bytes]:
         """Return the keys whose deletion a previous owner emitted, while every key is to be repaired; else none.

@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from sowline.changes.change import DELETE
 from sowline.commands.command import DELTA_PUBLISH, PUBLISH, LogRecord
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.difference import Keys
+from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, position_of
 from sowline_materializer.core.batch_state import BatchState
 from sowline_materializer.core.record import Record, decode_record, encode_record
@@ -96,13 +98,15 @@ class NativeOverlay:
         numbers = _CoreLimits(
             limits.record_bytes_max, limits.repeat_window, state.numbers_since, expiration, share
         )
-        first_change, repeats = len(state.out.step.changes), list[int]()
-        after = self._core.apply(records, start, state, numbers, state.out.step.changes, repeats)
+        step, repeats, tombstones = state.out.step, list[int](), list[tuple[int, bytes]]()
+        first_change = len(step.changes)
+        after = self._core.apply(records, start, state, numbers, step.changes, repeats, tombstones)
         state.position, state.last_change = position_of(after.position), position_of(after.last_change)
         state.log_time, state.live_records = after.log_time, after.live_records
-        state.out.step.outcomes.update((str(offset), REPEAT) for offset in repeats)
-        changes = len(state.out.step.changes) - first_change
-        state.out.step.commands += Counter({DELTA_PUBLISH: after.deltas, PUBLISH: changes - after.deltas})
+        step.outcomes.update((str(offset), REPEAT) for offset in repeats)
+        step.tombstones += [(known_log_time(time), key) for time, key in tombstones]
+        publishes = len(step.changes) - first_change - after.deltas - after.deletes
+        step.commands += Counter({DELTA_PUBLISH: after.deltas, PUBLISH: publishes, DELETE: after.deletes})
         state.out.report_before(first_change)
         end: int = after.end
         return end
