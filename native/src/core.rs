@@ -6,7 +6,6 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use crate::change::{About, Change};
 use crate::command::{Command, Operation, command};
 use crate::entry::{self, NEVER};
-use crate::json::fields;
 use crate::key::{KeyRule, partition_of};
 use crate::log_record::{LOG_APPEND_TIME, LogRecord, LogRecords, TIME_MAX};
 use crate::merge::merge;
@@ -209,10 +208,7 @@ impl Core {
         let Some(headers) = headers_of(py, record.headers.as_ref())? else {
             return Ok(Outcome::Left);
         };
-        let given_body = record
-            .value
-            .as_ref()
-            .map_or(&b""[..], |value| value.as_bytes(py));
+        let given_body = record.body(py);
         // Python continues within a log record of which the state holds the first changes.
         if given_body.len() > limits.record_bytes_max || offset == state.position.offset {
             return Ok(Outcome::Left);
@@ -235,14 +231,15 @@ impl Core {
             Some(_) => command.operation,
             None => Operation::Delete,
         };
+        // A publish needs a body.
+        if given_body.is_empty() && operation != Operation::Delete {
+            return Ok(Outcome::Left);
+        }
         let mut given = Vec::with_capacity(16);
-        let found = if operation == Operation::Delete && given_body.is_empty() {
-            self.records.named(record.kafka_key(py))
-        } else {
-            fields(given_body, &mut given)
-                .and_then(|()| self.records.key_of(&given, record.kafka_key(py)))
-        };
-        let Some((key_text, key)) = found else {
+        let Some((key_text, key)) =
+            self.records
+                .key_of(given_body, record.kafka_key(py), &mut given)
+        else {
             return Ok(Outcome::Left);
         };
         let key_text = &*key_text;

@@ -57,6 +57,11 @@ impl LogRecord {
         self.key.as_ref().map_or(b"", |key| key.as_bytes(py))
     }
 
+    /// Return the value; an empty one if there is none.
+    pub fn body<'a>(&'a self, py: Python<'a>) -> &'a [u8] {
+        self.value.as_ref().map_or(b"", |value| value.as_bytes(py))
+    }
+
     fn clone_ref(&self, py: Python<'_>) -> Self {
         LogRecord {
             offset: self.offset,

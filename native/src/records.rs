@@ -54,18 +54,19 @@ impl Records {
         }
     }
 
-    /// Return the key text and the SOW key of a log record whose fields are parsed; None if it has no key.
+    /// Return the key text and the SOW key of a log record, and collect the fields of its body; None if only Python can
+    /// find the key. Without a body, the Kafka key names the record.
     pub fn key_of<'a>(
         &self,
-        fields: &[Field<'a>],
+        body: &'a [u8],
         kafka_key: &'a [u8],
+        given: &mut Vec<Field<'a>>,
     ) -> Option<(Cow<'a, [u8]>, SowKey<'a>)> {
-        self.key_rule.key_of(fields, kafka_key)
-    }
-
-    /// Return the key text and the SOW key of the record that a Kafka key names; None if there is none.
-    pub fn named<'a>(&self, kafka_key: &'a [u8]) -> Option<(Cow<'a, [u8]>, SowKey<'a>)> {
-        self.key_rule.named(kafka_key)
+        if body.is_empty() {
+            return self.key_rule.named(kafka_key);
+        }
+        fields(body, given)?;
+        self.key_rule.key_of(given, kafka_key)
     }
 
     /// Forget the changes of a batch that is not committed.
@@ -201,11 +202,8 @@ impl Records {
         let (mut keys, mut given) = (Vec::new(), Vec::with_capacity(16));
         let mut digits = itoa::Buffer::new();
         let others = next.iter().filter_map(|record| {
-            let Some(body) = record.value.as_ref() else {
-                return Some(self.named(record.kafka_key(py))?.1);
-            };
-            fields(body.as_bytes(py), &mut given)?;
-            Some(self.key_of(&given, record.kafka_key(py))?.1)
+            let (_, key) = self.key_of(record.body(py), record.kafka_key(py), &mut given)?;
+            Some(key)
         });
         for key in std::iter::once(key).chain(others) {
             let name = key.bytes(&mut digits);
