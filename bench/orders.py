@@ -2,7 +2,7 @@
 
 import random
 
-import orjson
+from sowline.model.body import trimmed_json
 
 CONDITION = "/status = 'open' AND /qty > 300 AND /price < 60 AND /ticker < 'T150' AND /side = 'B'"
 
@@ -27,5 +27,4 @@ def _body(number: int, chance: random.Random, notes_chars: int) -> bytes:
         "side": chance.choice("BS"),
         "notes": "n" * notes_chars,
     }
-    # What `dumps` returns holds on to a larger buffer than it shows; a copy doesn't.
-    return bytes(bytearray(orjson.dumps(order)))
+    return trimmed_json(order)

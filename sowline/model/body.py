@@ -60,7 +60,7 @@ def write_body(document: Any, default: Callable[[Any], Any] | None = None, optio
     uses this function (tests/unit/sowline/model/test_body.py::test_bodies_are_written_by_one_function).
     """
     try:
-        return b"%b" % orjson.dumps(document, default, option)  # see `trimmed_json`
+        return _trimmed(orjson.dumps(document, default, option))
     except orjson.JSONEncodeError:
         # Versions of orjson word the error of depth differently. Any other error is raised again by a piece
         # (test_what_is_no_json_is_refused_at_any_depth).
@@ -71,9 +71,13 @@ def write_body(document: Any, default: Callable[[Any], Any] | None = None, optio
 
 def trimmed_json(value: Any) -> bytes:
     """Return a value as JSON that may be kept, or wait in a queue: in exactly as many bytes as it has."""
+    return _trimmed(orjson.dumps(value))
+
+
+def _trimmed(text: bytes) -> bytes:
     # The result of orjson keeps the whole buffer that it was written into: 4 KiB for the key of a group. So 100,000
     # groups took 440 MiB where 90 were counted (test_json_that_is_kept_takes_no_more_than_its_bytes).
-    return b"%b" % orjson.dumps(value)
+    return b"%b" % text
 
 
 def _written_in_pieces(document: Any, default: Callable[[Any], Any] | None, option: int) -> bytes:
@@ -88,7 +92,7 @@ def _written_in_pieces(document: Any, default: Callable[[Any], Any] | None, opti
             tops.append(below)
     for container, key, below in reversed(slots):
         container[key] = orjson.Fragment(orjson.dumps(below, default, option))
-    return b"%b" % orjson.dumps(document, default, option)
+    return _trimmed(orjson.dumps(document, default, option))
 
 
 def _copied(document: Any) -> Any:

@@ -55,9 +55,8 @@ class TopicSlice:
         sorting = topic.indexes.sorting(selection.order, count)
         decided = _first(access_path, sorting, selection.end)
         found = np.concatenate([decided, *(asked for asked, _ in access_path.checks)])
-        rows = np.sort(
-            found, kind="stable"
-        )  # most paths find rows in order: 0.15 ms for 200,000 instead of 9
+        # Most paths find rows in order. A stable sort of 200,000 takes 0.15 ms then, any other 9.
+        rows = np.sort(found, kind="stable")
         return cls(
             name=topic.definition.name,
             log=topic.definition.log,

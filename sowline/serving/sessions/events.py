@@ -80,10 +80,10 @@ class Events:
         fields = _read(text)
         if fields.status == FAILURE:
             return self.fail(SowlineError(fields.reason, fields.message))
-        if "@" in fields.bookmark and fields.command not in _GROUP:
-            self._tracker.lay(fields.bookmark)
         if fields.command in _GROUP:
             return _event(fields.command, text, None)
+        if "@" in fields.bookmark:
+            self._tracker.lay(fields.bookmark)
         name, id = fields.command, str(self._tracker)
         if fields.command == "ack":
             name = fields.ack_type
