@@ -10,7 +10,20 @@ import orjson
 
 from bench.broker import broker
 from bench.materialize import materializer
-from bench.merging import PARTITIONS, Body, Figure, Job, Load, Sent, line, measure, median, new_load, sent
+from bench.merging import (
+    KEYED,
+    PARTITIONS,
+    Body,
+    Figure,
+    Job,
+    Load,
+    Sent,
+    line,
+    measure,
+    median,
+    new_load,
+    sent,
+)
 from bench.table import table
 from sowline.commands.command import command_headers
 from sowline.model.key import partition_of
@@ -71,9 +84,6 @@ class _Deletes:
             return Sent(command.key, None, [])
         self._live.add(command.key)
         return command
-
-
-KEYED = {"key": ["/order"]}
 
 
 def jobs() -> dict[str, Job]:

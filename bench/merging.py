@@ -46,19 +46,20 @@ class Sent(NamedTuple):
     headers: Headers
 
 
-DELTA = command_headers("delta_publish")
+DELTA_PUBLISH = command_headers("delta_publish")
+KEYED = {"key": ["/order"]}
 
 
 def sent(body: Body, is_delta: bool) -> Sent:
     """Return an order, or a delta of one, as a command to a topic whose key is the number of the order."""
-    return Sent(str(body["order"]), orjson.dumps(body), list(DELTA) if is_delta else [])
+    return Sent(str(body["order"]), orjson.dumps(body), DELTA_PUBLISH if is_delta else [])
 
 
 @dataclass(frozen=True)
 class Job:
     """A kind of topic, and how the commands to it are written."""
 
-    topic: Mapping[str, Any] = field(default_factory=lambda: {"key": ["/order"]})
+    topic: Mapping[str, Any] = field(default_factory=lambda: KEYED)
     """Fields of `topics.yaml`."""
     sent: Callable[[Body, bool], Sent] = sent
 

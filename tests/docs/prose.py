@@ -16,6 +16,8 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from tests.docs.pages import PAGES
+
 ROOT = Path(__file__).parents[2]
 PRODUCT = (
     "contract",
@@ -218,11 +220,7 @@ def _name(path: Path) -> str:
 
 def pages() -> list[Path]:
     """Return our pages; the changelog lists what was, in the words of its time."""
-    return [
-        *(path for path in sorted(ROOT.glob("*.md")) if path.name != "CHANGELOG.md"),
-        *sorted(ROOT.glob(".github/*.md")),
-        *sorted(ROOT.glob("docs/**/*.md")),
-    ]
+    return [ROOT / page for page in PAGES if page != "CHANGELOG.md"]
 
 
 def modules() -> list[Path]:

@@ -33,7 +33,7 @@ SOURCES = "".join(path.read_text() for package in PACKAGES for path in sorted((R
 
 def page(name: str) -> str:
     """Return the text of a page of the documentation."""
-    return (ROOT / "docs" / name).read_text()
+    return text_of(f"docs/{name}")
 
 
 def test_the_readme_explains_each_directory() -> None:
