@@ -23,6 +23,8 @@ pub struct Change {
     pub previous: Option<Py<PyBytes>>,
     /// The content of the header `sow`.
     pub about: Py<PyBytes>,
+    /// The content of the header `sow.delta`, if the topic's changes carry deltas and this one has one.
+    pub delta: Option<Py<PyBytes>>,
     pub era: u32,
     pub offset: i64,
     pub operation: Operation,
@@ -51,7 +53,13 @@ impl Change {
         PyString::intern(py, self.operation.name())
     }
 
-    /// Return the Kafka headers. A topic whose changes carry deltas is not for this core: `delta` is always None.
+    /// Return None: if the topic's changes carry deltas, the headers have it already.
+    #[pyo3(name = "delta")]
+    fn further_delta(&self, _keys: &Bound<'_, PyAny>) -> Option<Py<PyAny>> {
+        None
+    }
+
+    /// Return the Kafka headers; `delta` is what `delta` returns.
     #[pyo3(signature = (delta=None))]
     fn headers<'py>(
         &self,
@@ -69,16 +77,14 @@ impl Change {
             py,
             [intern!(py, "sow").as_any(), self.about.bind(py).as_any()],
         )?;
-        match &self.previous {
-            None => PyList::new(py, [about]),
-            Some(previous) => {
-                let name = intern!(py, "sow.previous").as_any();
-                PyList::new(
-                    py,
-                    [about, PyTuple::new(py, [name, previous.bind(py).as_any()])?],
-                )
-            }
+        let headers = PyList::new(py, [about])?;
+        if let Some(previous) = &self.previous {
+            headers.append((intern!(py, "sow.previous"), previous))?;
         }
+        if let Some(delta) = &self.delta {
+            headers.append((intern!(py, "sow.delta"), delta))?;
+        }
+        Ok(headers)
     }
 }
 
@@ -93,6 +99,8 @@ pub struct About<'a> {
     pub expires: i64,
     pub correlation: Option<&'a [u8]>,
     pub numbers: &'a [u8],
+    /// The paths of removed fields as a JSON array; empty if there are none.
+    pub removed: &'a [u8],
 }
 
 impl About<'_> {
@@ -141,6 +149,10 @@ impl About<'_> {
         }
         if self.operation == Operation::Delete {
             out.extend_from_slice(b",\"outcome\":\"deleted 1\"");
+        }
+        if !self.removed.is_empty() {
+            out.extend_from_slice(b",\"removed\":");
+            out.extend_from_slice(self.removed);
         }
         out.push(b'}');
     }

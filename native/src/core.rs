@@ -5,6 +5,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::change::{About, Change};
 use crate::command::{Command, Operation, command};
+use crate::difference::Difference;
 use crate::entry::{self, NEVER};
 use crate::key::{KeyRule, partition_of};
 use crate::log_record::{LOG_APPEND_TIME, LogRecord, LogRecords, TIME_MAX};
@@ -54,6 +55,7 @@ struct Buffers {
     numbers: Vec<u8>,
     about: Vec<u8>,
     stored: Vec<u8>,
+    difference: Difference,
 }
 
 /// What became of a log record.
@@ -75,6 +77,8 @@ pub struct Core {
     partitions: u32,
     position_type: Py<PyAny>,
     records: Records,
+    /// The paths of the key fields, if changes carry deltas.
+    delta_keys: Option<Vec<Vec<String>>>,
     buffers: Buffers,
 }
 
@@ -86,6 +90,7 @@ impl Core {
         partitions: u32,
         domain: &[u8],
         key_paths: Vec<Vec<String>>,
+        has_deltas: bool,
         get_many: Py<PyAny>,
         position_type: Py<PyAny>,
     ) -> Self {
@@ -93,6 +98,7 @@ impl Core {
             partition,
             partitions,
             position_type,
+            delta_keys: has_deltas.then(|| key_paths.clone()),
             records: Records::new(KeyRule::new(key_paths, domain), get_many),
             buffers: Buffers::default(),
         }
@@ -273,6 +279,7 @@ impl Core {
             numbers,
             about: header,
             stored,
+            difference,
         } = buffers;
         numbers.clear();
         let known = held.as_ref().map_or(&b""[..], |held| held.numbers);
@@ -304,6 +311,16 @@ impl Core {
             }
             _ => Some(given_body),
         };
+        let keys = match (previous, body) {
+            (Some(_), Some(_)) => self.delta_keys.as_ref(),
+            _ => None,
+        };
+        difference.clear();
+        if let (Some(keys), Some(previous), Some(body)) = (keys, previous, body)
+            && difference.find(previous, body, keys).is_none()
+        {
+            return Ok(Outcome::Left);
+        }
         let era = state.position.era;
         let expires = body.map_or(NEVER, |_| due_time(&command, time, limits));
         header.clear();
@@ -317,6 +334,7 @@ impl Core {
             expires,
             correlation: command.correlation,
             numbers,
+            removed: &difference.removed,
         }
         .write(header);
         stored.clear();
@@ -343,6 +361,7 @@ impl Core {
             }),
             previous: previous.map(|body| PyBytes::new(py, body).unbind()),
             about: PyBytes::new(py, header).unbind(),
+            delta: keys.map(|_| PyBytes::new(py, &difference.body).unbind()),
             era,
             offset,
             operation,

@@ -10,6 +10,7 @@ mod columns;
 mod command;
 mod core;
 mod deltas;
+mod difference;
 mod entry;
 mod event;
 mod json;

@@ -33,6 +33,8 @@ LIMITS: list[dict[str, Any]] = [
     {"key": ["/id", "/a"]},
     {"key": "/o/a", "repeat_window": "50ms"},
     {"key": {"from": "kafka_key"}, "partitions": 2},
+    {"delta": True},
+    {"delta": True, "key": ["/id", "/o/a"]},
 ]
 
 

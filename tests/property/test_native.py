@@ -182,6 +182,7 @@ LIMITS = st.fixed_dictionaries(
         "repeat_window": st.sampled_from(["5ms", "100ms"]),
         "record_bytes_max": st.sampled_from([1024, 100_000]),
         "records_max": st.sampled_from([2, 4]),
+        "delta": st.booleans(),
     },
 )
 ODD = st.tuples(st.one_of(texts(), texts(), texts(), ODD_BODIES, st.none()), st.integers(-2, 30), HEADERS)
@@ -222,13 +223,13 @@ def log_records(records: Sequence[tuple[Any, ...]]) -> Any:
     return native.LogRecords([native.LogRecord(*record) for record in records])
 
 
-def output_of(prepared: Prepared) -> Any:
+def output_of(definition: TopicDefinition, prepared: Prepared) -> Any:
     """Return all that a batch writes to Kafka."""
-    step = prepared.step
+    step, declared, keys = prepared.step, definition.declared, definition.key_fields
     events = [
         (event.key, event.value(), None)
         if isinstance(event, Progress)
-        else (event.sow_key, event.value, event.headers(None))
+        else (event.sow_key, event.value, event.headers(event.delta(keys) if declared.delta else None))
         for event in prepared.events
     ]
     ops = [(change.op, change.position, change.previous) for change in step.changes]
@@ -249,7 +250,7 @@ def apply_alike(one: Partition, other: Partition, records: list[tuple[Any, ...]]
     """
     mine = one.prepare(log_records(records), 100)
     expected = other.prepare([LogRecord(*record) for record in records], 100)
-    assert output_of(mine) == output_of(expected), "events"
+    assert output_of(one.definition, mine) == output_of(one.definition, expected), "events"
     for partition, prepared in ((one, mine), (other, expected)):
         partition.commit(prepared, end + len(mine.events))
     assert one.checkpoint == other.checkpoint, "checkpoints"
@@ -393,7 +394,8 @@ def test_a_panic_leaves_the_batch_to_python() -> None:
     )
     batch = [(n, 1, None, b'{"id":%d}' % n, None) for n in range(3)]
     mine = one.prepare(log_records(batch), 3)
-    assert output_of(mine) == output_of(other.prepare([LogRecord(*record) for record in batch], 3))
+    theirs = other.prepare([LogRecord(*record) for record in batch], 3)
+    assert output_of(definition, mine) == output_of(definition, theirs)
     assert one.core == "python"
 
 
@@ -440,9 +442,40 @@ def test_keys_are_not_left_to_python(key: Any) -> None:
     assert first.args[2] == 0
 
 
+@example('{"id":1,"a":1,"o":{"b":2,"c":3}}', '{"id":1,"a":2,"o":{"b":2}}')
+@example('{"id":1,"a":[1, 2]}', '{"id":1,"a":[1,2]}')
+@example('{"id":1,"a":0}', '{"id":1,"a":-0}')
+@example('{"id":1,"q/":0}', '{"id":1}')
+@given(OBJECTS.map(json.dumps), OBJECTS.map(json.dumps))
+def test_what_a_publish_changes(before: str, now: str) -> None:
+    """Two bodies of one record have the delta that Python finds, or are left to it."""
+    definition = define_topic(**{"name": "orders", "key": "/o/a", "delta": True})
+    batch = [
+        (n, 1, None, json.dumps({"o": {"a": 1}} | json.loads(body) | {"k": n}).encode(), None)
+        for n, body in enumerate([before, now, before])
+    ]
+    (one, _), (other, _) = partition_of(definition, native), partition_of(definition, None)
+    apply_alike(one, other, batch, 0)
+
+
+def test_deltas_of_changes_are_not_left_to_python() -> None:
+    """Fields that change, appear, leave and move between objects and other values."""
+    bodies = [b'{"id":1,"a":1,"o":{"b":1}}', b'{"id":1,"o":{"b":2,"c":[1]}}', b'{"id":1,"a":"x","o":5}']
+    partition, _ = partition_of(define_topic(**{"name": "orders", "key": "/id", "delta": True}), native)
+    batch = [(n, 1, None, body, None) for n, body in enumerate(bodies)]
+    first, *updates = partition.prepare(log_records(batch), 0).step.changes
+    headers = [dict(update.headers()) for update in updates]
+    assert all(isinstance(change, native.Change) for change in (first, *updates))
+    assert [header["sow.delta"] for header in headers] == [
+        b'{"id":1,"o":{"b":2,"c":[1]}}',
+        b'{"id":1,"a":"x","o":5}',
+    ]
+    assert b'"removed":["/a"]' in (headers[0]["sow"] or b"")
+
+
 def test_a_topic_that_is_not_plain_is_pythons() -> None:
-    """Documents, keys in headers, and deltas."""
-    for more in ({"documents": True}, {"key": {"from": "header"}}, {"delta": True}):
+    """Documents, and keys in headers."""
+    for more in ({"documents": True}, {"key": {"from": "header"}}):
         definition = define_topic(**{"name": "orders", "key": "/id", **more})
         assert partition_of(definition, native)[0].core == "python"
 
@@ -467,7 +500,8 @@ def test_python_takes_log_records_of_the_native_core(sent: list[Sent], given: di
             time += later
             records.append((offset, time, b"1", body, headers))
         mine = one.prepare(log_records(records), 100)
-        assert output_of(mine) == output_of(other.prepare([LogRecord(*record) for record in records], 100))
+        theirs = other.prepare([LogRecord(*record) for record in records], 100)
+        assert output_of(one.definition, mine) == output_of(one.definition, theirs)
 
 
 def test_messages_become_log_records_by_partition() -> None:

@@ -46,8 +46,7 @@ def is_plain(definition: TopicDefinition) -> bool:
     rule = definition.key_rule
     has_plain_keys = bool(rule.paths) or (rule.is_supplied and not rule.takes_header)
     merges_only = (
-        not definition.declared.delta
-        and definition.preprocess is None
+        definition.preprocess is None
         and definition.enrich is None
         and definition.reader is None
     )
@@ -74,6 +73,7 @@ class NativeOverlay:
             definition.partitions,
             definition.declared.domain_prefix,
             definition.key_paths,
+            definition.declared.delta and definition.has_deltas,
             store.get_many,
             Position,
         )
