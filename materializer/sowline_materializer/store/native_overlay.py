@@ -45,11 +45,7 @@ def is_plain(definition: TopicDefinition) -> bool:
     """Return whether the native core applies a topic's plain commands: their bodies are merged as they come."""
     rule = definition.key_rule
     has_plain_keys = bool(rule.paths) or (rule.is_supplied and not rule.takes_header)
-    merges_only = (
-        definition.preprocess is None
-        and definition.enrich is None
-        and definition.reader is None
-    )
+    merges_only = definition.preprocess is None and definition.enrich is None and definition.reader is None
     return merges_only and has_plain_keys and plain_key_paths(definition) is not None
 
 
