@@ -4,7 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
-use crate::command::Operation;
+use crate::command::{CopyOf, Operation};
 use crate::entry::NEVER;
 use crate::number::push;
 use crate::position::Position;
@@ -99,6 +99,7 @@ pub struct About<'a> {
     pub expires: i64,
     pub correlation: Option<&'a [u8]>,
     pub numbers: &'a [u8],
+    pub origin: Option<CopyOf<'a>>,
     /// The paths of removed fields as a JSON array; empty if there are none.
     pub removed: &'a [u8],
 }
@@ -149,6 +150,13 @@ impl About<'_> {
         }
         if self.operation == Operation::Delete {
             out.extend_from_slice(b",\"outcome\":\"deleted 1\"");
+        }
+        if let Some(origin) = self.origin {
+            out.extend_from_slice(b",\"origin\":\"");
+            push(origin.partition, out);
+            out.push(b'@');
+            push(origin.offset, out);
+            out.push(b'"');
         }
         if !self.removed.is_empty() {
             out.extend_from_slice(b",\"removed\":");

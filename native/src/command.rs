@@ -36,6 +36,16 @@ pub struct Command<'a> {
     pub correlation: Option<&'a [u8]>,
     /// The lifetime in seconds; 0 for none.
     pub expiration: Option<f64>,
+    /// Where a forwarded command comes from.
+    pub origin: Option<CopyOf<'a>>,
+}
+
+/// The log and the place in it of the record that a forwarded one is a copy of.
+#[derive(Clone, Copy)]
+pub struct CopyOf<'a> {
+    pub log_id: &'a [u8],
+    pub partition: u64,
+    pub offset: u64,
 }
 
 /// Return the command in the headers; None if only Python can read or refuse it.
@@ -61,6 +71,7 @@ pub fn command<'a>(headers: &[(&str, Option<&'a [u8]>)]) -> Option<Command<'a>> 
             "publisher" => publisher = Some(plain(value)?),
             "sequence" => sequence = Some(pair(value)?),
             "correlation" => found.correlation = Some(plain(value)?),
+            "origin" => found.origin = Some(copy_of(value)?),
             "expiration" => found.expiration = Some(seconds(value)?),
             _ => return None,
         }
@@ -84,6 +95,20 @@ fn pair(text: &[u8]) -> Option<(u64, u64)> {
         None => Some((whole(text)?, 0)),
         Some(dot) => Some((whole(&text[..dot])?, whole(&text[dot + 1..])?)),
     }
+}
+
+fn copy_of(text: &[u8]) -> Option<CopyOf<'_>> {
+    let colon = text
+        .iter()
+        .rposition(|byte| *byte == b':')
+        .filter(|at| *at > 0)?;
+    let place = &text[colon + 1..];
+    let at = place.iter().position(|byte| *byte == b'@')?;
+    Some(CopyOf {
+        log_id: &text[..colon],
+        partition: whole(&place[..at])?,
+        offset: whole(&place[at + 1..])?,
+    })
 }
 
 fn seconds(text: &[u8]) -> Option<f64> {

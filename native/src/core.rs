@@ -1,10 +1,12 @@
 //! The plain commands of a batch, applied to the records of a partition: `sowline_materializer.core`.
 
+use std::collections::HashMap;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::change::{About, Change};
-use crate::command::{Command, Operation, command};
+use crate::command::{Command, CopyOf, Operation, command};
 use crate::difference::Difference;
 use crate::entry::{self, NEVER};
 use crate::key::{KeyRule, partition_of};
@@ -21,6 +23,9 @@ struct State {
     last_change: Position,
     log_time: i64,
     live_records: i64,
+    log_id: String,
+    /// By partition, the highest offset of a forwarded record that was applied.
+    origins: HashMap<u64, u64>,
 }
 
 /// The state behind the log records that were applied.
@@ -32,6 +37,7 @@ pub struct Applied {
     last_change: Position,
     log_time: i64,
     live_records: i64,
+    origins: HashMap<u64, u64>,
     /// How many changes are of delta publishes.
     deltas: usize,
     /// How many changes are deletes.
@@ -42,6 +48,8 @@ pub struct Applied {
 #[derive(FromPyObject)]
 struct Limits {
     record_bytes_max: usize,
+    /// The largest log record that can be forwarded, with its key and headers.
+    forwarded_bytes_max: usize,
     repeat_window: i64,
     numbers_since: i64,
     expiration: Option<i64>,
@@ -66,6 +74,8 @@ enum Outcome {
         is_tombstone: bool,
     },
     Repeat,
+    /// Another partition owns it: this one.
+    Forwarded(u32),
     /// Nothing was touched: Python applies it.
     Left,
 }
@@ -113,7 +123,8 @@ impl Core {
     /// them.
     ///
     /// Changes are appended to `changes`, the offsets of repeated commands to `repeats`, and to `tombstones` the log time
-    /// and the SOW key of each deleted record that is kept.
+    /// and the SOW key of each deleted record that is kept. To `forwards` are appended the indices of log records that
+    /// other partitions own, with the numbers of these.
     #[expect(
         clippy::too_many_arguments,
         reason = "Python calls it once for a batch, with its state and outputs"
@@ -128,6 +139,7 @@ impl Core {
         changes: &Bound<'py, PyList>,
         repeats: &Bound<'py, PyList>,
         tombstones: &Bound<'py, PyList>,
+        forwards: &Bound<'py, PyList>,
     ) -> PyResult<Applied> {
         let mut buffers = std::mem::take(&mut self.buffers);
         let (mut at, mut deltas, mut deletes) = (start, 0, 0);
@@ -151,6 +163,7 @@ impl Core {
                     changes.append(Bound::new(py, change)?)?;
                 }
                 Outcome::Repeat => repeats.append(state.position.offset)?,
+                Outcome::Forwarded(owner) => forwards.append((at, owner))?,
                 Outcome::Left => break,
             }
             at += 1;
@@ -162,6 +175,7 @@ impl Core {
             last_change: state.last_change,
             log_time: state.log_time,
             live_records: state.live_records,
+            origins: state.origins,
             deltas,
             deletes,
         })
@@ -230,6 +244,10 @@ impl Core {
         let Some(command) = command(&named) else {
             return Ok(Outcome::Left);
         };
+        // Python drops a copy of another log, and one that was applied before.
+        if command.origin.is_some_and(|copy| !state.is_new(&copy)) {
+            return Ok(Outcome::Left);
+        }
         if std::str::from_utf8(given_body).is_err() {
             return Ok(Outcome::Left);
         }
@@ -270,9 +288,21 @@ impl Core {
                 Some(held) if held.key_text == key_text => Some(held),
                 _ => return Ok(Outcome::Left),
             },
-            None if partition_of(key_text, partitions) != partition => return Ok(Outcome::Left),
             None => None,
         };
+        let owner = match held {
+            Some(_) => partition,
+            None => partition_of(key_text, partitions),
+        };
+        if owner != partition {
+            // Python refuses what was forwarded here.
+            if command.origin.is_some() || record.size(py, &named) > limits.forwarded_bytes_max {
+                return Ok(Outcome::Left);
+            }
+            state.position = Position::of_record(state.position.era, offset);
+            state.log_time = log_time;
+            return Ok(Outcome::Forwarded(owner));
+        }
         let since = limits.numbers_since.max(log_time - limits.repeat_window);
         let Buffers {
             body: merged,
@@ -285,6 +315,8 @@ impl Core {
         let known = held.as_ref().map_or(&b""[..], |held| held.numbers);
         match numbers::after(known, command.publisher, log_time, since, numbers) {
             None => return Ok(Outcome::Left),
+            // Python reports the origin of a copy that changes nothing.
+            Some(After::Repeat) if command.origin.is_some() => return Ok(Outcome::Left),
             Some(After::Repeat) => {
                 state.position = Position::of_record(state.position.era, offset);
                 state.log_time = log_time;
@@ -334,6 +366,7 @@ impl Core {
             expires,
             correlation: command.correlation,
             numbers,
+            origin: command.origin,
             removed: &difference.removed,
         }
         .write(header);
@@ -372,11 +405,22 @@ impl Core {
         state.position = Position::of_record(era, offset);
         state.last_change = state.position;
         state.log_time = log_time;
+        if let Some(copy) = command.origin {
+            state.origins.insert(copy.partition, copy.offset);
+        }
         state.live_records += i64::from(body.is_some()) - i64::from(previous.is_some());
         Ok(Outcome::Applied {
             change,
             is_tombstone,
         })
+    }
+}
+
+impl State {
+    /// Whether a forwarded record is of this log, and behind all that came from its partition.
+    fn is_new(&self, copy: &CopyOf<'_>) -> bool {
+        let highest = self.origins.get(&copy.partition);
+        copy.log_id == self.log_id.as_bytes() && highest.is_none_or(|seen| copy.offset > *seen)
     }
 }
 

@@ -62,6 +62,16 @@ impl LogRecord {
         self.value.as_ref().map_or(b"", |value| value.as_bytes(py))
     }
 
+    /// Return the size of the key, the value and these headers: `Forwards._check_fits`.
+    pub fn size(&self, py: Python<'_>, headers: &[(&str, Option<&[u8]>)]) -> usize {
+        let named = |(name, value): &(&str, Option<&[u8]>)| {
+            name.chars().count() + value.map_or(0, <[u8]>::len)
+        };
+        self.kafka_key(py).len()
+            + self.body(py).len()
+            + headers.iter().map(named).sum::<usize>()
+    }
+
     fn clone_ref(&self, py: Python<'_>) -> Self {
         LogRecord {
             offset: self.offset,

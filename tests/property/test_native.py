@@ -202,6 +202,14 @@ PLAIN = st.tuples(
                 + [("sow.command", b"sow_delete")] * (pair[1] % 3 == 2)
             )
         ),
+        st.integers(0, 9).map(lambda offset: [("sow.origin", b"log:1@%d" % offset)]),
+        st.tuples(st.integers(0, 3), st.integers(0, 9)).map(
+            lambda pair: [
+                ("sow.publisher", b"p"),
+                ("sow.sequence", b"%d" % pair[0]),
+                ("sow.origin", b"log:2@%d" % pair[1]),
+            ]
+        ),
         st.just([("sow.correlation", b"c"), ("sow.expiration", b"0.02"), ("sow.command", b"delta_publish")]),
     ),
 )

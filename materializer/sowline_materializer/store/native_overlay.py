@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sowline.changes.change import DELETE
-from sowline.commands.command import DELTA_PUBLISH, PUBLISH, LogRecord
+from sowline.commands.command import DELTA_PUBLISH, PUBLISH, CopyOf, LogRecord, Origin
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.difference import Keys
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, position_of
 from sowline_materializer.core.batch_state import BatchState
+from sowline_materializer.core.forwards import ORIGIN_BYTES
 from sowline_materializer.core.record import Record, decode_record, encode_record
-from sowline_materializer.core.step import REPEAT
+from sowline_materializer.core.step import REPEAT, Forward
 from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.interface import Store
 from sowline_materializer.store.overlay import PendingWrites
@@ -27,6 +28,7 @@ class _CoreLimits(NamedTuple):
     """The limits of a partition, as the native core reads them."""
 
     record_bytes_max: int
+    forwarded_bytes_max: int
     repeat_window: int
     numbers_since: int
     expiration: int | None
@@ -92,14 +94,25 @@ class NativeOverlay:
         limits, share = state.limits, state.limits.share(self._partitions)
         expiration = limits.expiration if isinstance(limits.expiration, int) else None
         numbers = _CoreLimits(
-            limits.record_bytes_max, limits.repeat_window, state.numbers_since, expiration, share
+            limits.record_bytes_max,
+            limits.log_bytes_max - ORIGIN_BYTES,
+            limits.repeat_window,
+            state.numbers_since,
+            expiration,
+            share,
         )
         step, repeats, tombstones = state.out.step, list[int](), list[tuple[int, bytes]]()
-        first_change = len(step.changes)
-        after = self._core.apply(records, start, state, numbers, step.changes, repeats, tombstones)
+        first_change, forwards = len(step.changes), list[tuple[int, int]]()
+        after = self._core.apply(records, start, state, numbers, step.changes, repeats, tombstones, forwards)
         state.position, state.last_change = position_of(after.position), position_of(after.last_change)
         state.log_time, state.live_records = after.log_time, after.live_records
         step.outcomes.update((str(offset), REPEAT) for offset in repeats)
+        state.origins.update(after.origins)
+        for number, owner in forwards:
+            record = records[number]
+            origin = CopyOf(state.log_id, Origin(state.partition, record.offset))
+            step.forwards.append(Forward(owner, record, origin))
+            step.outcomes[str(record.offset)] = f"forwarded {owner}"
         step.tombstones += [(known_log_time(time), key) for time, key in tombstones]
         publishes = len(step.changes) - first_change - after.deltas - after.deletes
         step.commands += Counter({DELTA_PUBLISH: after.deltas, PUBLISH: publishes, DELETE: after.deletes})
