@@ -466,6 +466,24 @@ def test_what_a_publish_changes(before: str, now: str) -> None:
     apply_alike(one, other, batch, 0)
 
 
+def test_forwards_are_not_left_to_python() -> None:
+    """What belongs to another partition is forwarded, and what came from there is applied once."""
+    partition, _ = partition_of(define_topic(**{"name": "orders", "key": "/id", "partitions": 2}), native)
+    batch = [(n, 1, None, b'{"id":%d}' % n, None) for n in range(20)]
+    with patch.object(NativeOverlay, "apply", autospec=True, side_effect=NativeOverlay.apply) as apply:
+        step = partition.prepare(log_records(batch), 0).step
+        forwarded = {forward.record.offset: str(forward.origin) for forward in step.forwards}
+        assert len(forwarded) + len(step.changes) == 20
+        assert forwarded == {int(offset): f"log:0@{offset}" for offset in step.outcomes}
+        own = [change.position.offset for change in step.changes]
+        copies = [
+            (n, 1, None, batch[offset][3], [("sow.origin", b"log:1@%d" % (100 + n))])
+            for n, offset in enumerate(own)
+        ]
+        assert len(partition.prepare(log_records(copies), 0).step.changes) == len(own)
+    assert len(apply.call_args_list) == 2
+
+
 def test_deltas_of_changes_are_not_left_to_python() -> None:
     """Fields that change, appear, leave and move between objects and other values."""
     bodies = [b'{"id":1,"a":1,"o":{"b":1}}', b'{"id":1,"o":{"b":2,"c":[1]}}', b'{"id":1,"a":"x","o":5}']
