@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyList};
 
 use crate::change::{About, Change};
 use crate::command::{Command, CopyOf, Operation, command};
 use crate::difference::Difference;
 use crate::entry::{self, NEVER};
 use crate::key::{KeyRule, partition_of};
-use crate::log_record::{LOG_APPEND_TIME, LogRecord, LogRecords, TIME_MAX};
+use crate::log_record::{LOG_APPEND_TIME, LogRecord, LogRecords, TIME_MAX, headers_of};
 use crate::merge::merge;
 use crate::numbers::{self, After};
 use crate::position::Position;
@@ -431,37 +431,4 @@ fn due_time(command: &Command<'_>, time: i64, limits: &Limits) -> i64 {
         Some(seconds) => time + (seconds * 1000.0).round_ties_even() as i64,
         None => limits.expiration.map_or(NEVER, |lifetime| time + lifetime),
     }
-}
-
-/// The headers of a log record: names, and values or None.
-type Headers<'py> = Vec<(Bound<'py, PyString>, Option<Bound<'py, PyBytes>>)>;
-
-/// Return the headers of a log record; None if they are anything but pairs of a text and bytes or None.
-fn headers_of<'py>(
-    py: Python<'py>,
-    headers: Option<&Py<PyList>>,
-) -> PyResult<Option<Headers<'py>>> {
-    let Some(list) = headers.map(|headers| headers.bind(py)) else {
-        return Ok(Some(Vec::new()));
-    };
-    let mut found = Vec::with_capacity(list.len());
-    for pair in list {
-        let Ok(pair) = pair.cast_into::<PyTuple>() else {
-            return Ok(None);
-        };
-        let (Ok(name), value) = (pair.get_item(0)?.cast_into::<PyString>(), pair.get_item(1)?)
-        else {
-            return Ok(None);
-        };
-        let value = if value.is_none() {
-            None
-        } else {
-            let Ok(value) = value.cast_into::<PyBytes>() else {
-                return Ok(None);
-            };
-            Some(value)
-        };
-        found.push((name, value));
-    }
-    Ok(Some(found))
 }

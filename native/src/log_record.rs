@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyString, PyTuple};
 
 /// One record of the log as consumed from Kafka, with the members of `sowline.commands.command.LogRecord`.
 #[pyclass(frozen, module = "sowline_native")]
@@ -129,6 +129,39 @@ impl LogRecords {
             .ok_or_else(|| PyIndexError::new_err("there is no such log record"))?;
         Ok(Bound::new(py, record.clone_ref(py))?.into_any())
     }
+}
+
+/// The headers of a log record: names, and values or None.
+pub type Headers<'py> = Vec<(Bound<'py, PyString>, Option<Bound<'py, PyBytes>>)>;
+
+/// Return the headers of a log record; None if they are anything but pairs of a text and bytes or None.
+pub fn headers_of<'py>(
+    py: Python<'py>,
+    headers: Option<&Py<PyList>>,
+) -> PyResult<Option<Headers<'py>>> {
+    let Some(list) = headers.map(|headers| headers.bind(py)) else {
+        return Ok(Some(Vec::new()));
+    };
+    let mut found = Vec::with_capacity(list.len());
+    for pair in list {
+        let Ok(pair) = pair.cast_into::<PyTuple>() else {
+            return Ok(None);
+        };
+        let (Ok(name), value) = (pair.get_item(0)?.cast_into::<PyString>(), pair.get_item(1)?)
+        else {
+            return Ok(None);
+        };
+        let value = if value.is_none() {
+            None
+        } else {
+            let Ok(value) = value.cast_into::<PyBytes>() else {
+                return Ok(None);
+            };
+            Some(value)
+        };
+        found.push((name, value));
+    }
+    Ok(Some(found))
 }
 
 /// Sort consumed messages by topic and partition, as log records in order. Messages of other partitions are left out.
