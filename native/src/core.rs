@@ -8,7 +8,9 @@ use pyo3::types::{PyBytes, PyList};
 use crate::change::{About, Change};
 use crate::command::{Command, CopyOf, Operation, command};
 use crate::difference::Difference;
+use crate::enrichment::{Enriched, Message};
 use crate::entry::{self, NEVER};
+use crate::json::fields;
 use crate::key::{KeyRule, partition_of};
 use crate::log_record::{LOG_APPEND_TIME, LogRecord, LogRecords, TIME_MAX, headers_of};
 use crate::merge::merge;
@@ -44,6 +46,18 @@ pub struct Applied {
     deletes: usize,
 }
 
+/// What the core needs to know of a topic.
+#[derive(FromPyObject)]
+struct Topic {
+    partitions: u32,
+    domain: Vec<u8>,
+    key_paths: Vec<Vec<String>>,
+    /// Whether changes carry deltas.
+    has_deltas: bool,
+    /// Computes the fields of its enrichment, if it has one: `sowline_materializer.core.enricher`.
+    computed: Option<Py<PyAny>>,
+}
+
 /// The limits of a partition; None for none.
 #[derive(FromPyObject)]
 struct Limits {
@@ -64,6 +78,7 @@ struct Buffers {
     about: Vec<u8>,
     stored: Vec<u8>,
     difference: Difference,
+    enriched: Vec<u8>,
 }
 
 /// What became of a log record.
@@ -89,27 +104,21 @@ pub struct Core {
     records: Records,
     /// The paths of the key fields, if changes carry deltas.
     delta_keys: Option<Vec<Vec<String>>>,
+    computed: Option<Py<PyAny>>,
     buffers: Buffers,
 }
 
 #[pymethods]
 impl Core {
     #[new]
-    fn new(
-        partition: u32,
-        partitions: u32,
-        domain: &[u8],
-        key_paths: Vec<Vec<String>>,
-        has_deltas: bool,
-        get_many: Py<PyAny>,
-        position_type: Py<PyAny>,
-    ) -> Self {
+    fn new(topic: Topic, partition: u32, get_many: Py<PyAny>, position_type: Py<PyAny>) -> Self {
         Core {
             partition,
-            partitions,
+            partitions: topic.partitions,
             position_type,
-            delta_keys: has_deltas.then(|| key_paths.clone()),
-            records: Records::new(KeyRule::new(key_paths, domain), get_many),
+            delta_keys: topic.has_deltas.then(|| topic.key_paths.clone()),
+            records: Records::new(KeyRule::new(topic.key_paths, &topic.domain), get_many),
+            computed: topic.computed,
             buffers: Buffers::default(),
         }
     }
@@ -310,6 +319,7 @@ impl Core {
             about: header,
             stored,
             difference,
+            enriched,
         } = buffers;
         numbers.clear();
         let known = held.as_ref().map_or(&b""[..], |held| held.numbers);
@@ -325,6 +335,33 @@ impl Core {
             Some(After::Written) => {}
         }
         let previous = held.as_ref().and_then(|held| held.body);
+        let computed = self
+            .computed
+            .as_ref()
+            .filter(|_| operation != Operation::Delete);
+        let mut enriched_fields = Vec::new();
+        let (new_body, new_fields) = match computed {
+            None => (given_body, &given),
+            Some(computed) => {
+                let message = Message {
+                    body: record.value.as_ref(),
+                    sow_key: &sow_key,
+                    era: state.position.era,
+                    offset,
+                    correlation: command.correlation,
+                    time,
+                    held: previous.and(data.as_ref()).map(|data| data.as_bytes()),
+                    previous,
+                };
+                match message.enrich(py, computed, limits.record_bytes_max, enriched)? {
+                    Enriched::No => (given_body, &given),
+                    Enriched::Yes if fields(enriched, &mut enriched_fields).is_some() => {
+                        (&enriched[..], &enriched_fields)
+                    }
+                    _ => return Ok(Outcome::Left),
+                }
+            }
+        };
         let is_full = |most| state.live_records >= most;
         let body = match (operation, previous) {
             (Operation::Delete, Some(_)) => None,
@@ -334,14 +371,14 @@ impl Core {
                 merged.clear();
                 // The store holds what was valid once; a text is checked, not trusted.
                 if std::str::from_utf8(previous).is_err()
-                    || merge(previous, &given, merged).is_none()
+                    || merge(previous, new_fields, merged).is_none()
                     || merged.len() > limits.record_bytes_max
                 {
                     return Ok(Outcome::Left);
                 }
                 Some(&merged[..])
             }
-            _ => Some(given_body),
+            _ => Some(new_body),
         };
         let keys = match (previous, body) {
             (Some(_), Some(_)) => self.delta_keys.as_ref(),

@@ -67,6 +67,11 @@ fn is_last(rest: &[u8]) -> bool {
             .is_some_and(|text| !text.iter().any(|byte| matches!(byte, b'"' | b'\\')))
 }
 
+/// Return the time of a stored record's last change.
+pub fn time(data: &[u8]) -> Option<i64> {
+    Some(i64::from_le_bytes(data.get(17..25)?.try_into().ok()?))
+}
+
 /// Return when a stored record is due; `NEVER` if it is not.
 pub fn due(data: &[u8]) -> Option<i64> {
     Some(i64::from_le_bytes(data.get(25..33)?.try_into().ok()?))

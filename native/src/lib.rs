@@ -11,6 +11,7 @@ mod command;
 mod core;
 mod deltas;
 mod difference;
+mod enrichment;
 mod entry;
 mod event;
 mod json;

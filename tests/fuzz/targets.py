@@ -13,7 +13,7 @@ import orjson
 from sowline import native as sharing
 from sowline.config.topic_definition import define_topic
 from tests.fuzz.inputs import body, change_header, damaged, headers
-from tests.property.test_native import Sent, apply_alike, native, partition_of, state_of
+from tests.property.test_native import ENRICHMENTS, Sent, apply_alike, native, partition_of, state_of
 from tests.property.test_native_columns import PATHS, check_bodies, is_read
 from tests.property.test_native_deltas import check_delta
 from tests.property.test_native_load import load_alike, read_alike
@@ -35,6 +35,7 @@ LIMITS: list[dict[str, Any]] = [
     {"key": {"from": "kafka_key"}, "partitions": 2},
     {"delta": True},
     {"delta": True, "key": ["/id", "/o/a"]},
+    *({"enrichment": fields} for fields in ENRICHMENTS),
 ]
 
 

@@ -169,6 +169,14 @@ HEADERS = st.one_of(
     MANY_PUBLISHERS.map(lambda named: list(named.items())),
     RARE_HEADERS,
 )
+ENRICHMENTS = [
+    ["/a * 2 AS /v"],
+    ["/a + 1 AS /v HINT OPTIONAL", "/b AS /o/w HINT OPTIONAL"],
+    ["/a AS /a HINT OPTIONAL HINT SET_CURRENT", "CONCAT(/a, '!') AS /text"],
+    ["COALESCE(/n OF PREVIOUS, 0) + 1 AS /n", "/a OF PREVIOUS AS /was HINT OPTIONAL"],
+    ["CONCAT(SOW_KEY(), ' ', BOOKMARK(), ' ', CORRELATION_ID()) AS /about"],
+    ["MESSAGE_SIZE() AS /size", "LAST_UPDATED() AS /before", "UNIX_TIMESTAMP() AS /o/now"],
+]
 KAFKA_KEY: Any = {"from": "kafka_key"}
 LIMITS = st.fixed_dictionaries(
     {
@@ -183,6 +191,7 @@ LIMITS = st.fixed_dictionaries(
         "record_bytes_max": st.sampled_from([1024, 100_000]),
         "records_max": st.sampled_from([2, 4]),
         "delta": st.booleans(),
+        "enrichment": st.sampled_from(ENRICHMENTS),
     },
 )
 ODD = st.tuples(st.one_of(texts(), texts(), texts(), ODD_BODIES, st.none()), st.integers(-2, 30), HEADERS)

@@ -6,14 +6,10 @@ from sowline.changes.change import DELETE, DELETED, Change
 from sowline.commands.command import DELTA_PUBLISH, PUBLISH, Command, Origin
 from sowline.config.command_key import KeyedBody
 from sowline.errors import SowlineError
-from sowline.language.expressions.enrichment import Stage
-from sowline.language.filter import Metadata
-from sowline.model.body import read_object
-from sowline.model.bookmark import format_position
-from sowline.model.position import Position
 from sowline_materializer.core.batch_state import BatchState, Target
 from sowline_materializer.core.bodies import RecordBodies
 from sowline_materializer.core.deduplication import Deduplication
+from sowline_materializer.core.enricher import Enricher, Given
 from sowline_materializer.core.limit_checks import checked_size, require_capacity
 from sowline_materializer.core.record import record_after
 
@@ -44,15 +40,16 @@ class RecordWriter:
         self._state = state
         self._bodies = bodies
         self._deduplication = deduplication
-        self._enrichment = state.definition.enrich
-        self._computes = self._enrichment is not None or state.definition.preprocess is not None
+        definition, stage = state.definition, state.definition.enrich
+        self._enricher = None if stage is None else Enricher(definition, stage, state.partition)
+        self._computes = stage is not None or definition.preprocess is not None
 
     def write(self, target: Target, given: KeyedBody) -> None:
         """Insert or update the record."""
         state, command, current, body = self._state, target.command, target.current, given.body
         previous = None if current is None else current.body
-        if self._enrichment is not None:
-            body = self._enriched(self._enrichment, target, given)
+        if self._enricher is not None:
+            body = self._enriched(self._enricher, target, given)
         if previous is None:
             require_capacity(state)
         elif command.command == DELTA_PUBLISH:
@@ -93,24 +90,19 @@ class RecordWriter:
                 f" becomes {text[:60]!r}: compute that text",
             )
 
-    def _enriched(self, stage: Stage, target: Target, given: KeyedBody) -> bytes:
-        previous = target.previous if stage.needs_previous else None
-        held = None if previous is None else read_object(self._bodies.upgraded(previous))
-        metadata = self._metadata(target)
-        return stage.apply(given.body, given.document, metadata, self._state.time / 1000, held)
-
-    def _metadata(self, target: Target) -> Metadata:
-        """Return the metadata of a message, and of the record that it is for."""
-        state, current = self._state, target.current
-        position = Position(state.position.era, target.log_record.offset)
-        return Metadata(
-            topic=state.definition.name,
-            size=len(target.log_record.value or b""),
-            correlation=target.command.correlation,
-            sow_key=target.sow_key.decode(),
-            bookmark=format_position(state.definition.log, state.partition, position),
-            updated=None if current is None or current.body is None else current.time / 1000,
+    def _enriched(self, enricher: Enricher, target: Target, given: KeyedBody) -> bytes:
+        state, current, previous = self._state, target.current, target.previous
+        about = Given(
+            target.sow_key,
+            state.position.era,
+            target.log_record.offset,
+            len(target.log_record.value or b""),
+            target.command.correlation,
+            state.time,
+            None if current is None or previous is None else current.time,
+            self._bodies.upgraded(previous) if previous is not None and enricher.needs_previous else None,
         )
+        return enricher.enriched(given.body, given.document, about)
 
     def remove(self, target: Target, removal: Removal) -> None:
         """Remove the record. Its publishers' numbers are kept, so that repeats are still recognized."""

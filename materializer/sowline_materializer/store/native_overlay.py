@@ -15,6 +15,7 @@ from sowline.model.difference import Keys
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, position_of
 from sowline_materializer.core.batch_state import BatchState
+from sowline_materializer.core.enricher import Enricher
 from sowline_materializer.core.forwards import ORIGIN_BYTES
 from sowline_materializer.core.record import Record, decode_record, encode_record
 from sowline_materializer.core.step import REPEAT, Forward
@@ -22,6 +23,16 @@ from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.interface import Store
 from sowline_materializer.store.overlay import PendingWrites
 from sowline_materializer.store.write_behind import merged
+
+
+class _CoreTopic(NamedTuple):
+    """A topic, as the native core reads it."""
+
+    partitions: int
+    domain: bytes
+    key_paths: Keys
+    has_deltas: bool
+    computed: Callable[..., bytes | None] | None
 
 
 class _CoreLimits(NamedTuple):
@@ -44,11 +55,11 @@ def plain_key_paths(definition: TopicDefinition) -> Keys | None:
 
 
 def is_plain(definition: TopicDefinition) -> bool:
-    """Return whether the native core applies a topic's plain commands: their bodies are merged as they come."""
+    """Return whether the native core applies a topic's plain commands: JSON with the keys that it comes with."""
     rule = definition.key_rule
     has_plain_keys = bool(rule.paths) or (rule.is_supplied and not rule.takes_header)
-    merges_only = definition.preprocess is None and definition.enrich is None and definition.reader is None
-    return merges_only and has_plain_keys and plain_key_paths(definition) is not None
+    is_json = definition.preprocess is None and definition.reader is None
+    return is_json and has_plain_keys and plain_key_paths(definition) is not None
 
 
 class NativeOverlay:
@@ -66,15 +77,15 @@ class NativeOverlay:
         store: Store,
         cache_bytes_max: Callable[[], int],
     ) -> None:
-        self._core = module.Core(
-            partition,
+        stage = definition.enrich
+        topic = _CoreTopic(
             definition.partitions,
             definition.declared.domain_prefix,
             definition.key_paths,
             definition.declared.delta and definition.has_deltas,
-            store.get_many,
-            Position,
+            None if stage is None else Enricher(definition, stage, partition).computed,
         )
+        self._core = module.Core(topic, partition, store.get_many, Position)
         self._records_type = module.LogRecords
         self._partitions = definition.partitions
         self._store = store

@@ -96,6 +96,22 @@ class Stage:
     ) -> bytes:
         """Return the body, a valid JSON object, with the computed fields. All others keep their exact text.
 
+        The arguments are those of `computed`.
+        """
+        gone, delta = self.computed(document, about, now, previous)
+        if gone:
+            body = take_out(body, gone)
+        return merge(body, orjson.dumps(delta)) if delta else body
+
+    def computed(
+        self,
+        document: Document,
+        about: Metadata,
+        now: float | None = None,
+        previous: Document | None = None,
+    ) -> tuple[list[str], Document]:
+        """Return the paths of the fields to take out of a body, and the computed fields to merge into it then.
+
         `document` is the parsed body; the method changes it in the same way. `now` is the time for functions of
         time, in seconds since 1970. `previous` is the record's previous body, which only enrichment can use.
         """
@@ -115,7 +131,10 @@ class Stage:
         for step, value in results:
             if not step.set_current and step.change(document, value):
                 gone.append(step.path)
-        return _changed(body, gone, results)
+        delta: Document = {}
+        for step, value in results:
+            step.change(delta, value)
+        return gone, delta
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stage) and self.fields == other.fields
@@ -161,16 +180,6 @@ class _StageStep:
         there = self.name in document
         document.pop(self.name, None)
         return there
-
-
-def _changed(body: bytes, gone: Sequence[str], results: Iterable[tuple[_StageStep, Value]]) -> bytes:
-    """Return the body without the removed fields, and with the results."""
-    if gone:
-        body = take_out(body, gone)
-    delta: Document = {}
-    for step, value in results:
-        step.change(delta, value)
-    return merge(body, orjson.dumps(delta)) if delta else body
 
 
 def _writable(value: Value) -> Value:
