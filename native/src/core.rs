@@ -1,12 +1,11 @@
 //! The plain commands of a batch, applied to the records of a partition: `sowline_materializer.core`.
 
-use std::collections::HashMap;
-
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+use crate::batch::{Applied, Limits, State, Topic, due_time};
 use crate::change::{About, Change};
-use crate::command::{Command, CopyOf, Operation, command};
+use crate::command::{Operation, command};
 use crate::difference::Difference;
 use crate::enrichment::{Enriched, Message};
 use crate::entry::{self, NEVER};
@@ -17,58 +16,6 @@ use crate::merge::merge;
 use crate::numbers::{self, After};
 use crate::position::Position;
 use crate::records::{Records, Written};
-
-/// The state that moves from log record to log record, as `sowline` has it in its `BatchState`.
-#[derive(FromPyObject)]
-struct State {
-    position: Position,
-    last_change: Position,
-    log_time: i64,
-    live_records: i64,
-    log_id: String,
-    /// By partition, the highest offset of a forwarded record that was applied.
-    origins: HashMap<u64, u64>,
-}
-
-/// The state behind the log records that were applied.
-#[pyclass(frozen, get_all, module = "sowline_native")]
-pub struct Applied {
-    /// The index of the first log record that was left.
-    end: usize,
-    position: Position,
-    last_change: Position,
-    log_time: i64,
-    live_records: i64,
-    origins: HashMap<u64, u64>,
-    /// How many changes are of delta publishes.
-    deltas: usize,
-    /// How many changes are deletes.
-    deletes: usize,
-}
-
-/// What the core needs to know of a topic.
-#[derive(FromPyObject)]
-struct Topic {
-    partitions: u32,
-    domain: Vec<u8>,
-    key_paths: Vec<Vec<String>>,
-    /// Whether changes carry deltas.
-    has_deltas: bool,
-    /// Computes the fields of its enrichment, if it has one: `sowline_materializer.core.enricher`.
-    computed: Option<Py<PyAny>>,
-}
-
-/// The limits of a partition; None for none.
-#[derive(FromPyObject)]
-struct Limits {
-    record_bytes_max: usize,
-    /// The largest log record that can be forwarded, with its key and headers.
-    forwarded_bytes_max: usize,
-    repeat_window: i64,
-    numbers_since: i64,
-    expiration: Option<i64>,
-    records_max: Option<i64>,
-}
 
 /// Space that is used for one record after the other.
 #[derive(Default)]
@@ -450,22 +397,5 @@ impl Core {
             change,
             is_tombstone,
         })
-    }
-}
-
-impl State {
-    /// Whether a forwarded record is of this log, and behind all that came from its partition.
-    fn is_new(&self, copy: &CopyOf<'_>) -> bool {
-        let highest = self.origins.get(&copy.partition);
-        copy.log_id == self.log_id.as_bytes() && highest.is_none_or(|seen| copy.offset > *seen)
-    }
-}
-
-/// Return when a record is due, in ms of log time, or `NEVER`: `sowline.model.limits.Limits.due`.
-fn due_time(command: &Command<'_>, time: i64, limits: &Limits) -> i64 {
-    match command.expiration {
-        Some(0.0) => NEVER,
-        Some(seconds) => time + (seconds * 1000.0).round_ties_even() as i64,
-        None => limits.expiration.map_or(NEVER, |lifetime| time + lifetime),
     }
 }

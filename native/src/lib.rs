@@ -4,6 +4,7 @@
 //! record that it does not know. It does no I/O, and has no clock and no threads. Each module names its Python twin,
 //! which is the specification.
 
+mod batch;
 mod change;
 mod checksum;
 mod columns;
