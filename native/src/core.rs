@@ -78,9 +78,9 @@ impl Core {
     /// Apply log records from `start` on, up to the first that only Python can apply; return the state after
     /// them.
     ///
-    /// Changes are appended to `changes`, the offsets of repeated commands to `repeats`, and to `tombstones` the log time
-    /// and the SOW key of each deleted record that is kept. To `forwards` are appended the indices of log records that
-    /// other partitions own, with the numbers of these.
+    /// Changes are appended to `changes`, and to `tombstones` the log time and the SOW key of each deleted record that is
+    /// kept. To `others` are appended the indices of log records without a change, each with the partition that it is
+    /// forwarded to; None for a repeated command.
     #[expect(
         clippy::too_many_arguments,
         reason = "Python calls it once for a batch, with its state and outputs"
@@ -93,9 +93,8 @@ impl Core {
         mut state: State,
         limits: Limits,
         changes: &Bound<'py, PyList>,
-        repeats: &Bound<'py, PyList>,
         tombstones: &Bound<'py, PyList>,
-        forwards: &Bound<'py, PyList>,
+        others: &Bound<'py, PyList>,
     ) -> PyResult<Applied> {
         let mut buffers = std::mem::take(&mut self.buffers);
         let (mut at, mut deltas, mut deletes) = (start, 0, 0);
@@ -118,8 +117,8 @@ impl Core {
                     }
                     changes.append(Bound::new(py, change)?)?;
                 }
-                Outcome::Repeat => repeats.append(state.position.offset)?,
-                Outcome::Forwarded(owner) => forwards.append((at, owner))?,
+                Outcome::Repeat => others.append((at, None::<u32>))?,
+                Outcome::Forwarded(owner) => others.append((at, Some(owner)))?,
                 Outcome::Left => break,
             }
             at += 1;

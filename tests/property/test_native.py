@@ -252,7 +252,16 @@ def output_of(definition: TopicDefinition, prepared: Prepared) -> Any:
     ops = [(change.op, change.position, change.previous) for change in step.changes]
     dead = [(fields_of(letter.record), letter.reason, letter.message) for letter in step.dead]
     forwards = [(one.partition, fields_of(one.record), one.origin) for one in step.forwards]
-    return events, ops, step.outcomes, dead, forwards, step.unreported, step.tombstones, step.commands
+    return (
+        events,
+        ops,
+        list(step.outcomes.items()),
+        dead,
+        forwards,
+        step.unreported,
+        step.tombstones,
+        step.commands,
+    )
 
 
 def state_of(disk: MemoryStore) -> Any:

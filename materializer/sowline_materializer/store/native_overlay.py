@@ -112,18 +112,18 @@ class NativeOverlay:
             expiration,
             share,
         )
-        step, repeats, tombstones = state.out.step, list[int](), list[tuple[int, bytes]]()
-        first_change, forwards = len(step.changes), list[tuple[int, int]]()
-        after = self._core.apply(records, start, state, numbers, step.changes, repeats, tombstones, forwards)
+        step, first_change = state.out.step, len(state.out.step.changes)
+        tombstones, others = list[tuple[int, bytes]](), list[tuple[int, int | None]]()
+        after = self._core.apply(records, start, state, numbers, step.changes, tombstones, others)
         state.position, state.last_change = position_of(after.position), position_of(after.last_change)
         state.log_time, state.live_records = after.log_time, after.live_records
-        step.outcomes.update((str(offset), REPEAT) for offset in repeats)
         state.origins.update(after.origins)
-        for number, owner in forwards:
+        for number, owner in others:
             record = records[number]
-            origin = CopyOf(state.log_id, Origin(state.partition, record.offset))
-            step.forwards.append(Forward(owner, record, origin))
-            step.outcomes[str(record.offset)] = f"forwarded {owner}"
+            if owner is not None:
+                origin = CopyOf(state.log_id, Origin(state.partition, record.offset))
+                step.forwards.append(Forward(owner, record, origin))
+            step.outcomes[str(record.offset)] = REPEAT if owner is None else f"forwarded {owner}"
         step.tombstones += [(known_log_time(time), key) for time, key in tombstones]
         publishes = len(step.changes) - first_change - after.deltas - after.deletes
         step.commands += Counter({DELTA_PUBLISH: after.deltas, PUBLISH: publishes, DELETE: after.deletes})
