@@ -6,7 +6,21 @@ use pyo3::prelude::*;
 
 use crate::command::{Command, CopyOf};
 use crate::entry::NEVER;
+use crate::message::Message;
 use crate::position::Position;
+
+/// Why no further log record is applied.
+pub enum Stop {
+    /// Nothing was touched: Python applies the record.
+    Left,
+    Failed(PyErr),
+}
+
+impl From<PyErr> for Stop {
+    fn from(error: PyErr) -> Self {
+        Stop::Failed(error)
+    }
+}
 
 /// The state that moves from log record to log record, as `sowline` has it in its `BatchState`.
 #[derive(FromPyObject)]
@@ -60,11 +74,41 @@ pub struct Limits {
     pub records_max: Option<i64>,
 }
 
+/// What all log records of a batch share.
+pub struct Batch {
+    pub state: State,
+    pub limits: Limits,
+}
+
+impl Batch {
+    /// Whether the partition may have no more records.
+    pub fn is_full(&self) -> bool {
+        let records = self.state.live_records;
+        self.limits.records_max.is_some_and(|most| records >= most)
+    }
+}
+
 impl State {
     /// Whether a forwarded record is of this log, and behind all that came from its partition.
     pub fn is_new(&self, copy: &CopyOf<'_>) -> bool {
         let highest = self.origins.get(&copy.partition);
         copy.log_id == self.log_id.as_bytes() && highest.is_none_or(|seen| copy.offset > *seen)
+    }
+
+    /// Go behind a log record without a change.
+    pub fn pass(&mut self, message: &Message<'_>) {
+        self.position = Position::of_record(message.era, message.offset);
+        self.log_time = message.log_time;
+    }
+
+    /// Go behind a log record with a change; `added` is how many records there are more.
+    pub fn add_change(&mut self, message: &Message<'_>, added: i64) {
+        self.pass(message);
+        self.last_change = self.position;
+        self.live_records += added;
+        if let Some(copy) = message.command.origin {
+            self.origins.insert(copy.partition, copy.offset);
+        }
     }
 }
 

@@ -48,8 +48,11 @@ pub struct CopyOf<'a> {
     pub offset: u64,
 }
 
+/// Headers by name; a value may be missing.
+pub type NamedHeaders<'a> = [(&'a str, Option<&'a [u8]>)];
+
 /// Return the command in the headers; None if only Python can read or refuse it.
-pub fn command<'a>(headers: &[(&str, Option<&'a [u8]>)]) -> Option<Command<'a>> {
+pub fn command<'a>(headers: &NamedHeaders<'a>) -> Option<Command<'a>> {
     let mut found = Command::default();
     let (mut publisher, mut sequence) = (None, None);
     for &(name, value) in headers {

@@ -3,29 +3,29 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::batch::{Applied, Limits, State, Topic, due_time};
+use crate::batch::{Applied, Batch, Limits, State, Stop, Topic, due_time};
+use crate::bodies::Bodies;
 use crate::change::{About, Change};
-use crate::command::{Operation, command};
+use crate::command::Operation;
 use crate::difference::Difference;
-use crate::enrichment::{Enriched, Message};
 use crate::entry::{self, NEVER};
-use crate::json::fields;
+use crate::json::Field;
 use crate::key::{KeyRule, partition_of};
-use crate::log_record::{LOG_APPEND_TIME, LogRecord, LogRecords, TIME_MAX, headers_of};
-use crate::merge::merge;
+use crate::log_record::{LogRecord, LogRecords, headers_of};
+use crate::message::Message;
 use crate::numbers::{self, After};
 use crate::position::Position;
 use crate::records::{Records, Written};
+use crate::target::Target;
 
 /// Space that is used for one record after the other.
 #[derive(Default)]
 struct Buffers {
-    body: Vec<u8>,
+    bodies: Bodies,
     numbers: Vec<u8>,
     about: Vec<u8>,
     stored: Vec<u8>,
     difference: Difference,
-    enriched: Vec<u8>,
 }
 
 /// What became of a log record.
@@ -38,8 +38,6 @@ enum Outcome {
     Repeat,
     /// Another partition owns it: this one.
     Forwarded(u32),
-    /// Nothing was touched: Python applies it.
-    Left,
 }
 
 /// Applies the plain commands of one partition to its `Records`.
@@ -90,40 +88,35 @@ impl Core {
         py: Python<'py>,
         records: &LogRecords,
         start: usize,
-        mut state: State,
+        state: State,
         limits: Limits,
         changes: &Bound<'py, PyList>,
         tombstones: &Bound<'py, PyList>,
         others: &Bound<'py, PyList>,
     ) -> PyResult<Applied> {
-        let mut buffers = std::mem::take(&mut self.buffers);
+        let mut batch = Batch { state, limits };
         let (mut at, mut deltas, mut deletes) = (start, 0, 0);
         while at < records.records.len() {
-            match self.apply_one(
-                py,
-                &records.records[at..],
-                &mut state,
-                &limits,
-                &mut buffers,
-            )? {
-                Outcome::Applied {
+            match self.apply_one(py, &records.records[at..], &mut batch) {
+                Ok(Outcome::Applied {
                     change,
                     is_tombstone,
-                } => {
+                }) => {
                     deltas += usize::from(change.operation == Operation::DeltaPublish);
                     deletes += usize::from(change.operation == Operation::Delete);
                     if is_tombstone {
-                        tombstones.append((state.log_time, &change.sow_key))?;
+                        tombstones.append((batch.state.log_time, &change.sow_key))?;
                     }
                     changes.append(Bound::new(py, change)?)?;
                 }
-                Outcome::Repeat => others.append((at, None::<u32>))?,
-                Outcome::Forwarded(owner) => others.append((at, Some(owner)))?,
-                Outcome::Left => break,
+                Ok(Outcome::Repeat) => others.append((at, None::<u32>))?,
+                Ok(Outcome::Forwarded(owner)) => others.append((at, Some(owner)))?,
+                Err(Stop::Left) => break,
+                Err(Stop::Failed(error)) => return Err(error),
             }
             at += 1;
         }
-        self.buffers = buffers;
+        let state = batch.state;
         Ok(Applied {
             end: at,
             position: state.position,
@@ -174,227 +167,200 @@ impl Core {
         &mut self,
         py: Python<'_>,
         records: &[LogRecord],
-        state: &mut State,
-        limits: &Limits,
-        buffers: &mut Buffers,
-    ) -> PyResult<Outcome> {
+        batch: &mut Batch,
+    ) -> Result<Outcome, Stop> {
         let (record, next) = records.split_first().expect("there is one to apply");
-        let (offset, record_time) = (record.offset, record.time);
-        let Some(headers) = headers_of(py, record.headers.as_ref())? else {
-            return Ok(Outcome::Left);
-        };
-        let given_body = record.body(py);
-        // Python continues within a log record of which the state holds the first changes.
-        if given_body.len() > limits.record_bytes_max || offset == state.position.offset {
-            return Ok(Outcome::Left);
-        }
-        // Python refuses such a time.
-        if !(0..=TIME_MAX).contains(&record_time) {
-            return Ok(Outcome::Left);
-        }
+        let headers = headers_of(py, record.headers.as_ref())?.ok_or(Stop::Left)?;
         let mut named = Vec::with_capacity(headers.len());
         for (name, value) in &headers {
             named.push((name.to_str()?, value.as_ref().map(|value| value.as_bytes())));
         }
-        let Some(command) = command(&named) else {
-            return Ok(Outcome::Left);
-        };
-        // Python drops a copy of another log, and one that was applied before.
-        if command.origin.is_some_and(|copy| !state.is_new(&copy)) {
-            return Ok(Outcome::Left);
-        }
-        if std::str::from_utf8(given_body).is_err() {
-            return Ok(Outcome::Left);
-        }
-        let operation = match record.value {
-            Some(_) => command.operation,
-            None => Operation::Delete,
-        };
-        // A publish needs a body.
-        if given_body.is_empty() && operation != Operation::Delete {
-            return Ok(Outcome::Left);
-        }
-        let mut given = Vec::with_capacity(16);
-        let Some((key_text, key)) =
-            self.records
-                .key_of(given_body, record.kafka_key(py), &mut given)
-        else {
-            return Ok(Outcome::Left);
-        };
-        let key_text = &*key_text;
+        let message = Message::read(py, record, &named, batch).ok_or(Stop::Left)?;
+        let mut fields = Vec::with_capacity(16);
+        let (key_text, key) = self
+            .records
+            .key_of(message.body, record.kafka_key(py), &mut fields)
+            .ok_or(Stop::Left)?;
         let mut digits = itoa::Buffer::new();
-        let (partition, partitions) = (self.partition, self.partitions);
-        let number = match self.records.slot(py, key.bytes(&mut digits)) {
-            Some(number) => number,
+        let slot = match self.records.slot(py, key.bytes(&mut digits)) {
+            Some(slot) => slot,
             None => self.records.read(py, key, next)?,
         };
-        let slot = self.records.at(number);
-        let data = slot.data.as_ref().map(|data| data.bind(py).clone());
-        let sow_key = slot.key.clone_ref(py);
-        // A producer's time is that of its record only: `BatchState.begin`.
-        let time = record_time.max(state.log_time);
-        let log_time = if record.time_type == LOG_APPEND_TIME {
-            time
-        } else {
-            state.log_time
-        };
-        let held = match &data {
-            Some(data) => match entry::read(data.as_bytes()) {
-                Some(held) if held.key_text == key_text => Some(held),
-                _ => return Ok(Outcome::Left),
+        let data = self.records.at(slot).data.as_ref();
+        let data = data.map(|data| data.bind(py).clone());
+        let entry = data.as_ref().map(|data| entry::read(data.as_bytes()));
+        let target = Target {
+            slot,
+            sow_key: self.records.at(slot).key.clone_ref(py),
+            key_text: &key_text,
+            // Another key text may have the same SOW key.
+            entry: match entry {
+                None => None,
+                Some(Some(entry)) if entry.key_text == &*key_text => Some(entry),
+                _ => return Err(Stop::Left),
             },
-            None => None,
         };
-        let owner = match held {
-            Some(_) => partition,
-            None => partition_of(key_text, partitions),
-        };
-        if owner != partition {
-            // Python refuses what was forwarded here.
-            if command.origin.is_some() || record.size(py, &named) > limits.forwarded_bytes_max {
-                return Ok(Outcome::Left);
+        if target.entry.is_none() {
+            let owner = partition_of(&key_text, self.partitions);
+            if owner != self.partition {
+                if !message.may_be_forwarded(py, &batch.limits) {
+                    return Err(Stop::Left);
+                }
+                batch.state.pass(&message);
+                return Ok(Outcome::Forwarded(owner));
             }
-            state.position = Position::of_record(state.position.era, offset);
-            state.log_time = log_time;
-            return Ok(Outcome::Forwarded(owner));
         }
-        let since = limits.numbers_since.max(log_time - limits.repeat_window);
+        self.apply_to(py, &message, &fields, &target, batch)
+    }
+
+    /// Apply a message to the record that it is for, which this partition owns; `fields` are those of its body.
+    fn apply_to(
+        &mut self,
+        py: Python<'_>,
+        message: &Message<'_>,
+        fields: &[Field<'_>],
+        target: &Target<'_>,
+        batch: &mut Batch,
+    ) -> Result<Outcome, Stop> {
         let Buffers {
-            body: merged,
+            bodies,
             numbers,
-            about: header,
+            about,
             stored,
             difference,
-            enriched,
-        } = buffers;
-        numbers.clear();
-        let known = held.as_ref().map_or(&b""[..], |held| held.numbers);
-        match numbers::after(known, command.publisher, log_time, since, numbers) {
-            None => return Ok(Outcome::Left),
-            // Python reports the origin of a copy that changes nothing.
-            Some(After::Repeat) if command.origin.is_some() => return Ok(Outcome::Left),
-            Some(After::Repeat) => {
-                state.position = Position::of_record(state.position.era, offset);
-                state.log_time = log_time;
+        } = &mut self.buffers;
+        match numbers_after(message, target, &batch.limits, numbers)? {
+            After::Repeat => {
+                batch.state.pass(message);
                 return Ok(Outcome::Repeat);
             }
-            Some(After::Written) => {}
+            After::Written => {}
         }
-        let previous = held.as_ref().and_then(|held| held.body);
-        let computed = self
-            .computed
-            .as_ref()
-            .filter(|_| operation != Operation::Delete);
-        let mut enriched_fields = Vec::new();
-        let (new_body, new_fields) = match computed {
-            None => (given_body, &given),
-            Some(computed) => {
-                let message = Message {
-                    body: record.value.as_ref(),
-                    sow_key: &sow_key,
-                    era: state.position.era,
-                    offset,
-                    correlation: command.correlation,
-                    time,
-                    held: previous.and(data.as_ref()).map(|data| data.as_bytes()),
-                    previous,
-                };
-                match message.enrich(py, computed, limits.record_bytes_max, enriched)? {
-                    Enriched::No => (given_body, &given),
-                    Enriched::Yes if fields(enriched, &mut enriched_fields).is_some() => {
-                        (&enriched[..], &enriched_fields)
-                    }
-                    _ => return Ok(Outcome::Left),
-                }
-            }
-        };
-        let is_full = |most| state.live_records >= most;
-        let body = match (operation, previous) {
+        let previous = target.previous();
+        let body = match (message.command.operation, previous) {
+            (Operation::Delete, None) => return Err(Stop::Left),
             (Operation::Delete, Some(_)) => None,
-            (Operation::Delete, None) => return Ok(Outcome::Left),
-            (_, None) if limits.records_max.is_some_and(is_full) => return Ok(Outcome::Left),
-            (Operation::DeltaPublish, Some(previous)) => {
-                merged.clear();
-                // The store holds what was valid once; a text is checked, not trusted.
-                if std::str::from_utf8(previous).is_err()
-                    || merge(previous, new_fields, merged).is_none()
-                    || merged.len() > limits.record_bytes_max
-                {
-                    return Ok(Outcome::Left);
-                }
-                Some(&merged[..])
+            (_, None) if batch.is_full() => return Err(Stop::Left),
+            _ => {
+                let computed = self.computed.as_ref();
+                let most = batch.limits.record_bytes_max;
+                Some(bodies.after(py, computed, message, fields, target, most)?)
             }
-            _ => Some(new_body),
-        };
-        let keys = match (previous, body) {
-            (Some(_), Some(_)) => self.delta_keys.as_ref(),
-            _ => None,
         };
         difference.clear();
-        if let (Some(keys), Some(previous), Some(body)) = (keys, previous, body)
-            && difference.find(previous, body, keys).is_none()
-        {
-            return Ok(Outcome::Left);
-        }
-        let era = state.position.era;
-        let expires = body.map_or(NEVER, |_| due_time(&command, time, limits));
-        header.clear();
-        About {
-            operation,
-            era,
-            offset,
-            after: state.last_change,
-            time,
-            log_time,
-            expires,
-            correlation: command.correlation,
-            numbers,
-            origin: command.origin,
-            removed: &difference.removed,
-        }
-        .write(header);
-        stored.clear();
-        // A deleted record is kept for its publishers' numbers only: `RecordWriter.remove`.
-        let is_tombstone = body.is_none() && !numbers.is_empty();
-        if body.is_some() || is_tombstone {
-            let written = entry::Written {
-                era,
-                offset,
-                time: if is_tombstone { log_time } else { time },
-                expires,
-                key_text,
-                numbers,
-                correlation: body.and(command.correlation),
-                body,
-            };
-            entry::write(&written, stored);
-        }
-        let change = Change {
-            sow_key,
-            body: body.map(|body| match &record.value {
-                Some(value) if std::ptr::eq(body, value.as_bytes(py)) => value.clone_ref(py),
-                _ => PyBytes::new(py, body).unbind(),
+        let keys = self.delta_keys.as_ref();
+        let delta = match (keys, previous, body) {
+            (Some(keys), Some(previous), Some(body)) => {
+                difference.find(previous, body, keys).ok_or(Stop::Left)?;
+                Some(PyBytes::new(py, &difference.body).unbind())
+            }
+            _ => None,
+        };
+        let after = Record {
+            body,
+            expires: body.map_or(NEVER, |_| {
+                due_time(&message.command, message.time, &batch.limits)
             }),
+            numbers,
+        };
+        write_about(
+            message,
+            &after,
+            batch.state.last_change,
+            &difference.removed,
+            about,
+        );
+        write_stored(message, &after, target.key_text, stored);
+        let change = Change {
+            sow_key: target.sow_key.clone_ref(py),
+            body: body.map(|body| message.share(py, body)),
             previous: previous.map(|body| PyBytes::new(py, body).unbind()),
-            about: PyBytes::new(py, header).unbind(),
-            delta: keys.map(|_| PyBytes::new(py, &difference.body).unbind()),
-            era,
-            offset,
-            operation,
+            about: PyBytes::new(py, about).unbind(),
+            delta,
+            era: message.era,
+            offset: message.offset,
+            operation: message.command.operation,
             position_type: self.position_type.clone_ref(py),
         };
         let data = (!stored.is_empty()).then(|| PyBytes::new(py, stored).unbind());
-        self.records.write(py, number, data);
-        state.position = Position::of_record(era, offset);
-        state.last_change = state.position;
-        state.log_time = log_time;
-        if let Some(copy) = command.origin {
-            state.origins.insert(copy.partition, copy.offset);
-        }
-        state.live_records += i64::from(body.is_some()) - i64::from(previous.is_some());
+        let is_tombstone = body.is_none() && data.is_some();
+        self.records.write(py, target.slot, data);
+        let added = i64::from(body.is_some()) - i64::from(previous.is_some());
+        batch.state.add_change(message, added);
         Ok(Outcome::Applied {
             change,
             is_tombstone,
         })
     }
+}
+
+/// Write the publishers' numbers after a message to `out`.
+fn numbers_after(
+    message: &Message<'_>,
+    target: &Target<'_>,
+    limits: &Limits,
+    out: &mut Vec<u8>,
+) -> Result<After, Stop> {
+    out.clear();
+    let since = (message.log_time - limits.repeat_window).max(limits.numbers_since);
+    let publisher = message.command.publisher;
+    match numbers::after(target.numbers(), publisher, message.log_time, since, out) {
+        // Python reports the origin of a copy that changes nothing.
+        Some(After::Repeat) if message.command.origin.is_some() => Err(Stop::Left),
+        after => after.ok_or(Stop::Left),
+    }
+}
+
+/// What a message makes of a record.
+struct Record<'a> {
+    /// The new body; None if the record is deleted.
+    body: Option<&'a [u8]>,
+    expires: i64,
+    numbers: &'a [u8],
+}
+
+/// Write the header of the change that makes this record.
+fn write_about(
+    message: &Message<'_>,
+    record: &Record<'_>,
+    after: Position,
+    removed: &[u8],
+    out: &mut Vec<u8>,
+) {
+    out.clear();
+    About {
+        operation: message.command.operation,
+        era: message.era,
+        offset: message.offset,
+        after,
+        time: message.time,
+        log_time: message.log_time,
+        expires: record.expires,
+        correlation: message.command.correlation,
+        numbers: record.numbers,
+        origin: message.command.origin,
+        removed,
+    }
+    .write(out);
+}
+
+/// Write what the store holds of this record; nothing if it forgets it.
+///
+/// A deleted record is kept for its publishers' numbers only: `RecordWriter.remove`.
+fn write_stored(message: &Message<'_>, record: &Record<'_>, key_text: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    if record.body.is_none() && record.numbers.is_empty() {
+        return;
+    }
+    let written = entry::Written {
+        era: message.era,
+        offset: message.offset,
+        time: record.body.map_or(message.log_time, |_| message.time),
+        expires: record.expires,
+        key_text,
+        numbers: record.numbers,
+        correlation: record.body.and(message.command.correlation),
+        body: record.body,
+    };
+    entry::write(&written, out);
 }

@@ -10,6 +10,8 @@ pub const NEVER: i64 = -1;
 /// A stored record, in parts.
 pub struct Entry<'a> {
     pub key_text: &'a [u8],
+    /// The time of the last change.
+    pub time: i64,
     /// The publishers' numbers as a JSON object; empty if there are none.
     pub numbers: &'a [u8],
     /// The body; None if the record is deleted.
@@ -28,19 +30,17 @@ pub fn read(data: &[u8]) -> Option<Entry<'_>> {
     } else {
         numbers_of(rare)?
     };
-    match header[0] {
-        LIVE => Some(Entry {
-            key_text,
-            numbers,
-            body: Some(body),
-        }),
-        0 => Some(Entry {
-            key_text,
-            numbers,
-            body: None,
-        }),
-        _ => None,
-    }
+    let body = match header[0] {
+        LIVE => Some(body),
+        0 => None,
+        _ => return None,
+    };
+    Some(Entry {
+        key_text,
+        time: i64::from_le_bytes(header[17..25].try_into().ok()?),
+        numbers,
+        body,
+    })
 }
 
 /// Return the first element of the rare fields, `[numbers or null,correlation or null]`; None if there are more.
@@ -65,11 +65,6 @@ fn is_last(rest: &[u8]) -> bool {
             .strip_prefix(b"\"")
             .and_then(|text| text.strip_suffix(b"\""))
             .is_some_and(|text| !text.iter().any(|byte| matches!(byte, b'"' | b'\\')))
-}
-
-/// Return the time of a stored record's last change.
-pub fn time(data: &[u8]) -> Option<i64> {
-    Some(i64::from_le_bytes(data.get(17..25)?.try_into().ok()?))
 }
 
 /// Return when a stored record is due; `NEVER` if it is not.

@@ -5,6 +5,7 @@
 //! which is the specification.
 
 mod batch;
+mod bodies;
 mod change;
 mod checksum;
 mod columns;
@@ -23,6 +24,7 @@ mod layout;
 mod loader;
 mod log_record;
 mod merge;
+mod message;
 mod number;
 mod numbers;
 mod pending;
@@ -35,6 +37,7 @@ mod scan;
 mod slots;
 mod sorting;
 mod survey;
+mod target;
 mod unflushed;
 mod value;
 mod wholeness;

@@ -4,6 +4,8 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyString, PyTuple};
 
+use crate::command::NamedHeaders;
+
 /// One record of the log as consumed from Kafka, with the members of `sowline.commands.command.LogRecord`.
 #[pyclass(frozen, module = "sowline_native")]
 pub struct LogRecord {
@@ -63,13 +65,11 @@ impl LogRecord {
     }
 
     /// Return the size of the key, the value and these headers: `Forwards._check_fits`.
-    pub fn size(&self, py: Python<'_>, headers: &[(&str, Option<&[u8]>)]) -> usize {
+    pub fn size(&self, py: Python<'_>, headers: &NamedHeaders<'_>) -> usize {
         let named = |(name, value): &(&str, Option<&[u8]>)| {
             name.chars().count() + value.map_or(0, <[u8]>::len)
         };
-        self.kafka_key(py).len()
-            + self.body(py).len()
-            + headers.iter().map(named).sum::<usize>()
+        self.kafka_key(py).len() + self.body(py).len() + headers.iter().map(named).sum::<usize>()
     }
 
     fn clone_ref(&self, py: Python<'_>) -> Self {

@@ -1,0 +1,87 @@
+//! A log record with a plain command: `sowline_materializer.core.applier`.
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::batch::{Batch, Limits};
+use crate::command::{Command, NamedHeaders, Operation, command};
+use crate::log_record::{LOG_APPEND_TIME, LogRecord, TIME_MAX};
+
+/// A log record, its command and its place in the log.
+pub struct Message<'a> {
+    pub record: &'a LogRecord,
+    pub command: Command<'a>,
+    /// The body as it came; empty if there is none.
+    pub body: &'a [u8],
+    pub era: u32,
+    pub offset: i64,
+    /// The time of its changes, in ms.
+    pub time: i64,
+    /// The log time after it, in ms.
+    pub log_time: i64,
+    headers: &'a NamedHeaders<'a>,
+}
+
+impl<'a> Message<'a> {
+    /// Read a log record; None if only Python can read or refuse it.
+    pub fn read(
+        py: Python<'a>,
+        record: &'a LogRecord,
+        headers: &'a NamedHeaders<'a>,
+        batch: &Batch,
+    ) -> Option<Self> {
+        let Batch { state, limits } = batch;
+        let body = record.body(py);
+        // Python continues within a log record of which the state holds the first changes.
+        if body.len() > limits.record_bytes_max || record.offset == state.position.offset {
+            return None;
+        }
+        // Python refuses such a time.
+        if !(0..=TIME_MAX).contains(&record.time) {
+            return None;
+        }
+        let mut command = command(headers)?;
+        // Python drops a copy of another log, and one that was applied before.
+        if command.origin.is_some_and(|copy| !state.is_new(&copy)) {
+            return None;
+        }
+        std::str::from_utf8(body).ok()?;
+        if record.value.is_none() {
+            command.operation = Operation::Delete;
+        }
+        // A publish needs a body.
+        if body.is_empty() && command.operation != Operation::Delete {
+            return None;
+        }
+        // A producer's time is that of its record only: `BatchState.begin`.
+        let time = record.time.max(state.log_time);
+        Some(Message {
+            record,
+            command,
+            body,
+            era: state.position.era,
+            offset: record.offset,
+            time,
+            log_time: if record.time_type == LOG_APPEND_TIME {
+                time
+            } else {
+                state.log_time
+            },
+            headers,
+        })
+    }
+
+    /// Whether it may be forwarded. Python refuses what was forwarded here, and what is too large.
+    pub fn may_be_forwarded(&self, py: Python<'_>, limits: &Limits) -> bool {
+        let is_new = self.command.origin.is_none();
+        is_new && self.record.size(py, self.headers) <= limits.forwarded_bytes_max
+    }
+
+    /// Return a body as Python's bytes: those of the log record, if the body is in them.
+    pub fn share(&self, py: Python<'_>, body: &[u8]) -> Py<PyBytes> {
+        match &self.record.value {
+            Some(value) if std::ptr::eq(body, value.as_bytes(py)) => value.clone_ref(py),
+            _ => PyBytes::new(py, body).unbind(),
+        }
+    }
+}
