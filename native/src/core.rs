@@ -69,8 +69,8 @@ impl Core {
     }
 
     /// Forget the changes of a batch that is not committed.
-    fn begin(&mut self, py: Python<'_>) {
-        self.records.begin(py);
+    fn begin(&mut self) {
+        self.records.begin();
     }
 
     /// Apply log records from `start` on, up to the first that only Python can apply; return the state after
@@ -139,8 +139,8 @@ impl Core {
     }
 
     /// Change a record that was read before; None removes it.
-    fn put(&mut self, py: Python<'_>, key: &[u8], data: Option<Py<PyBytes>>) -> PyResult<()> {
-        self.records.put(py, key, data)
+    fn put(&mut self, key: &[u8], data: Option<Py<PyBytes>>) -> PyResult<()> {
+        self.records.put(key, data)
     }
 
     /// Return the records that the batch has changed, in order: their bytes, or None for a removed one.
@@ -182,16 +182,15 @@ impl Core {
             .key_of(message.body, record.kafka_key(py), &mut fields)
             .ok_or(Stop::Left)?;
         let mut digits = itoa::Buffer::new();
-        let slot = match self.records.slot(py, key.bytes(&mut digits)) {
+        let slot = match self.records.slot(key.bytes(&mut digits)) {
             Some(slot) => slot,
             None => self.records.read(py, key, next)?,
         };
-        let data = self.records.at(slot).data.as_ref();
-        let data = data.map(|data| data.bind(py).clone());
-        let entry = data.as_ref().map(|data| entry::read(data.as_bytes()));
+        let data = self.records.data(py, slot).map(<[u8]>::to_vec);
+        let entry = data.as_ref().map(|data| entry::read(data));
         let target = Target {
             slot,
-            sow_key: self.records.at(slot).key.clone_ref(py),
+            sow_key: PyBytes::new(py, key.bytes(&mut digits)).unbind(),
             key_text: &key_text,
             // Another key text may have the same SOW key.
             entry: match entry {
@@ -284,7 +283,7 @@ impl Core {
         };
         let data = (!stored.is_empty()).then(|| PyBytes::new(py, stored).unbind());
         let is_tombstone = body.is_none() && data.is_some();
-        self.records.write(py, target.slot, data);
+        self.records.write(target.slot, data);
         let added = i64::from(body.is_some()) - i64::from(previous.is_some());
         batch.state.add_change(message, added);
         Ok(Outcome::Applied {

@@ -8,17 +8,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use rustc_hash::FxBuildHasher;
 
-use crate::checksum::{Checksum, Committed};
+use crate::checksum::Checksum;
 use crate::json::{Field, fields};
 use crate::key::{KeyRule, SowKey};
 use crate::log_record::LogRecord;
 use crate::reading::{StoredEntries, stored};
-use crate::slots::{Slot, Slots};
+use crate::slots::Slots;
 use crate::sorting::in_order;
 use crate::unflushed::Entries;
-
-/// About how much memory a record takes in addition to its bytes.
-const SLOT_BYTES: usize = 250;
 
 /// For how many log records at most the records are read from the store at once.
 const AHEAD_MAX: usize = 256;
@@ -27,18 +24,20 @@ const AHEAD_MAX: usize = 256;
 pub type Written<'py> = (Entries, Bound<'py, PyDict>, (i64, u64));
 
 /// Records, by SOW key. `get_many` reads the bytes of others from the store.
-///
-/// They are kept in two halves of `cache_bytes_max` in all: when one is full, the other is dropped.
 pub struct Records {
     key_rule: KeyRule,
     get_many: Py<PyAny>,
-    young: Slots,
-    old: Slots,
-    young_bytes: usize,
-    /// The numbers of the young slots that the batch has changed.
-    dirty: Vec<usize>,
+    slots: Slots,
+    changes: Vec<Pending>,
     /// For how many log records the records are read at once: few while most of them are here.
     ahead: usize,
+}
+
+/// A record that the batch has changed.
+struct Pending {
+    slot: usize,
+    /// None if it is removed.
+    data: Option<Py<PyBytes>>,
 }
 
 impl Records {
@@ -46,10 +45,8 @@ impl Records {
         Records {
             key_rule,
             get_many,
-            young: Slots::default(),
-            old: Slots::default(),
-            young_bytes: 0,
-            dirty: Vec::new(),
+            slots: Slots::default(),
+            changes: Vec::new(),
             ahead: 1,
         }
     }
@@ -70,9 +67,9 @@ impl Records {
     }
 
     /// Forget the changes of a batch that is not committed.
-    pub fn begin(&mut self, py: Python<'_>) {
-        for number in self.dirty.drain(..) {
-            self.young.remove(py, number);
+    pub fn begin(&mut self) {
+        for change in self.changes.drain(..) {
+            self.slots.set_change(change.slot, None);
         }
     }
 
@@ -82,32 +79,34 @@ impl Records {
         py: Python<'py>,
         key: &Bound<'py, PyBytes>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let number = match self.slot(py, key.as_bytes()) {
-            Some(number) => number,
+        let slot = match self.slot(key.as_bytes()) {
+            Some(slot) => slot,
             None => {
                 let stored = stored(py, &self.get_many, [key.clone()])?;
-                self.add_stored(py, stored)
+                self.add_stored(stored)
             }
         };
-        let data = self.young.at(number).data.as_ref();
-        Ok(data.map(|data| data.bind(py).clone()))
+        Ok(match self.change(slot) {
+            Some(change) => change.data.as_ref().map(|data| data.bind(py).clone()),
+            None => self.slots.data(slot).map(|data| PyBytes::new(py, data)),
+        })
     }
 
     /// Change a record that was read before; None removes it.
-    pub fn put(&mut self, py: Python<'_>, key: &[u8], data: Option<Py<PyBytes>>) -> PyResult<()> {
-        let Some(number) = self.young.number(py, key) else {
+    pub fn put(&mut self, key: &[u8], data: Option<Py<PyBytes>>) -> PyResult<()> {
+        let Some(slot) = self.slots.number(key) else {
             return Err(PyKeyError::new_err("a record is read before it is written"));
         };
-        self.write(py, number, data);
+        self.write(slot, data);
         Ok(())
     }
 
     /// Return the records that the batch has changed, in order: their bytes, or None for a removed one.
     pub fn changed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let changed = PyList::empty(py);
-        let slots = self.dirty.iter().map(|at| self.young.at(*at));
-        for slot in in_order(slots, |slot| slot.key.as_bytes(py)) {
-            changed.append((&slot.key, &slot.data))?;
+        for change in in_order(self.changes.iter(), |change| self.slots.key(change.slot)) {
+            let key = PyBytes::new(py, self.slots.key(change.slot));
+            changed.append((key, &change.data))?;
         }
         Ok(changed)
     }
@@ -122,31 +121,22 @@ impl Records {
         cache_bytes_max: usize,
     ) -> PyResult<Written<'py>> {
         let expiries = PyDict::new(py);
-        let mut entries = Vec::with_capacity(self.dirty.len());
+        let mut entries = Vec::with_capacity(self.changes.len());
         let mut checksum = Checksum {
             entries: checksum.0,
             sum: checksum.1,
         };
-        for number in self.dirty.drain(..) {
-            let slot = self.young.at_mut(number);
-            let key = slot.key.as_bytes(py);
-            let data = slot.data.as_ref();
-            let now = data.map(|data| Committed::of(key, data.as_bytes(py)));
-            checksum.replace(key, slot.committed, now, |index, is_there| {
+        for Pending { slot, data } in self.changes.drain(..) {
+            let was = self.slots.committed(slot);
+            let bytes = data.as_ref().map(|data| data.as_bytes(py));
+            let now = self.slots.commit(slot, bytes);
+            let key = self.slots.key(slot);
+            checksum.replace(key, was, now, |index, is_there| {
                 expiries.set_item(PyBytes::new(py, &index), is_there)
             })?;
-            let data = data.map(|data| data.clone_ref(py));
-            entries.push((slot.key.clone_ref(py), data));
-            slot.committed = now;
-            slot.is_dirty = false;
+            entries.push((PyBytes::new(py, key).unbind(), data));
         }
-        if self.young_bytes > cache_bytes_max / 2 {
-            self.old = std::mem::take(&mut self.young);
-            if self.young_bytes > cache_bytes_max {
-                self.old = Slots::default();
-            }
-            self.young_bytes = 0;
-        }
+        self.slots.shrink(cache_bytes_max);
         Ok((
             Entries { entries },
             expiries,
@@ -154,43 +144,34 @@ impl Records {
         ))
     }
 
-    /// Return the number of a key's young slot; None if the record is not here.
-    pub fn slot(&mut self, py: Python<'_>, key: &[u8]) -> Option<usize> {
-        if let Some(number) = self.young.number(py, key) {
-            return Some(number);
+    /// Return the slot of a key; None if the record is not here.
+    pub fn slot(&mut self, key: &[u8]) -> Option<usize> {
+        let slot = self.slots.number(key)?;
+        self.slots.use_again(slot);
+        Some(slot)
+    }
+
+    /// Return the bytes of the record in a slot; None if there is none.
+    pub fn data<'a>(&'a self, py: Python<'a>, slot: usize) -> Option<&'a [u8]> {
+        match self.change(slot) {
+            Some(change) => change.data.as_ref().map(|data| data.as_bytes(py)),
+            None => self.slots.data(slot),
         }
-        let slot = self.old.number(py, key)?;
-        let slot = self.old.remove(py, slot);
-        Some(self.add(py, slot))
     }
 
-    /// Return the slot of a number.
-    pub fn at(&self, number: usize) -> &Slot {
-        self.young.at(number)
+    fn change(&self, slot: usize) -> Option<&Pending> {
+        self.slots.change(slot).map(|change| &self.changes[change])
     }
 
-    fn add(&mut self, py: Python<'_>, slot: Slot) -> usize {
-        self.young_bytes += SLOT_BYTES + size_of(py, slot.data.as_ref());
-        self.young.add(py, slot)
-    }
-
-    /// Add records as the store has them, which are not here; return the number of the first one's slot.
-    fn add_stored(&mut self, py: Python<'_>, stored: StoredEntries<'_>) -> usize {
-        let mut first = None;
-        for (key, data) in stored {
-            let committed = data
-                .as_ref()
-                .map(|data| Committed::of(key.as_bytes(), data.as_bytes()));
-            let slot = Slot {
-                committed,
-                data: data.map(Bound::unbind),
-                key: key.unbind(),
-                is_dirty: false,
-            };
-            let number = self.add(py, slot);
-            first.get_or_insert(number);
-        }
-        first.expect("there is one at least")
+    /// Add records as the store has them, which are not here; return the slot of the first one.
+    fn add_stored(&mut self, stored: StoredEntries<'_>) -> usize {
+        let slots = stored.iter().map(|(key, data)| {
+            let data = data.as_ref().map(|data| data.as_bytes());
+            self.slots.add(key.as_bytes(), data)
+        });
+        slots
+            .reduce(|first, _| first)
+            .expect("there is one at least")
     }
 
     /// Read the record of a log record that is not here, and with it those of the next log records; return its slot.
@@ -207,8 +188,7 @@ impl Records {
         });
         for key in std::iter::once(key).chain(others) {
             let name = key.bytes(&mut digits);
-            let is_here = || self.young.number(py, name).or(self.old.number(py, name));
-            if seen.insert(key) && is_here().is_none() {
+            if seen.insert(key) && self.slots.number(name).is_none() {
                 keys.push(PyBytes::new(py, name));
             }
         }
@@ -218,22 +198,17 @@ impl Records {
             (self.ahead / 2).max(1)
         };
         let stored = stored(py, &self.get_many, keys)?;
-        Ok(self.add_stored(py, stored))
+        Ok(self.add_stored(stored))
     }
 
     /// Change the record in a slot; None removes it.
-    pub fn write(&mut self, py: Python<'_>, number: usize, data: Option<Py<PyBytes>>) {
-        let slot = self.young.at_mut(number);
-        let (before, after) = (size_of(py, slot.data.as_ref()), size_of(py, data.as_ref()));
-        self.young_bytes = (self.young_bytes + after).saturating_sub(before);
-        slot.data = data;
-        if !slot.is_dirty {
-            slot.is_dirty = true;
-            self.dirty.push(number);
+    pub fn write(&mut self, slot: usize, data: Option<Py<PyBytes>>) {
+        match self.slots.change(slot) {
+            Some(change) => self.changes[change].data = data,
+            None => {
+                self.slots.set_change(slot, Some(self.changes.len()));
+                self.changes.push(Pending { slot, data });
+            }
         }
     }
-}
-
-fn size_of(py: Python<'_>, data: Option<&Py<PyBytes>>) -> usize {
-    data.map_or(0, |data| data.as_bytes(py).len())
 }
