@@ -55,6 +55,8 @@ from sowline_query_service.topics.state import ServedTopics
 
 BATCH = 1000
 UPDATES = 100_000
+WARM_UPDATES_MAX = 1_500_000
+"""How many updates fill the records' cache of the largest size, four times over."""
 SETTLED_CPU_SECONDS = 0.02
 LOOKUPS = 200
 COUNTS = 5
@@ -70,6 +72,7 @@ DELTA = command_headers("delta_publish")
 NATIVE = native_core(None)
 CACHE_BYTES_MAX = 128 << 20
 """The default of a materializer."""
+LARGE_CACHE_BYTES_MAX = 4 * CACHE_BYTES_MAX
 
 
 def run(records: int, runs: int) -> str:
@@ -86,6 +89,7 @@ class Stored(NamedTuple):
     apply_cpu_us: float
     headers_cpu_us: float
     commit_cpu_us: float
+    read_share: float
     disk_bytes: float
     check_seconds: float
 
@@ -102,13 +106,24 @@ class Queried(NamedTuple):
 
 def _of_records(records: int) -> str:
     sizes = (records // 100, records, records * 10)
-    figures = []
+    figures, larger = [], []
     for size in sizes:
         stored, queried = _apart(_stored, size), _apart(_queried, size)
-        print(f"{size:,} records: {stored}, {queried}", flush=True)
+        large = _apart(_stored_in_large_cache, size)
+        print(
+            f"{size:,} records: {stored}, {queried}; with {LARGE_CACHE_BYTES_MAX:,} bytes: {large}",
+            flush=True,
+        )
         figures.append((stored, queried))
+        larger.append(large)
     rows = [
         ("an update is applied, µs CPU", *(f"{stored.apply_cpu_us:.1f}" for stored, _ in figures)),
+        ("updates that read the store", *(f"{stored.read_share:.0%}" for stored, _ in figures)),
+        ("with four times the cache: an update is applied", *(f"{one.apply_cpu_us:.1f}" for one in larger)),
+        (
+            "with four times the cache: updates that read the store",
+            *(f"{one.read_share:.0%}" for one in larger),
+        ),
         ("the headers of its change, µs CPU", *(f"{stored.headers_cpu_us:.1f}" for stored, _ in figures)),
         ("it is committed, µs CPU", *(f"{stored.commit_cpu_us:.1f}" for stored, _ in figures)),
         ("the store on disk, bytes a record", *(f"{stored.disk_bytes:,.0f}" for stored, _ in figures)),
@@ -141,20 +156,45 @@ def _body(number: int) -> bytes:
     )
 
 
-def _stored(size: int) -> Stored:
+class _CountedStore(WriteBehindStore[RocksStore]):
+    """Counts the records that are read from it."""
+
+    def __init__(self, disk: RocksStore) -> None:
+        super().__init__(disk, NATIVE)
+        self.reads = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the bytes under the key."""
+        self.reads += 1
+        return super().get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the bytes under each key."""
+        self.reads += len(keys)
+        return super().get_many(keys)
+
+
+def _stored_in_large_cache(size: int) -> Stored:
+    return _stored(size, LARGE_CACHE_BYTES_MAX)
+
+
+def _stored(size: int, cache_bytes_max: int = CACHE_BYTES_MAX) -> Stored:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "0"
         store = RocksStore(path, create=True)
         checkpoint = _fill(store, size)
         _settle()
         opened = OpenedPartition(store, checkpoint, checkpoint.position)
-        behind = WriteBehindStore(store, NATIVE)
-        cache = RecordCache(lambda: CACHE_BYTES_MAX)
-        partition = Partition(DEFINITION, 0, opened, cache, behind, NATIVE)
+        behind = _CountedStore(store)
+        partition = Partition(DEFINITION, 0, opened, RecordCache(lambda: cache_bytes_max), behind, NATIVE)
         spare_the_collector()
         # The first updates fill caches that are empty at a start.
-        _applied(partition, _updates(size, size), behind)
-        updates = _applied(partition, _updates(size, size + UPDATES), behind)
+        end = size + max(UPDATES, min(4 * size, WARM_UPDATES_MAX))
+        for start in range(size, end, UPDATES):
+            _applied(partition, _updates(size, start), behind)
+        behind.reads = 0
+        updates = _applied(partition, _updates(size, end), behind)
+        reads = behind.reads
         store.mark_finished()
         partition.close()
         disk = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -164,7 +204,7 @@ def _stored(size: int) -> Stored:
         seconds = time.perf_counter() - began
         store.close()
     applying, heading, committing = (cpu / UPDATES * 1e6 for cpu in updates)
-    return Stored(applying, heading, committing, disk / size, seconds)
+    return Stored(applying, heading, committing, reads / UPDATES, disk / size, seconds)
 
 
 def _fill(store: RocksStore, size: int) -> Checkpoint:
