@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from msgspec.structs import replace as with_fields
-
-from sowline.changes.change import Change
+from sowline.changes.progress import Progress
 from sowline.commands.traceparent import traceparent_of
 from sowline.runtime.tracing import Attributes, TraceSpan, begin, is_on
 from sowline_materializer.core.step import Step
@@ -33,8 +31,6 @@ class BatchTrace:
     def traced(self, partition: Partition, prepared: Prepared, began_ns: int) -> Prepared:
         """Begin the spans of a partition's records, and pass their trace context on to their changes.
 
-        A record with a trace context is not plain: the native core leaves it to Python.
-
         Changes that a previous owner emitted without committing already have spans.
         """
         carried = {
@@ -50,9 +46,9 @@ class BatchTrace:
                 if not partition.was_sent(offset):
                     carried[offset] = self._begun(partition, offset, parent, became, began_ns)
         events = [
-            with_fields(event, traceparent=carried.get(event.position.offset))
-            if isinstance(event, Change)
-            else event
+            event
+            if isinstance(event, Progress) or event.position.offset not in carried
+            else event.traced(carried[event.position.offset])
             for event in prepared.events
         ]
         return replace(prepared, events=events)

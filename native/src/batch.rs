@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use pyo3::prelude::*;
 
 use crate::command::{Command, CopyOf};
-use crate::entry::NEVER;
+use crate::entry::{Entry, NEVER};
+use crate::log_record::TIME_MAX;
 use crate::message::Message;
 use crate::position::Position;
 
@@ -48,6 +49,8 @@ pub struct Applied {
     pub deltas: usize,
     /// How many changes are deletes.
     pub deletes: usize,
+    /// How many changes are of records that have expired.
+    pub expiries: usize,
 }
 
 /// What the core needs to know of a topic.
@@ -71,6 +74,7 @@ pub struct Limits {
     pub repeat_window: i64,
     pub numbers_since: i64,
     pub expiration: Option<i64>,
+    pub may_expire: bool,
     pub records_max: Option<i64>,
 }
 
@@ -78,6 +82,8 @@ pub struct Limits {
 pub struct Batch {
     pub state: State,
     pub limits: Limits,
+    /// Whether Python looks at the current log record again.
+    pub is_noted: bool,
 }
 
 impl Batch {
@@ -110,6 +116,13 @@ impl State {
             self.origins.insert(copy.partition, copy.offset);
         }
     }
+}
+
+/// Whether an `expire` removes a record: `sowline_materializer.core.deletes.Deletes`.
+pub fn is_due(entry: &Entry<'_>, message: &Message<'_>, limits: &Limits) -> bool {
+    let is_unchanged = entry.body.is_some() && message.command.guard == Some(entry.position);
+    let is_reached = entry.due != NEVER && (entry.due <= message.time || entry.due > TIME_MAX);
+    is_unchanged && is_reached && limits.may_expire
 }
 
 /// Return when a record is due, in ms of log time, or `NEVER`: `sowline.model.limits.Limits.due`.

@@ -28,6 +28,8 @@ pub struct Change {
     pub era: u32,
     pub offset: i64,
     pub operation: Operation,
+    /// The trace context that it carries on.
+    pub trace: Option<Py<PyBytes>>,
     pub position_type: Py<PyAny>,
 }
 
@@ -51,6 +53,23 @@ impl Change {
     #[getter]
     fn op<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         PyString::intern(py, self.operation.name())
+    }
+
+    /// Return the change with a trace context.
+    fn traced(&self, py: Python<'_>, traceparent: &str) -> Self {
+        let share = |bytes: &Option<Py<PyBytes>>| bytes.as_ref().map(|bytes| bytes.clone_ref(py));
+        Change {
+            sow_key: self.sow_key.clone_ref(py),
+            body: share(&self.body),
+            previous: share(&self.previous),
+            about: self.about.clone_ref(py),
+            delta: share(&self.delta),
+            era: self.era,
+            offset: self.offset,
+            operation: self.operation,
+            trace: Some(PyBytes::new(py, traceparent.as_bytes()).unbind()),
+            position_type: self.position_type.clone_ref(py),
+        }
     }
 
     /// Return None: if the topic's changes carry deltas, the headers have it already.
@@ -83,6 +102,9 @@ impl Change {
         }
         if let Some(delta) = &self.delta {
             headers.append((intern!(py, "sow.delta"), delta))?;
+        }
+        if let Some(trace) = &self.trace {
+            headers.append((intern!(py, "traceparent"), trace))?;
         }
         Ok(headers)
     }
@@ -128,8 +150,10 @@ impl About<'_> {
             out.extend_from_slice(b",\"era\":");
             push(self.era, out);
         }
-        if self.operation == Operation::Delete {
-            out.extend_from_slice(b",\"reason\":\"deleted\"");
+        if let Some(reason) = self.operation.reason() {
+            out.extend_from_slice(b",\"reason\":\"");
+            out.extend_from_slice(reason.as_bytes());
+            out.push(b'"');
         }
         if self.expires != NEVER {
             out.extend_from_slice(b",\"expires\":");

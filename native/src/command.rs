@@ -1,7 +1,8 @@
-//! The headers of a plain command: `sowline.commands.command` for publishes and deletes of one record.
+//! The headers of a plain command: `sowline.commands.command` for what changes one record.
 
 use crate::number::whole;
 use crate::numbers::Publisher;
+use crate::position::Position;
 
 /// The longest lifetime that is read here, in seconds; Python reads or refuses longer ones.
 const LIFETIME_MAX: f64 = 1e9;
@@ -15,6 +16,7 @@ pub enum Operation {
     Publish,
     DeltaPublish,
     Delete,
+    Expire,
 }
 
 impl Operation {
@@ -24,11 +26,21 @@ impl Operation {
             Operation::Publish => "publish",
             Operation::DeltaPublish => "delta_publish",
             Operation::Delete => "delete",
+            Operation::Expire => "expire",
+        }
+    }
+
+    /// Return why the record is gone; None if it is not.
+    pub fn reason(self) -> Option<&'static str> {
+        match self {
+            Operation::Publish | Operation::DeltaPublish => None,
+            Operation::Delete => Some("deleted"),
+            Operation::Expire => Some("expired"),
         }
     }
 }
 
-/// A publish, a delta publish or the delete of one record, without its body.
+/// A publish, a delta publish, or a command that removes one record, without its body.
 #[derive(Default)]
 pub struct Command<'a> {
     pub operation: Operation,
@@ -38,6 +50,9 @@ pub struct Command<'a> {
     pub expiration: Option<f64>,
     /// Where a forwarded command comes from.
     pub origin: Option<CopyOf<'a>>,
+    /// The last change of the record that expires.
+    pub guard: Option<Position>,
+    pub has_trace: bool,
 }
 
 /// The log and the place in it of the record that a forwarded one is a copy of.
@@ -56,10 +71,8 @@ pub fn command<'a>(headers: &NamedHeaders<'a>) -> Option<Command<'a>> {
     let mut found = Command::default();
     let (mut publisher, mut sequence) = (None, None);
     for &(name, value) in headers {
-        // Python passes the trace context on.
-        if name == "traceparent" {
-            return None;
-        }
+        // Python passes the trace context on: `sowline_materializer.batch_trace`.
+        found.has_trace |= name == "traceparent";
         let Some(name) = name.strip_prefix("sow.") else {
             continue;
         };
@@ -69,12 +82,14 @@ pub fn command<'a>(headers: &NamedHeaders<'a>) -> Option<Command<'a>> {
                 b"publish" => found.operation = Operation::Publish,
                 b"delta_publish" => found.operation = Operation::DeltaPublish,
                 b"sow_delete" => found.operation = Operation::Delete,
+                b"expire" => found.operation = Operation::Expire,
                 _ => return None,
             },
             "publisher" => publisher = Some(plain(value)?),
             "sequence" => sequence = Some(pair(value)?),
             "correlation" => found.correlation = Some(plain(value)?),
             "origin" => found.origin = Some(copy_of(value)?),
+            "guard" => found.guard = Some(position(value)?),
             "expiration" => found.expiration = Some(seconds(value)?),
             _ => return None,
         }
@@ -84,7 +99,27 @@ pub fn command<'a>(headers: &NamedHeaders<'a>) -> Option<Command<'a>> {
         (None, None) => None,
         _ => return None,
     };
-    Some(found)
+    let is_expiry = found.operation == Operation::Expire;
+    let has_more = found.publisher.is_some()
+        || found.correlation.is_some()
+        || found.expiration.is_some()
+        || found.origin.is_some();
+    let is_valid = is_expiry == found.guard.is_some() && !(is_expiry && has_more);
+    is_valid.then_some(found)
+}
+
+/// Return the position in `[era/]offset[.n]`; None for one before the log, which no record has.
+fn position(text: &[u8]) -> Option<Position> {
+    let (era, text) = match text.iter().position(|byte| *byte == b'/') {
+        None => (0, text),
+        Some(slash) => (whole(&text[..slash])?, &text[slash + 1..]),
+    };
+    let (offset, nth) = pair(text)?;
+    Some(Position {
+        era: u32::try_from(era).ok()?,
+        offset: i64::try_from(offset).ok()?,
+        nth: u32::try_from(nth).ok()?,
+    })
 }
 
 /// Return a text that JSON holds as it is.

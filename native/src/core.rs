@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::batch::{Applied, Batch, Limits, State, Stop, Topic, due_time};
+use crate::batch::{Applied, Batch, Limits, State, Stop, Topic, due_time, is_due};
 use crate::bodies::Bodies;
 use crate::change::{About, Change};
 use crate::command::Operation;
@@ -78,7 +78,8 @@ impl Core {
     ///
     /// Changes are appended to `changes`, and to `tombstones` the log time and the SOW key of each deleted record that is
     /// kept. To `others` are appended the indices of log records without a change, each with the partition that it is
-    /// forwarded to; None for a repeated command.
+    /// forwarded to; None for a repeated command. To `noted` are appended the indices of log records at which Python
+    /// looks again: of expiries, and with a trace context.
     #[expect(
         clippy::too_many_arguments,
         reason = "Python calls it once for a batch, with its state and outputs"
@@ -93,9 +94,14 @@ impl Core {
         changes: &Bound<'py, PyList>,
         tombstones: &Bound<'py, PyList>,
         others: &Bound<'py, PyList>,
+        noted: &Bound<'py, PyList>,
     ) -> PyResult<Applied> {
-        let mut batch = Batch { state, limits };
-        let (mut at, mut deltas, mut deletes) = (start, 0, 0);
+        let mut batch = Batch {
+            state,
+            limits,
+            is_noted: false,
+        };
+        let (mut at, mut deltas, mut deletes, mut expiries) = (start, 0, 0, 0);
         while at < records.records.len() {
             match self.apply_one(py, &records.records[at..], &mut batch) {
                 Ok(Outcome::Applied {
@@ -104,6 +110,7 @@ impl Core {
                 }) => {
                     deltas += usize::from(change.operation == Operation::DeltaPublish);
                     deletes += usize::from(change.operation == Operation::Delete);
+                    expiries += usize::from(change.operation == Operation::Expire);
                     if is_tombstone {
                         tombstones.append((batch.state.log_time, &change.sow_key))?;
                     }
@@ -113,6 +120,9 @@ impl Core {
                 Ok(Outcome::Forwarded(owner)) => others.append((at, Some(owner)))?,
                 Err(Stop::Left) => break,
                 Err(Stop::Failed(error)) => return Err(error),
+            }
+            if batch.is_noted {
+                noted.append(at)?;
             }
             at += 1;
         }
@@ -126,6 +136,7 @@ impl Core {
             origins: state.origins,
             deltas,
             deletes,
+            expiries,
         })
     }
 
@@ -176,6 +187,8 @@ impl Core {
             named.push((name.to_str()?, value.as_ref().map(|value| value.as_bytes())));
         }
         let message = Message::read(py, record, &named, batch).ok_or(Stop::Left)?;
+        let is_expiry = message.command.operation == Operation::Expire;
+        batch.is_noted = is_expiry || message.command.has_trace;
         let mut fields = Vec::with_capacity(16);
         let (key_text, key) = self
             .records
@@ -199,7 +212,12 @@ impl Core {
                 _ => return Err(Stop::Left),
             },
         };
-        if target.entry.is_none() {
+        if is_expiry {
+            let is_due = |entry| is_due(entry, &message, &batch.limits);
+            if !target.entry.as_ref().is_some_and(is_due) {
+                return Err(Stop::Left);
+            }
+        } else if target.entry.is_none() {
             let owner = partition_of(&key_text, self.partitions);
             if owner != self.partition {
                 if !message.may_be_forwarded(py, &batch.limits) {
@@ -237,8 +255,8 @@ impl Core {
         }
         let previous = target.previous();
         let body = match (message.command.operation, previous) {
-            (Operation::Delete, None) => return Err(Stop::Left),
-            (Operation::Delete, Some(_)) => None,
+            (Operation::Delete | Operation::Expire, None) => return Err(Stop::Left),
+            (Operation::Delete | Operation::Expire, Some(_)) => None,
             (_, None) if batch.is_full() => return Err(Stop::Left),
             _ => {
                 let computed = self.computed.as_ref();
@@ -279,6 +297,7 @@ impl Core {
             era: message.era,
             offset: message.offset,
             operation: message.command.operation,
+            trace: None,
             position_type: self.position_type.clone_ref(py),
         };
         let data = (!stored.is_empty()).then(|| PyBytes::new(py, stored).unbind());

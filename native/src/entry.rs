@@ -10,8 +10,12 @@ pub const NEVER: i64 = -1;
 /// A stored record, in parts.
 pub struct Entry<'a> {
     pub key_text: &'a [u8],
+    /// The position of the last change.
+    pub position: Position,
     /// The time of the last change.
     pub time: i64,
+    /// When the record is due; `NEVER` if it is not.
+    pub due: i64,
     /// The publishers' numbers as a JSON object; empty if there are none.
     pub numbers: &'a [u8],
     /// The body; None if the record is deleted.
@@ -37,7 +41,9 @@ pub fn read(data: &[u8]) -> Option<Entry<'_>> {
     };
     Some(Entry {
         key_text,
+        position: position(header)?,
         time: i64::from_le_bytes(header[17..25].try_into().ok()?),
+        due: due(header)?,
         numbers,
         body,
     })
@@ -81,12 +87,18 @@ pub struct Head {
 /// Return the head of a record's bytes; None if only Python can read them.
 pub fn head(data: &[u8]) -> Option<Head> {
     let header = data.get(..HEADER_BYTES)?;
-    let era = u32::from_le_bytes(header[1..5].try_into().ok()?);
-    let offset = i64::from_le_bytes(header[5..13].try_into().ok()?);
-    let nth = u32::from_le_bytes(header[13..17].try_into().ok()?);
+    let position = position(header)?;
     matches!(header[0], 0 | LIVE).then_some(Head {
-        position: Position { era, offset, nth },
+        position,
         is_live: header[0] == LIVE,
+    })
+}
+
+fn position(header: &[u8]) -> Option<Position> {
+    Some(Position {
+        era: u32::from_le_bytes(header.get(1..5)?.try_into().ok()?),
+        offset: i64::from_le_bytes(header.get(5..13)?.try_into().ok()?),
+        nth: u32::from_le_bytes(header.get(13..17)?.try_into().ok()?),
     })
 }
 

@@ -30,7 +30,7 @@ impl<'a> Message<'a> {
         headers: &'a NamedHeaders<'a>,
         batch: &Batch,
     ) -> Option<Self> {
-        let Batch { state, limits } = batch;
+        let Batch { state, limits, .. } = batch;
         let body = record.body(py);
         // Python continues within a log record of which the state holds the first changes.
         if body.len() > limits.record_bytes_max || record.offset == state.position.offset {
@@ -46,11 +46,16 @@ impl<'a> Message<'a> {
             return None;
         }
         std::str::from_utf8(body).ok()?;
-        if record.value.is_none() {
+        if record.value.is_none() && command.operation != Operation::Expire {
             command.operation = Operation::Delete;
         }
-        // A publish needs a body.
-        if body.is_empty() && command.operation != Operation::Delete {
+        // A publish needs a body, and an expire has none.
+        let is_valid = match command.operation {
+            Operation::Publish | Operation::DeltaPublish => !body.is_empty(),
+            Operation::Delete => true,
+            Operation::Expire => body.is_empty(),
+        };
+        if !is_valid {
             return None;
         }
         // A producer's time is that of its record only: `BatchState.begin`.

@@ -172,6 +172,10 @@ class Change(msgspec.Struct, frozen=True, gc=False):
             headers.append((TRACEPARENT, self.traceparent.encode()))
         return headers
 
+    def traced(self, traceparent: str) -> "Change":
+        """Return the change with a trace context."""
+        return msgspec.structs.replace(self, traceparent=traceparent)
+
     def delta(self, keys: Keys) -> ChangeDelta | None:
         """Return what an update changed; None for inserts and deletions, and if headers can't hold the delta."""
         if self.previous is None or self.body is None:

@@ -14,6 +14,7 @@ from sowline.changes.progress import Progress
 from sowline.commands.command import Headers, LogRecord
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.model.log_time import CREATE_TIME, LOG_APPEND_TIME, NO_TIME_TYPE, TIME_MAX
+from sowline_materializer.batch_trace import BatchTrace
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import Partition, Prepared
@@ -159,6 +160,11 @@ RARE_HEADERS = st.sampled_from(
         [("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")],
         [("sow.command", b"publish"), ("sow.command", b"delta_publish")],
         [("sow.command", None)],
+        [("sow.command", b"expire")],
+        [("sow.guard", b"1")],
+        [("sow.command", b"expire"), ("sow.guard", b"-1")],
+        [("sow.command", b"expire"), ("sow.guard", b"0/1.0")],
+        [("sow.command", b"expire"), ("sow.guard", b"1"), ("sow.correlation", b"c")],
     ]
 )
 HEADERS = st.one_of(
@@ -220,6 +226,7 @@ PLAIN = st.tuples(
             ]
         ),
         st.just([("sow.correlation", b"c"), ("sow.expiration", b"0.02"), ("sow.command", b"delta_publish")]),
+        st.integers(0, 9).map(lambda guard: [("sow.command", b"expire"), ("sow.guard", b"%d" % guard)]),
     ),
 )
 RECORDS = st.lists(st.one_of(PLAIN, PLAIN, PLAIN, ODD), max_size=25)
@@ -515,6 +522,38 @@ def test_deltas_of_changes_are_not_left_to_python() -> None:
         b'{"id":1,"a":"x","o":5}',
     ]
     assert b'"removed":["/a"]' in (headers[0]["sow"] or b"")
+
+
+def test_expiries_are_not_left_to_python() -> None:
+    """A record that is due is removed, and the owner learns of its command; one that was updated since stays."""
+    definition = define_topic(**{"name": "orders", "key": "/id", "expiration": "1s"})
+    (one, _), (other, _) = partition_of(definition, native), partition_of(definition, None)
+    batch: list[tuple[Any, ...]] = [
+        (0, 1000, None, b'{"id":1}', None),
+        (1, 1000, None, b'{"id":2}', [("sow.publisher", b"p"), ("sow.sequence", b"1")]),
+        (2, 2000, b"1", None, [("sow.command", b"expire"), ("sow.guard", b"0")]),
+        (3, 2000, b"2", None, [("sow.command", b"expire"), ("sow.guard", b"1")]),
+        (4, 2000, b"1", None, [("sow.command", b"expire"), ("sow.guard", b"0")]),
+    ]
+    prepared = apply_alike(one, other, batch, 0)
+    assert [change.op for change in prepared.step.changes] == ["publish", "publish", "expire", "expire"]
+    assert all(isinstance(change, native.Change) for change in prepared.step.changes)
+    assert [record.offset for record in prepared.step.others] == [2, 3, 4]
+
+
+def test_a_trace_context_is_not_left_to_python() -> None:
+    """The change goes on with it."""
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+    partition, _ = partition_of(define_topic(**{"name": "orders", "key": "/id"}), native)
+    headers = [("traceparent", parent.encode())]
+    batch = [(0, 1, None, b'{"id":1}', headers), (1, 1, None, b'{"id":2}', None)]
+    prepared = partition.prepare(log_records(batch), 0)
+    events = BatchTrace().traced(partition, prepared, 0).events
+    assert all(isinstance(event, native.Change) for event in events)
+    sent: list[list[Any]] = native.messages(events, 0, 2).headers
+    assert [header[0] for header in sent[0]] == ["sow", "traceparent"]
+    assert sent[0][1] == ("traceparent", parent.encode())
+    assert [header[0] for header in sent[1]] == ["sow"]
 
 
 def test_a_topic_that_is_not_plain_is_pythons() -> None:

@@ -66,8 +66,8 @@ class Step:
     """The result of a batch of log records, in log order; `outcomes` names those that made no change.
 
     `unreported` holds checkpoints with the number of changes before them. Each follows a forwarded record without a
-    change, or new limits, which nothing else reports before the next change. `others` are the log records that are
-    not plain: all but those that the accelerator has applied. `commands` counts the changes by command, and
+    change, or new limits, which nothing else reports before the next change. `others` are the log records that the
+    accelerator has not applied, expiries, and those with a trace context. `commands` counts the changes by command.
     `tombstones` has the log time and the SOW key of each deleted record that is kept for its publishers' numbers.
     """
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sowline.changes.change import DELETE
-from sowline.commands.command import DELTA_PUBLISH, PUBLISH, CopyOf, LogRecord, Origin
+from sowline.commands.command import DELTA_PUBLISH, EXPIRE, PUBLISH, CopyOf, LogRecord, Origin
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.difference import Keys
 from sowline.model.log_time import known_log_time
@@ -43,6 +43,7 @@ class _CoreLimits(NamedTuple):
     repeat_window: int
     numbers_since: int
     expiration: int | None
+    may_expire: bool
     records_max: int | None
 
 
@@ -110,11 +111,13 @@ class NativeOverlay:
             limits.repeat_window,
             state.numbers_since,
             expiration,
+            limits.may_expire,
             share,
         )
         step, first_change = state.out.step, len(state.out.step.changes)
         tombstones, others = list[tuple[int, bytes]](), list[tuple[int, int | None]]()
-        after = self._core.apply(records, start, state, numbers, step.changes, tombstones, others)
+        noted = list[int]()
+        after = self._core.apply(records, start, state, numbers, step.changes, tombstones, others, noted)
         state.position, state.last_change = position_of(after.position), position_of(after.last_change)
         state.log_time, state.live_records = after.log_time, after.live_records
         state.origins.update(after.origins)
@@ -124,9 +127,11 @@ class NativeOverlay:
                 origin = CopyOf(state.log_id, Origin(state.partition, record.offset))
                 step.forwards.append(Forward(owner, record, origin))
             step.outcomes[str(record.offset)] = REPEAT if owner is None else f"forwarded {owner}"
+        step.others += [records[number] for number in noted]
         step.tombstones += [(known_log_time(time), key) for time, key in tombstones]
-        publishes = len(step.changes) - first_change - after.deltas - after.deletes
-        step.commands += Counter({DELTA_PUBLISH: after.deltas, PUBLISH: publishes, DELETE: after.deletes})
+        counts = Counter({DELTA_PUBLISH: after.deltas, DELETE: after.deletes, EXPIRE: after.expiries})
+        counts[PUBLISH] = len(step.changes) - first_change - counts.total()
+        step.commands += counts
         state.out.report_before(first_change)
         end: int = after.end
         return end
