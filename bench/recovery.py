@@ -9,14 +9,14 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import TopicPartition
 
 from bench.broker import broker
 from bench.merging import fill_with_orders
-from bench.peers.kafka_streams import Application, compiled
+from bench.peers.kafka_streams import Application, Stores, compiled
 from bench.service import running, until
 from bench.table import table
 from sowline.config.kafka_options import kafka_config
@@ -101,13 +101,17 @@ class Setting:
 class Streams:
     """Kafka Streams over the same log, and over the empty one."""
 
-    def __init__(self, java: Sequence[str], setting: Setting, directory: Path) -> None:
+    def __init__(self, java: Sequence[str], setting: Setting, directory: Path, stores: Stores) -> None:
         self._setting = setting
-        self._merged = define_topic(name="merged", key=("/order",), partitions=PARTITIONS)
+        self._merged = define_topic(
+            name=f"merged-{stores.name.lower()}", key=("/order",), partitions=PARTITIONS
+        )
         setting.cluster.ensure_topic(self._merged)
         self._full, self._empty = (
-            Application(java, setting.bootstrap, name, self._merged.log, directory / f"streams-{name}")
-            for name in (FULL, EMPTY)
+            Application(
+                java, setting.bootstrap, log, self._merged.log, directory / f"{stores.name}-{log}", stores
+            )
+            for log in (FULL, EMPTY)
         )
 
     def fill(self) -> None:
@@ -138,7 +142,7 @@ WHOLE, CHANGES, LOG = (
     "local state gone: the changes topic is loaded",
     "changes topic gone too: the log is applied again",
 )
-RESTORED = "Kafka Streams, store gone: its changelog is restored"
+RESTORED = "{}, store gone: its changelog is restored"
 PLAIN = "plain consuming of the log, nothing kept"
 
 
@@ -152,29 +156,32 @@ def run(records: int, runs: int) -> str:
 
 
 def _measured(setting: Setting, java: Sequence[str], directory: Path, runs: int) -> list[dict[str, float]]:
-    streams = Streams(java, setting, directory)
+    streams = {stores: Streams(java, setting, directory, stores) for stores in Stores}
     setting.fill()
     setting.seconds(FULL)
-    streams.fill()
+    for one in streams.values():
+        one.fill()
     return [_measure(setting, streams) for _ in range(runs)]
 
 
-def _measure(setting: Setting, streams: Streams) -> dict[str, float]:
+def _measure(setting: Setting, streams: Mapping[Stores, Streams]) -> dict[str, float]:
     """The seconds of each source, less those of a start with nothing to do."""
     start = setting.start()
     seconds = {PLAIN: setting.consume(), WHOLE: setting.seconds(FULL) - start}
     for name, lose in ((CHANGES, setting.lose_state), (LOG, setting.lose_changes)):
         lose()
         seconds[name] = setting.seconds(FULL) - start
-    seconds[RESTORED] = streams.restore() - streams.start()
+    for stores, one in streams.items():
+        seconds[RESTORED.format(stores)] = one.restore() - one.start()
     print(", ".join(f"{name}: {taken:.2f} s" for name, taken in seconds.items()), flush=True)
     return seconds
 
 
 def _report(records: int, runs: int, seconds: dict[str, float]) -> str:
     rates = {name: records / max(0.001, taken) for name, taken in seconds.items()}
+    theirs = rates[RESTORED.format(Stores.PLAIN)]
     rows = [
-        (name, f"{rate:,.0f}", f"{rate / rates[PLAIN]:.2f}", f"{rate / rates[RESTORED]:.1f}")
+        (name, f"{rate:,.0f}", f"{rate / rates[PLAIN]:.2f}", f"{rate / theirs:.1f}")
         for name, rate in rates.items()
     ]
     checkpoint = ("", "records/s", "of plain consuming", "of Kafka Streams")

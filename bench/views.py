@@ -30,6 +30,7 @@ import orjson
 from bench import relay
 from bench.broker import broker
 from bench.merging import LOOK_SECONDS, PARTITIONS, SECONDS_MAX, Figure, entered, line, median
+from bench.peers.kafka_streams import Stores
 from bench.peers.views import table_application
 from bench.service import Running, running, until
 from bench.table import table
@@ -53,7 +54,7 @@ NOTE_CHARACTERS = 48
 SESSION_MS = 300_000
 """For so long a consumer group keeps a member that is stopped."""
 
-STREAMS, VIEW = "Kafka Streams 4.3.1", "view"
+VIEW = "view"
 COMPUTES, MERGES = "of which: views service", "of which: materializer of the view"
 WITH_JOIN = "{}, with a join"
 PER_CPU_GOAL, LATENCY_GOAL = 0.5, 2.5
@@ -125,7 +126,7 @@ def measured(job: Job, definition: str) -> dict[str, Figure]:
     joins = definition == JOINED
     computes, merges = view(job, definition)
     turn = {
-        STREAMS: streams(job, joins=joins),
+        **{str(stores): streams(job, stores, joins=joins) for stores in Stores},
         VIEW: both(computes, merges),
         COMPUTES: computes,
         MERGES: merges,
@@ -210,14 +211,14 @@ def grouped(latest: Iterable[Order]) -> dict[Group, Order]:
     return made
 
 
-def streams(job: Job, *, joins: bool) -> Figure:
+def streams(job: Job, stores: Stores, *, joins: bool) -> Figure:
     """Measure Kafka Streams, with empty stores."""
     name = f"table-{uuid.uuid4().hex[:8]}"
     output = define_topic(name=name, key=("/customer",), partitions=PARTITIONS)
     job.cluster.ensure_topic(output)
     logs = [job.source.log, job.regions.log] if joins else [job.source.log]
     with (
-        table_application("GroupBy", job.bootstrap, [*logs, output.log]) as entrant,
+        table_application("GroupBy", job.bootstrap, [*logs, output.log], stores) as entrant,
         entered(entrant) as processes,
     ):
         deadline = time.monotonic() + SECONDS_MAX
@@ -386,8 +387,9 @@ def report(job: Job, runs: int, medians: Mapping[str, Figure]) -> str:
         for name, one in medians.items()
     ]
     ratios = [
-        ratio(f"{name} compared to Kafka Streams", medians[name], medians[theirs])
-        for name, theirs in ((VIEW, STREAMS), (WITH_JOIN.format(VIEW), WITH_JOIN.format(STREAMS)))
+        ratio(f"{ours} compared to {stores}", medians[ours], medians[theirs])
+        for stores in Stores
+        for ours, theirs in ((VIEW, str(stores)), (WITH_JOIN.format(VIEW), WITH_JOIN.format(stores)))
     ]
     caption = (
         f"{job.records:,} changes of {max(1, job.records // 10):,} orders in {PARTITIONS} partitions, {job.outputs:,}"

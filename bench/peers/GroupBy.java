@@ -167,6 +167,8 @@ public final class GroupBy {
             StreamsConfig.producerPrefix(ProducerConfig.COMPRESSION_TYPE_CONFIG), "lz4",
             StreamsConfig.producerPrefix(ProducerConfig.LINGER_MS_CONFIG), 20,
             StreamsConfig.producerPrefix(ProducerConfig.BATCH_SIZE_CONFIG), 1 << 18));
+        properties.put(StreamsConfig.TRANSACTIONAL_STATE_STORES_CONFIG,
+            Boolean.getBoolean(StreamsConfig.TRANSACTIONAL_STATE_STORES_CONFIG));
         return properties;
     }
 }

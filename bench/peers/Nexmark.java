@@ -129,6 +129,8 @@ public final class Nexmark {
             StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0,
             StreamsConfig.REPLICATION_FACTOR_CONFIG, 1,
             StreamsConfig.consumerPrefix(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest"));
+        properties.put(StreamsConfig.TRANSACTIONAL_STATE_STORES_CONFIG,
+            Boolean.getBoolean(StreamsConfig.TRANSACTIONAL_STATE_STORES_CONFIG));
         KafkaStreams streams = new KafkaStreams(builder.build(properties), properties);
         Runtime.getRuntime().addShutdownHook(new Thread(streams::close));
         streams.start();

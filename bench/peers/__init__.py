@@ -8,17 +8,18 @@ raw loop merges nothing: it is the measure of all Python on Kafka.
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import NamedTuple
 
 from bench.broker import broker
 from bench.materialize import materializer, materializers, raw_loop
 from bench.merging import PARTITIONS, Entrant, Figure, Load, check, line, measure, median, new_load
-from bench.peers.kafka_streams import kafka_streams
+from bench.peers.kafka_streams import Stores, kafka_streams
 from bench.peers.quix import quix
 from bench.table import table
 from sowline.config.topic_definition import define_topic
 
-RAW, STREAMS, QUIX = "raw loop: copies, merges nothing", "Kafka Streams 4.3.1", "Quix Streams 3.28.1"
+RAW, QUIX = "raw loop: copies, merges nothing", "Quix Streams 3.28.1"
 ONE, TWO = "materializer, one process", "materializer, a process for each partition"
 NUMBERED = "{}, with publishers' numbers"
 
@@ -48,7 +49,7 @@ def _with_output(
 
 CONTESTANTS = (
     Contestant(RAW, raw_loop, merges=False),
-    Contestant(STREAMS, _with_output(kafka_streams)),
+    *(Contestant(stores, _with_output(partial(kafka_streams, stores=stores))) for stores in Stores),
     Contestant(QUIX, _with_output(quix)),
     Contestant(ONE, materializer),
     Contestant(TWO, materializers),
@@ -63,7 +64,7 @@ def run(records: int, runs: int) -> str:
         entered += [
             (NUMBERED.format(contestant.name), contestant, numbered)
             for contestant in CONTESTANTS
-            if contestant.name in (STREAMS, ONE)
+            if contestant.name in (Stores.PLAIN, ONE)
         ]
         figures: dict[str, list[Figure]] = {name: [] for name, _, _ in entered}
         for number in range(runs):
@@ -89,12 +90,12 @@ def report(records: int, runs: int, figures: dict[str, Figure]) -> str:
     ]
     checkpoint = ("", "records/s", "µs CPU a record", "with start-up", "peak RSS, MB")
     ours, two = figures[ONE], figures[TWO]
-    ratios = [_ratio(ours, figures[name], f"one process compared to {name}") for name in (STREAMS, QUIX)]
+    ratios = [_ratio(ours, figures[name], f"one process compared to {name}") for name in (*Stores, QUIX)]
     ratios += [
-        _ratio(two, figures[STREAMS], "two processes compared to Kafka Streams, two threads"),
+        _ratio(two, figures[Stores.PLAIN], "two processes compared to Kafka Streams, two threads"),
         _ratio(
             figures[NUMBERED.format(ONE)],
-            figures[NUMBERED.format(STREAMS)],
+            figures[NUMBERED.format(Stores.PLAIN)],
             "one process compared to Kafka Streams, with publishers' numbers",
         ),
     ]

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 
 from bench.merging import Entrant, Load
@@ -14,19 +15,36 @@ from bench.service import until
 from sowline.runtime.jars import JarSet, retrieve
 from sowline.runtime.java import find_java
 
+VERSION = "4.4.0"
 JARS = JarSet(
-    "kafka-streams-4.3.1",
-    (("org.apache.kafka", "kafka-streams", "4.3.1"), ("org.slf4j", "slf4j-nop", "1.7.36")),
+    f"kafka-streams-{VERSION}",
+    (("org.apache.kafka", "kafka-streams", VERSION), ("org.slf4j", "slf4j-nop", "1.7.36")),
 )
 SOURCE = Path(__file__).parent / "Merge.java"
 
 
+class Stores(StrEnum):
+    """How Kafka Streams writes its stores; the value is the name of the entrant.
+
+    Transactional stores hold writes back until the changelog has them, so that a crash leaves none beyond it.
+    """
+
+    PLAIN = f"Kafka Streams {VERSION}"
+    TRANSACTIONAL = f"Kafka Streams {VERSION}, transactional stores"
+
+    @property
+    def option(self) -> str:
+        """Java's option for it, which the compiled classes give to Kafka Streams."""
+        return f"-Denable.transactional.statestores={str(self is Stores.TRANSACTIONAL).lower()}"
+
+
 @contextmanager
-def kafka_streams(load: Load, output: str) -> Iterator[Entrant]:
+def kafka_streams(load: Load, output: str, stores: Stores) -> Iterator[Entrant]:
     """One process of two threads, at least once, with an empty store."""
     with compiled() as java, tempfile.TemporaryDirectory() as state:
-        command = Application(java, load.bootstrap, load.definition.log, output, Path(state)).command
-        yield Entrant([(command, {})], output)
+        log = load.definition.log
+        application = Application(java, load.bootstrap, log, output, Path(state), stores)
+        yield Entrant([(application.command, {})], output)
 
 
 @contextmanager
@@ -42,10 +60,12 @@ def compiled() -> Iterator[list[str]]:
 class Application:
     """A Kafka Streams application that does the job between two topics, with its state in a directory."""
 
-    def __init__(self, java: Sequence[str], bootstrap: str, log: str, output: str, state: Path) -> None:
+    def __init__(
+        self, java: Sequence[str], bootstrap: str, log: str, output: str, state: Path, stores: Stores
+    ) -> None:
         self.state = state
         name = f"streams-{uuid.uuid4().hex}"
-        self.command = [*java, "Merge", bootstrap, log, output, str(state), name]
+        self.command = [*java, stores.option, "Merge", bootstrap, log, output, str(state), name]
 
     def start(self, is_done: Callable[[], bool] = lambda: True) -> tuple[float, int]:
         """Run it until it has its state and then until it is done, and stop it in order: it commits.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.merging import Entrant
-from bench.peers.kafka_streams import JARS
+from bench.peers.kafka_streams import JARS, Stores
 from sowline.runtime.jars import retrieve
 from sowline.runtime.java import find_java
 
@@ -17,7 +17,9 @@ HERE = Path(__file__).parent
 
 
 @contextmanager
-def table_application(name: str, bootstrap: str, topics: Sequence[str]) -> Iterator[Entrant]:
+def table_application(
+    name: str, bootstrap: str, topics: Sequence[str], stores: Stores = Stores.PLAIN
+) -> Iterator[Entrant]:
     """One process of two threads, at least once, with empty stores; it writes to the last of the topics."""
     java = find_java()
     with tempfile.TemporaryDirectory() as directory:
@@ -26,6 +28,6 @@ def table_application(name: str, bootstrap: str, topics: Sequence[str]) -> Itera
         subprocess.run(
             [java.with_name("javac"), "-cp", jars, "-d", classes, HERE / f"{name}.java"], check=True
         )
-        run = [str(java), "-Xmx2g", "-cp", os.pathsep.join((str(classes), jars)), name]
+        run = [str(java), "-Xmx2g", stores.option, "-cp", os.pathsep.join((str(classes), jars)), name]
         command = [*run, bootstrap, *topics, str(Path(directory, "state")), f"table-{uuid.uuid4().hex}"]
         yield Entrant([(command, {})], topics[-1])
