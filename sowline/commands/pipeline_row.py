@@ -72,17 +72,15 @@ ROW_FIELDS = (SourceField.PARTITION, SourceField.FILE, SourceField.NUMBER)
 
 
 class SinkColumn(StrEnum):
-    """A column that the sink adds to number and sort rows."""
+    """A column that the sink takes from `_source`, or adds to it, to number and sort rows."""
 
     PARTITION = "_partition"
     """STRING: `SourceField.PARTITION`."""
-    NUMBER = "_n"
-    """BIGINT: the first number of a command: the offset of a Kafka record, or the ordinal of a file."""
-    ROW = "_m"
-    """BIGINT: the second number: the part of a Kafka record, or the row of a file. NULL if there is none."""
-    ORDER = "_order"
-    """BIGINT: increases with both numbers, because Spark sorts by one number fastest."""
+    NUMBER = "_number"
+    """BIGINT: `SourceField.NUMBER`."""
     FILE = "_file"
-    """STRING: the URL of a file with an ordinal."""
+    """STRING: `SourceField.FILE`."""
     ORDINAL = "_ordinal"
-    """BIGINT: the ordinal of that file in the stream."""
+    """BIGINT: the ordinal of that file in the stream or batch; NULL if the row is not from a file."""
+    URL = "_url"
+    """STRING: the URL of a file with an ordinal."""

@@ -33,6 +33,7 @@ from sowline.spark.broker import Broker, connected
 from sowline.spark.commands import Name, command_rows, dead_headers, header
 from sowline.spark.ordinals import Ordinals
 from sowline.spark.rate_limit import paced
+from sowline.spark.source_files import source_files
 from sowline.spark.typed_rows import typed_definition, typed_rows
 
 PRODUCER = {
@@ -50,6 +51,11 @@ PRODUCER = {
 ROW_BITS = 40
 """Bits for the row within a file, in the number that orders rows. The other bits are for the file within a
 micro-batch.
+"""
+
+LOOKED_UP_FILES_MAX = 16
+"""Files whose ordinals each row looks up in a constant map, which Spark searches from its start. More are joined,
+which costs each row as much as a search of some dozens.
 """
 
 
@@ -125,7 +131,7 @@ def to_sow(
         )
         rows = typed_rows(commands, definition)
     if REASON in rows.columns:
-        rows = _with_dead_letters(rows)
+        rows = with_dead_letters(rows)
     if not frame.isStreaming:
         _write(rows, log)
         return None
@@ -133,7 +139,7 @@ def to_sow(
     return _started(rows, log, checkpoint, once=once)
 
 
-def _with_dead_letters(rows: DataFrame) -> DataFrame:
+def with_dead_letters(rows: DataFrame) -> DataFrame:
     """Return commands, those that can't be messages of their topic as dead letters with their JSON."""
     refused = F.col(REASON).isNotNull()
     own = F.col(HEADERS) if HEADERS in rows.columns else F.lit(None).cast(HEADERS_TYPE)
@@ -172,16 +178,8 @@ def _started(rows: DataFrame, log: Log, checkpoint: str, *, once: bool) -> Strea
 
 def _write(rows: DataFrame, log: Log) -> None:
     """Write a batch of `key`, `value`, `headers` and `_source`; its files are numbered in the order of their URLs."""
-    files = [] if log.publisher is None else _files(rows)
+    files = [] if log.publisher is None else source_files(rows)
     _save(kafka_records(rows, log, {file: number for number, file in enumerate(files)}), log)
-
-
-def _files(rows: DataFrame) -> list[str]:
-    """Return the files that a batch comes from, not those that it is joined with, in the order of their URLs."""
-    found = (
-        rows.select(SourceField.FILE.column).where(F.col(SourceField.FILE).isNotNull()).distinct().collect()
-    )
-    return sorted(file for (file,) in found)
 
 
 def _check(rows: DataFrame, log: Log) -> None:
@@ -221,55 +219,70 @@ def kafka_records(
         records = rows.select(_topic(rows, log).alias("topic"), *own)
         records = records.repartition(tasks) if tasks else records
     else:
-        numbered = _numbered(rows, ordinals)
+        found = located(rows, ordinals)
         if tasks:
-            numbered = numbered.repartition(tasks, KEY)
+            found = found.repartition(tasks, KEY)
         elif not is_one_task:
-            numbered = numbered.repartition(KEY)
+            found = found.repartition(KEY)
         # All rows of one key are in one task now, and are written in the order of their source.
-        order = (SinkColumn.ORDER, SinkColumn.ROW) if PART in rows.columns else (SinkColumn.ORDER,)
-        records = _addressed(numbered.sortWithinPartitions(*order), log)
+        records = addressed(in_order(found, ordinals), log)
     return paced(records, log.rows_per_second / tasks) if log.rows_per_second and tasks else records
 
 
-def _numbered(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
-    """Return the rows with two numbers each: offset and part of a Kafka record, or ordinal and row of a file.
+def located(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
+    """Return what is written of the rows, and where each comes from: only that goes through a shuffle.
 
-    `SinkColumn.ORDER` rises with them as one number, which Spark sorts fastest. Only the columns that are written go
-    through a shuffle.
+    It has no more columns than the numbers need, and none that are computed from others: a shuffle costs by the byte.
     """
-    part = (F.col(PART) if PART in rows.columns else F.lit(None)).cast("bigint")
-    number = F.col(SourceField.NUMBER.column)
     columns = [F.col(name) for name in (KEY, VALUE, HEADERS, REFUSED) if name in rows.columns]
-    columns.append(F.col(SourceField.PARTITION.column).alias(SinkColumn.PARTITION))
+    partition, number = F.col(SourceField.PARTITION.column), F.col(SourceField.NUMBER.column)
+    columns += [partition.alias(SinkColumn.PARTITION), number.alias(SinkColumn.NUMBER)]
+    if PART in rows.columns:
+        columns.append(F.col(PART).cast("bigint").alias(PART))
     if not ordinals:
-        return rows.select(
-            *columns,
-            number.alias(SinkColumn.NUMBER),
-            part.alias(SinkColumn.ROW),
-            number.alias(SinkColumn.ORDER),
-        )
+        return rows.select(*columns)
     # Not createDataFrame: that would need Python on the executors.
     numbers = F.from_json(F.lit(json.dumps(dict(ordinals))), "MAP<STRING, BIGINT>")
-    files = rows.sparkSession.range(1).select(F.explode(numbers).alias(SinkColumn.FILE, SinkColumn.ORDINAL))
     file = F.col(SourceField.FILE.column)
-    found = rows.join(F.broadcast(files), file == F.col(SinkColumn.FILE), "left")
-    ordinal = F.coalesce(SinkColumn.ORDINAL, F.raise_error(F.concat(F.lit("no number for "), file)))
-    order = F.shiftleft(ordinal - F.lit(min(ordinals.values())), ROW_BITS) + number
-    return found.select(
-        *columns,
-        F.when(file.isNotNull(), ordinal).otherwise(number).alias(SinkColumn.NUMBER),
-        F.when(file.isNotNull(), number).otherwise(part).alias(SinkColumn.ROW),
-        F.when(file.isNotNull(), order).otherwise(number).alias(SinkColumn.ORDER),
+    if len(ordinals) <= LOOKED_UP_FILES_MAX:
+        return rows.select(*columns, _found(file, F.try_element_at(numbers, file)))
+    files = rows.sparkSession.range(1).select(F.explode(numbers).alias(SinkColumn.URL, SinkColumn.ORDINAL))
+    # Taken from `_source` before the join, because the join would copy the whole struct of each row.
+    rows = rows.select(*columns, file.alias(SinkColumn.FILE))
+    joined = rows.join(F.broadcast(files), F.col(SinkColumn.FILE) == F.col(SinkColumn.URL), "left")
+    return joined.select(
+        *rows.drop(SinkColumn.FILE).columns, _found(F.col(SinkColumn.FILE), F.col(SinkColumn.ORDINAL))
     )
 
 
-def _addressed(rows: DataFrame, log: Log) -> DataFrame:
-    """Add publisher and number to the commands; a dead letter has them in its key instead."""
+def _found(file: Column, ordinal: Column) -> Column:
+    """Return the ordinal of a file, null for a row without one; a file that has none ends the job."""
+    known = F.coalesce(ordinal, F.raise_error(F.concat(F.lit("no number for "), file)))
+    return F.when(file.isNotNull(), known).alias(SinkColumn.ORDINAL)
+
+
+def in_order(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
+    """Sort the rows of each task by one number, which Spark sorts fastest, and by the part of a row."""
+    order = F.col(SinkColumn.NUMBER)
+    if ordinals:
+        ordinal = F.coalesce(F.col(SinkColumn.ORDINAL) - F.lit(min(ordinals.values())), F.lit(0))
+        order = F.shiftleft(ordinal, ROW_BITS) + order
+    return rows.sortWithinPartitions(order, *([F.col(PART)] if PART in rows.columns else []))
+
+
+def addressed(rows: DataFrame, log: Log) -> DataFrame:
+    """Add publisher and number to the commands; a dead letter has them in its key instead.
+
+    The numbers are offset and part of a Kafka record, or ordinal and row of a file.
+    """
     partition = F.concat(F.lit(f"{log.publisher}/"), F.col(SinkColumn.PARTITION))
-    sequence = F.concat_ws(".", SinkColumn.NUMBER, SinkColumn.ROW)
-    ours = F.array(header("sow.publisher", partition), header("sow.sequence", sequence))
-    headers = ours
+    sequence = F.col(SinkColumn.NUMBER).cast("string")
+    if PART in rows.columns:
+        sequence = F.concat_ws(".", SinkColumn.NUMBER, PART)
+    if SinkColumn.ORDINAL in rows.columns:
+        of_file = F.concat(SinkColumn.ORDINAL, F.lit("."), SinkColumn.NUMBER)
+        sequence = F.when(F.col(SinkColumn.ORDINAL).isNotNull(), of_file).otherwise(sequence)
+    headers = ours = F.array(header("sow.publisher", partition), header("sow.sequence", sequence))
     if HEADERS in rows.columns:
         headers = F.when(F.col(HEADERS).isNull(), ours).otherwise(F.concat(HEADERS, ours))
     key = F.col(KEY)

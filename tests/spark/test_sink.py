@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -13,7 +14,7 @@ from sowline.model.key import key_text as key_text_of
 from sowline.model.key import partition_of
 from sowline.spark import to_sow
 from sowline.spark.commands import command_rows, key_text
-from sowline.spark.sink import Log, kafka_records
+from sowline.spark.sink import LOOKED_UP_FILES_MAX, Log, kafka_records, located
 from sowline.spark.source import source_of_file, source_of_kafka
 from tests.property.keys import HOSTILE
 from tests.spark.log import Written, create_log, read_log
@@ -82,9 +83,10 @@ def test_body_expiration_and_correlation(spark: SparkSession, kafka: str, prefix
     assert more == [(None, "A"), ("3.5", "B")]
 
 
-def test_order_per_key(spark: SparkSession, kafka: str, prefix: str) -> None:
+@pytest.mark.parametrize("files", [11, LOOKED_UP_FILES_MAX + 1])
+def test_order_per_key(spark: SparkSession, kafka: str, prefix: str, files: int) -> None:
     """Rows of one key are written in the order of their numbers, compared as numbers, wherever they were."""
-    numbers = [(file, row) for file in range(11) for row in range(12)]
+    numbers = [(file, row) for file in range(files) for row in range(12)]
     rows = [
         (key, 0, "publish", f"file:/{file:02}", row)
         for file, row in reversed(numbers)
@@ -177,9 +179,31 @@ def test_no_python_in_the_plan(spark: SparkSession) -> None:
     rows = command_rows(orders(spark, ("a", 5, "publish", "file:/a", 0)), "id", F.col("_command"))
     plan = kafka_records(rows, Log("orders", "", "shop", rows_per_second=10.0), {"file:/a": 3})
     text = plan._jdf.queryExecution().toString()
-    assert "Sort [_order" in text
+    assert "Sort [" in text
     assert "java_method" in text
     assert "Python" not in text
+
+
+@pytest.mark.parametrize("files", [1, LOOKED_UP_FILES_MAX + 1])
+def test_files_without_a_number(spark: SparkSession, files: int) -> None:
+    """Rows of Kafka stand beside those of files; a file that nothing has numbered ends the job."""
+    ordinals = {f"file:/{number}": 40 + number for number in range(files)}
+    rows = orders(spark, ("a", 5, "", None, 7), ("b", 5, "", "file:/0", 3), ("c", 5, "", "file:/x", 1))
+    records = kafka_records(command_rows(rows, "id"), Log("orders", "", "shop"), ordinals)
+    known = records.where("key <> 'c'").select("key", F.col("headers")[1]["value"].cast("string"))
+    assert sorted(map(tuple, known.collect())) == [("a", "7"), ("b", "40.3")]
+    with pytest.raises(PySparkException, match="no number for file:/x"):
+        records.collect()
+
+
+def test_a_shuffle_carries_few_columns(spark: SparkSession) -> None:
+    """What is written of a row, and where it comes from; headers and what rows are sorted by are made after it."""
+    rows = command_rows(orders(spark, ("a", 5, "publish", "file:/a", 0)), "id")
+    records = kafka_records(rows, Log("orders", "", "shop"), {"file:/a": 3})
+    lines = records._jdf.queryExecution().executedPlan().toString().splitlines()
+    (shuffle,) = (at for at, line in enumerate(lines) if "Exchange hashpartitioning" in line)
+    assert "sow.sequence" not in "".join(lines[shuffle:])
+    assert set(located(rows, {"file:/a": 3}).columns) == {"key", "value", "_partition", "_number", "_ordinal"}
 
 
 def test_rate_limit(spark: SparkSession) -> None:
