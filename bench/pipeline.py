@@ -1,10 +1,10 @@
 """The Spark pipeline: from Parquet to the log, the lag of a stream, and a back-fill beside live traffic.
 
 The yardstick of the first is Spark's own Kafka sink on the same frame in the same session: as it comes, with the
-producer's settings of `to_sow`, and with its headers as well. Lag is measured from the moment that a row is written
-to the source's Kafka topic until a subscriber of the query service has it, and live traffic from a publish to the
-same subscriber; both with everything on this machine. The yardstick of a back-fill beside live traffic is a plain
-producer that writes as many commands a second.
+producer's settings of `to_sow`, and with its headers as well. Then come the steps of `to_sow`, one after the other.
+Lag is measured from the moment that a row is written to the source's Kafka topic until a subscriber of the query
+service has it, and live traffic from a publish to the same subscriber; both with everything on this machine. The
+yardstick of a back-fill beside live traffic is a plain producer that writes as many commands a second.
 """
 
 import itertools
@@ -26,10 +26,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.broker import broker
+from bench.table import table
 from bench.traffic import Lags, Traffic, system
 from sowline.spark import source_of_file, spark_session, to_sow
-from sowline.spark.commands import command_rows
-from sowline.spark.sink import PRODUCER, Log, kafka_records
+from sowline.spark.commands import command_rows, header
+from sowline.spark.sink import PRODUCER, Log, addressed, kafka_records, located, with_dead_letters
+from sowline.spark.source_files import source_files
 
 RATE = 1000
 """Rows a second of the stream whose lag is measured."""
@@ -45,6 +47,15 @@ BACK_FILL_SECONDS = 60.0
 TURNS_PER_SECOND = 20
 """In which the plain producer writes, as the tasks of a back-fill do."""
 FILES = 20
+SINK_FILES = 4
+
+AS_IT_COMES = "Spark's Kafka sink as it comes, key and value"
+SAME_PRODUCER = "the same with the producer's settings of `to_sow`"
+SAME_HEADERS = "and with the headers of commands, by hand"
+NUMBERS = "and with the numbers of files, and dead letters"
+SORT = "and sorted within tasks"
+SHUFFLE = "and with all rows of a key in one task"
+TO_SOW = "`to_sow`: and with checks of topics and files"
 
 TOPICS = "topics: [{name: orders, key: /id, partitions: 2, record_bytes_max: 65536}]\n"
 
@@ -67,12 +78,13 @@ key: id
 """
 
 
-def run(records: int, runs: int) -> None:
-    """Measure, and print medians and ratios."""
+def run(records: int, runs: int) -> str:
+    """Measure, and print lags; return the table of sinks."""
     with broker() as kafka, tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         spark = spark_session("bench", {"spark.driver.memory": "2g"})
-        _report_sinks(records, _sinks(spark, kafka, directory, records, runs))
+        text = report_sinks(records, runs, sinks(spark, kafka, directory, records, runs))
+        print(f"\n{text}", flush=True)
         rows = records * BACK_FILLS
         _orders(spark, rows).repartition(FILES).write.parquet(f"{directory}/old")
         spark.stop()
@@ -80,6 +92,7 @@ def run(records: int, runs: int) -> None:
             lag = _lag_of_a_stream(kafka, directory, url)
             print(f"\nlag of a stream of {RATE} rows/s: p50 {lag.p50:.0f} ms, p99 {lag.p99:.0f} ms")
             _report_back_fill(rows, *_back_fill(kafka, directory, url))
+    return text
 
 
 def _orders(spark: SparkSession, rows: int) -> DataFrame:
@@ -94,29 +107,43 @@ def _orders(spark: SparkSession, rows: int) -> DataFrame:
     )
 
 
-def _sinks(
+def sinks(
     spark: SparkSession, kafka: str, directory: Path, records: int, runs: int
 ) -> dict[str, list[float]]:
     """Return the rows a second of each way to write the same rows, by turns."""
-    _orders(spark, records).repartition(4).write.parquet(f"{directory}/orders")
+    _orders(spark, records).repartition(SINK_FILES).write.parquet(f"{directory}/orders")
     frame = spark.read.parquet(f"{directory}/orders")
-    plain = command_rows(frame, "id").select("key", "value")
     numbered = frame.select("*", source_of_file())
-    files = sorted(one for (one,) in numbered.select("_source.file").distinct().collect())
-    log = Log("", kafka, "bench")
-    ordinals = {file: number for number, file in enumerate(files)}
-    same = kafka_records(command_rows(numbered, "id"), log, ordinals, is_one_task=True)
+    ordinals = {file: number for number, file in enumerate(source_files(numbered))}
+    sequence = F.concat(F.lit("1."), "_source.number")
+    by_hand = F.array(header("sow.publisher", F.lit("bench/0")), header("sow.sequence", sequence))
+
+    def plain() -> DataFrame:
+        return command_rows(frame, "id").select("key", "value")
+
+    def same() -> DataFrame:
+        return command_rows(numbered, "id").select("key", "value", by_hand.alias("headers"))
+
+    def rows() -> DataFrame:
+        return with_dead_letters(command_rows(numbered, "id"))
+
+    def step(topic: str, frame_of: Callable[[Log], DataFrame]) -> None:
+        _save(frame_of(Log(topic, kafka, "bench", f"{topic}.dead")).drop("topic"), kafka, topic, PRODUCER)
+
+    # Each makes its frame as a job does, within the time that is measured.
     ways: dict[str, Callable[[str], object]] = {
-        "spark as it comes": lambda topic: _save(plain, kafka, topic, {}),
-        "spark, same producer": lambda topic: _save(plain, kafka, topic, PRODUCER),
-        "spark, same headers": lambda topic: _save(same.drop("topic"), kafka, topic, PRODUCER),
-        "to_sow": lambda topic: to_sow(numbered, topic=topic, key="id", publisher="bench", kafka=kafka),
+        AS_IT_COMES: lambda topic: _save(plain(), kafka, topic, {}),
+        SAME_PRODUCER: lambda topic: _save(plain(), kafka, topic, PRODUCER),
+        SAME_HEADERS: lambda topic: _save(same(), kafka, topic, PRODUCER),
+        NUMBERS: lambda topic: step(topic, lambda log: addressed(located(rows(), ordinals), log)),
+        SORT: lambda topic: step(topic, lambda log: kafka_records(rows(), log, ordinals, is_one_task=True)),
+        SHUFFLE: lambda topic: step(topic, lambda log: kafka_records(rows(), log, ordinals)),
+        TO_SOW: lambda topic: to_sow(numbered, topic=topic, key="id", publisher="bench", kafka=kafka),
     }
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(runs + WARM_UPS):
         for name, write in ways.items():
             topic = _topic(kafka)
-            _topic(kafka, f"{topic}.dead")
             began = time.perf_counter()
             write(topic)
             found[name].append(records / (time.perf_counter() - began))
@@ -233,12 +260,18 @@ def _produce(kafka: str, topic: str) -> None:
         time.sleep(max(0.0, began + (turn + 1) / TURNS_PER_SECOND - time.monotonic()))
 
 
-def _report_sinks(records: int, found: dict[str, list[float]]) -> None:
-    print(f"\n{records:,} rows from Parquet to the log, rows/s (medians)")
-    ours = statistics.median(found["to_sow"])
-    for name, rates in found.items():
-        rate = statistics.median(rates)
-        print(f"  {name:22} {rate:10,.0f}   to_sow is {ours / rate:.2f} of it")
+def report_sinks(records: int, runs: int, found: Mapping[str, list[float]]) -> str:
+    """Return the table of medians; each way but the first takes a step more than the one before."""
+    seconds = {name: records / statistics.median(rates) for name, rates in found.items()}
+    ours, before = seconds[TO_SOW], 0.0
+    rows = []
+    for name, taken in seconds.items():
+        share = "" if name == AS_IT_COMES else f"{(taken - before) / ours:.0%}"
+        before = before if name == AS_IT_COMES else taken
+        rows.append((name, f"{records / taken:,.0f}", f"{taken:.2f}", share, f"{taken / ours:.2f}"))
+    head = ("", "rows/s", "seconds", "share of the step in `to_sow`", "`to_sow` compared to it")
+    caption = f"{records:,} rows of five columns in {SINK_FILES} Parquet files, medians of {runs}."
+    return f"{caption}\n\n{table(head, rows)}"
 
 
 def _report_back_fill(rows: int, found: dict[str, Lags], seconds: float, sums: dict[str, int]) -> None:

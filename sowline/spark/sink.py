@@ -225,7 +225,7 @@ def kafka_records(
         elif not is_one_task:
             found = found.repartition(KEY)
         # All rows of one key are in one task now, and are written in the order of their source.
-        records = addressed(in_order(found, ordinals), log)
+        records = addressed(_in_order(found, ordinals), log)
     return paced(records, log.rows_per_second / tasks) if log.rows_per_second and tasks else records
 
 
@@ -261,7 +261,7 @@ def _found(file: Column, ordinal: Column) -> Column:
     return F.when(file.isNotNull(), known).alias(SinkColumn.ORDINAL)
 
 
-def in_order(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
+def _in_order(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
     """Sort the rows of each task by one number, which Spark sorts fastest, and by the part of a row."""
     order = F.col(SinkColumn.NUMBER)
     if ordinals:
