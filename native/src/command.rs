@@ -15,6 +15,8 @@ pub enum Operation {
     Publish,
     DeltaPublish,
     Delete,
+    /// Partial states of a view.
+    Partials,
 }
 
 impl Operation {
@@ -24,6 +26,7 @@ impl Operation {
             Operation::Publish => "publish",
             Operation::DeltaPublish => "delta_publish",
             Operation::Delete => "delete",
+            Operation::Partials => "partials",
         }
     }
 }

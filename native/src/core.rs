@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::batch::{Applied, Limits, State, Topic, due_time};
-use crate::change::{About, Change};
+use crate::change::{About, Change, NO_VIEW};
 use crate::command::{Operation, command};
 use crate::difference::Difference;
 use crate::enrichment::{Enriched, Message};
@@ -14,6 +14,7 @@ use crate::key::{KeyRule, partition_of};
 use crate::log_record::{LOG_APPEND_TIME, LogRecord, LogRecords, TIME_MAX, headers_of};
 use crate::merge::merge;
 use crate::numbers::{self, After};
+use crate::partials;
 use crate::position::Position;
 use crate::records::{Records, Written};
 
@@ -52,6 +53,9 @@ pub struct Core {
     /// The paths of the key fields, if changes carry deltas.
     delta_keys: Option<Vec<Vec<String>>>,
     computed: Option<Py<PyAny>>,
+    view: Option<partials::View>,
+    /// The groups that the present message of a view has merged, and not written yet.
+    merged: Vec<partials::Merged>,
     buffers: Buffers,
 }
 
@@ -66,12 +70,55 @@ impl Core {
             delta_keys: topic.has_deltas.then(|| topic.key_paths.clone()),
             records: Records::new(KeyRule::new(topic.key_paths, &topic.domain), get_many),
             computed: topic.computed,
+            view: topic.view,
+            merged: Vec::new(),
             buffers: Buffers::default(),
         }
     }
 
+    /// Merge partial states, a JSON array, into the groups of a view; return how many groups `write_states` will write.
+    ///
+    /// Returns None if only Python can merge them.
+    fn merge_states(
+        &mut self,
+        py: Python<'_>,
+        states: &[u8],
+        given: partials::Given,
+    ) -> PyResult<Option<usize>> {
+        self.merged.clear();
+        let Some(view) = &self.view else {
+            return Ok(None);
+        };
+        let merged = view.merge(py, states, &given, &mut self.records)?;
+        Ok(merged.map(|merged| {
+            self.merged = merged;
+            self.merged.len()
+        }))
+    }
+
+    /// Write the groups that were merged, and append their changes to `changes`; return how many more are live.
+    fn write_states<'py>(
+        &mut self,
+        py: Python<'py>,
+        state: partials::State,
+        reflection: partials::Reflection,
+        changes: &Bound<'py, PyList>,
+    ) -> PyResult<i64> {
+        let (merged, types) = (std::mem::take(&mut self.merged), &self.position_type);
+        partials::write(
+            py,
+            &state,
+            merged,
+            &reflection,
+            &mut self.records,
+            types,
+            changes,
+        )
+    }
+
     /// Forget the changes of a batch that is not committed.
     fn begin(&mut self, py: Python<'_>) {
+        self.merged.clear();
         self.records.begin(py);
     }
 
@@ -336,13 +383,12 @@ impl Core {
         {
             return Ok(Outcome::Left);
         }
-        let era = state.position.era;
+        let at = Position::of_record(state.position.era, offset);
         let expires = body.map_or(NEVER, |_| due_time(&command, time, limits));
         header.clear();
         About {
             operation,
-            era,
-            offset,
+            at,
             after: state.last_change,
             time,
             log_time,
@@ -351,6 +397,7 @@ impl Core {
             numbers,
             origin: command.origin,
             removed: &difference.removed,
+            of_view: NO_VIEW,
         }
         .write(header);
         stored.clear();
@@ -358,13 +405,13 @@ impl Core {
         let is_tombstone = body.is_none() && !numbers.is_empty();
         if body.is_some() || is_tombstone {
             let written = entry::Written {
-                era,
-                offset,
+                at,
                 time: if is_tombstone { log_time } else { time },
                 expires,
                 key_text,
                 numbers,
                 correlation: body.and(command.correlation),
+                states: b"",
                 body,
             };
             entry::write(&written, stored);
@@ -378,15 +425,15 @@ impl Core {
             previous: previous.map(|body| PyBytes::new(py, body).unbind()),
             about: PyBytes::new(py, header).unbind(),
             delta: keys.map(|_| PyBytes::new(py, &difference.body).unbind()),
-            era,
-            offset,
+            states: None,
+            at,
             operation,
             position_type: self.position_type.clone_ref(py),
         };
         let data = (!stored.is_empty()).then(|| PyBytes::new(py, stored).unbind());
         self.records.write(py, number, data);
-        state.position = Position::of_record(era, offset);
-        state.last_change = state.position;
+        state.position = at;
+        state.last_change = at;
         state.log_time = log_time;
         if let Some(copy) = command.origin {
             state.origins.insert(copy.partition, copy.offset);

@@ -416,15 +416,16 @@ pub fn elements<'a>(text: &'a [u8], mut each: impl FnMut(Value<'a>) -> Option<()
     let mut scanner = Scanner { text, at: 0 };
     scanner.take(b'[')?;
     scanner.skip_space();
-    if scanner.take(b']').is_some() {
-        return Some(());
-    }
-    loop {
-        each(scanner.spaced_value()?)?;
-        if scanner.take(b',').is_none() {
-            return scanner.take(b']');
+    if scanner.take(b']').is_none() {
+        loop {
+            each(scanner.spaced_value()?)?;
+            if scanner.take(b',').is_none() {
+                break;
+            }
         }
+        scanner.take(b']')?;
     }
+    (scanner.at == text.len()).then_some(())
 }
 
 /// Call `each` for every value in the array that `text` is, and in arrays inside it, that is no array itself.

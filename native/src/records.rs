@@ -154,6 +154,28 @@ impl Records {
         ))
     }
 
+    /// Return the numbers of the slots of some keys. Those that are not here are read from the store at once.
+    pub fn slots<'a>(
+        &mut self,
+        py: Python<'_>,
+        keys: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> PyResult<Vec<usize>> {
+        let mut missing = Vec::new();
+        let mut seen = HashSet::with_hasher(FxBuildHasher);
+        for key in keys.clone() {
+            if self.slot(py, key).is_none() && seen.insert(key) {
+                missing.push(PyBytes::new(py, key));
+            }
+        }
+        if !missing.is_empty() {
+            let stored = stored(py, &self.get_many, missing)?;
+            self.add_stored(py, stored);
+        }
+        Ok(keys
+            .map(|key| self.slot(py, key).expect("it was read"))
+            .collect())
+    }
+
     /// Return the number of a key's young slot; None if the record is not here.
     pub fn slot(&mut self, py: Python<'_>, key: &[u8]) -> Option<usize> {
         if let Some(number) = self.young.number(py, key) {
