@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use crate::json::{Kind, Value, elements};
 use crate::number::push;
 use crate::partials::spelled;
-use crate::value::integer;
+use crate::value::integer_of;
 
 /// The longest integer that is read here, in characters: sums of such ones stay far within 128 bits.
 const INTEGER_BYTES_MAX: usize = 36;
@@ -235,7 +235,7 @@ fn write_ratio(numerator: i128, divisor: i128, out: &mut Vec<u8>) -> Option<()> 
 fn write_group(value: Value<'_>, out: &mut Vec<u8>) -> Option<()> {
     let is_plain = match value.kind {
         Kind::Text => value.text().len() > 2,
-        Kind::Integer => integer(value).is_some() && value.text() != b"-0",
+        Kind::Integer => integer_of(value.text()).is_some(),
         Kind::Boolean | Kind::Null => true,
         _ => false,
     };
@@ -245,17 +245,19 @@ fn write_group(value: Value<'_>, out: &mut Vec<u8>) -> Option<()> {
 /// Return the rank of an integer, or of a text that spells no number and has no escapes; None of any other value.
 fn rank(value: Value<'_>) -> Option<Rank<'_>> {
     match value.kind {
-        Kind::Integer if value.text() != b"-0" => integer(value).map(Rank::Integer),
+        Kind::Integer => integer_of(value.text()).map(Rank::Integer),
         Kind::Text if value.text().len() > 2 => {
             let inside = &value.text()[1..value.text().len() - 1];
-            let may_be_number = matches!(inside[0], b'0'..=b'9' | b'+' | b'-' | b'.')
-                && inside
-                    .iter()
-                    .all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
-            (!may_be_number).then_some(Rank::Text(inside))
+            (!may_be_number(inside)).then_some(Rank::Text(inside))
         }
         _ => None,
     }
+}
+
+/// Whether a text has only characters of numbers, and may spell one.
+pub fn may_be_number(text: &[u8]) -> bool {
+    text.iter()
+        .all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'))
 }
 
 /// Return an integer of the exported states.

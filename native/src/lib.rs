@@ -16,6 +16,9 @@ mod enrichment;
 mod entry;
 mod event;
 mod group_body;
+mod group_input;
+mod group_state;
+mod groups;
 mod json;
 mod key;
 mod key_filter;
@@ -59,6 +62,8 @@ mod sowline_native {
     use super::deltas::plain_delta;
     #[pymodule_export]
     use super::event::read_about;
+    #[pymodule_export]
+    use super::groups::Groups;
     #[pymodule_export]
     use super::loader::Loader;
     #[pymodule_export]

@@ -289,7 +289,7 @@ pub fn spelled(value: Value<'_>) -> Option<Cow<'_, [u8]>> {
 }
 
 /// Return a key text as a JSON string, as `orjson` writes it.
-fn quoted(text: &[u8]) -> Vec<u8> {
+pub fn quoted(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 16);
     out.push(b'"');
     for byte in text {

@@ -1,6 +1,9 @@
-"""The native core merges partial states as Python does: the same events, stored bytes, checksums and refusals."""
+"""The native core computes views as Python does: the same states, and the same events of what they make."""
 
+import json
+from copy import deepcopy
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -8,16 +11,24 @@ import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec import structs
 
+from sowline.changes.change import Change
 from sowline.changes.partials import Partials, PartialState
 from sowline.commands.command import PARTIALS
 from sowline.config.topic_definition import TopicDefinition
+from sowline.config.topics import parse_topics
+from sowline.errors import StartAgain
 from sowline.language.groups import GroupStates
 from sowline.model.bookmark import format_bookmark
 from sowline.model.log_time import CREATE_TIME, LOG_APPEND_TIME
 from sowline.model.position import Position
+from sowline.native import panics
 from sowline_materializer.core.views import GroupBodies
-from sowline_views.core.states import GROUPS_MAX, group_key
+from sowline_views.core.joined_tables import JoinedEvent, JoinedTables, joined_table
+from sowline_views.core.joins import JoinedStates
+from sowline_views.core.native_groups import native_states
+from sowline_views.core.states import GROUPS_MAX, StateChange, group_key, states_of
 from tests.examples import examples
 from tests.panics import panic
 from tests.property.test_native import apply_alike, log_records, native, partition_of, state_of
@@ -214,3 +225,185 @@ def test_what_a_template_can_write(projection: list[str], is_plain: bool) -> Non
     view = defined({"grouping": ["/g"], "projection": projection}, 1, 1).view
     assert view is not None
     assert (GroupBodies(view).template is not None) is is_plain
+
+
+FIELDS = st.sampled_from(["a", "b", "open", "", "7", "x", None, 1, 2, 0, -0.0, 1.0, True, [1, "a"], {"a": 1}])
+NESTED = st.dictionaries(st.sampled_from("ab"), FIELDS | VALUES, max_size=2) | FIELDS
+RECORDS = st.fixed_dictionaries(
+    {}, optional={"g": FIELDS, "q": VALUES, "s": FIELDS, "o": NESTED, "c": FIELDS, "home": FIELDS}
+)
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> bytes:
+    """Draw the text of a record, with spaces, escapes and names that come again."""
+    fields = list(draw(RECORDS).items())
+    if draw(st.integers(0, 9)) == 0:
+        fields += draw(st.lists(st.sampled_from(fields), max_size=2)) if fields else []
+    is_ascii, space = draw(st.booleans()), draw(st.sampled_from(["", "", " "]))
+    parts = [
+        f"{json.dumps(name)}:{space}{json.dumps(value, ensure_ascii=is_ascii)}" for name, value in fields
+    ]
+    return ("{" + f",{space}".join(parts) + "}").encode()
+
+
+GROUPED = st.fixed_dictionaries(
+    {
+        "grouping": st.sampled_from([["/g"], ["/g", "/o/a"], ["/o/a/b"], ["/o"]]),
+        "projection": st.lists(
+            st.sampled_from(
+                [
+                    *SIMPLE,
+                    "SUM(/o/a) AS /deep",
+                    "MAX(/q * 2) AS /twice",
+                    "MIN(1.5) AS /half",
+                    "COUNT(/o) AS /objects",
+                    "COUNT_DISTINCT(/q) AS /kinds",
+                    "STDDEV_POP(/q) AS /spread",
+                    "GROUP_CONCAT(/q) AS /all",
+                    "SUM(/q) / COUNT(1) AS /ratio",
+                ]
+            ),
+            min_size=1,
+            max_size=4,
+            unique=True,
+        ),
+    },
+    optional={
+        "filter": st.sampled_from(
+            [
+                "/s IN ('open', 'x')",
+                "/s = 'open'",
+                "'a' = /s AND /g IN ('a', 'b')",
+                "/s IN ('7', 'x')",
+                "/s = 1",
+                "/q > 3",
+                "/o/a = 'a'",
+            ]
+        )
+    },
+)
+
+
+def change_of(number: int, offset: int, body: bytes | None, held: dict[int, bytes]) -> Change | None:
+    """Return a change of a record; None if there is nothing to delete."""
+    previous = held.pop(number, None)
+    if body is None and previous is None:
+        return None
+    if body is not None:
+        held[number] = body
+    position = Position(0, offset)
+    return Change(b"%d" % number, body, previous, position, position, "publish", 1000)
+
+
+@given(
+    view=GROUPED,
+    loaded=st.lists(texts(), max_size=4),
+    written=st.lists(st.tuples(st.integers(0, 5), st.none() | texts()), max_size=25),
+)
+@examples(200)
+def test_native_groups_are_pythons(
+    view: dict[str, Any], loaded: list[bytes], written: list[tuple[int, bytes | None]]
+) -> None:
+    """Records are loaded, come, change, move to other groups and go, whatever is in them."""
+    definition = defined(view, 1, 1).view
+    assert definition is not None
+    mine, expected = native_states(definition, 0, native), states_of(definition, 0)
+    held: dict[int, bytes] = {}
+    changes = [change_of(number, number, body, held) for number, body in enumerate(loaded)]
+    for states in (mine, expected):
+        states.load(one for one in changes if one is not None)
+    assert list(mine.take_loaded()) == list(expected.take_loaded())
+    for offset, (number, body) in enumerate(written, 10):
+        if (change := change_of(number, offset, body, held)) is not None:
+            if offset == 15:
+                mine = deepcopy(mine)
+            assert mine.change(change) == expected.change(change)
+
+
+JOINED_TOPICS = """
+topics:
+  - {name: orders, key: /id}
+  - {name: homes, key: /id}
+  - {name: desks, key: [/a, /b/c]}
+views:
+  - name: view
+    from: orders
+    join:
+      - {topic: homes, on: /q = /id, as: home, kind: KIND}
+      - {topic: desks, on: /o/a = /b/c AND /g = /a, as: desk}
+    filter: "/s IN ('open', 'a')"
+    grouping: [/g, /home/o/a]
+    projection: [COUNT(1) AS /n, SUM(/q) AS /sum, MAX(/home/q) AS /most, MIN(/desk/q) AS /least]
+"""
+
+
+@given(
+    kind=st.sampled_from(["left", "inner"]),
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["orders", "orders", "homes", "desks"]), st.integers(0, 3), st.none() | texts()
+        ),
+        max_size=25,
+    ),
+)
+@examples(150)
+def test_native_joins_are_pythons(kind: str, steps: list[tuple[str, int, bytes | None]]) -> None:
+    """Records of the source and of joined topics come, change and go."""
+    topics = parse_topics(JOINED_TOPICS.replace("KIND", kind))
+    view = topics.named("view").view
+    assert view is not None
+
+    def joined(module: Any) -> tuple[JoinedTables, JoinedStates]:
+        tables = JoinedTables([joined_table(join, topics.named(join.topic)) for join in view.joins])
+        return tables, JoinedStates(tables, native_states(view, 0, module, tables.all))
+
+    both = joined(native), joined(None)
+    held: dict[str, dict[int, bytes]] = {"orders": {}, "homes": {}, "desks": {}}
+    keys = {
+        "homes": [str(number) for number in range(4)],
+        "desks": ['["a","b"]', '["a","a"]', '["1","1"]', '["b","x"]'],
+    }
+    for offset, (name, number, body) in enumerate(steps):
+        change = change_of(number, offset, body, held[name])
+        if change is None:
+            continue
+        made = []
+        for tables, states in both:
+            if name == "orders":
+                made.append(list(states.change(change)))
+                continue
+            topic = topics.named(name)
+            named = structs.replace(change, sow_key=topic.key_rule.sow_key(keys[name][number]))
+            event = JoinedEvent(topic.log, 0, change.position, named)
+            taken_out = states.take_out(event, states.concerned(event))
+            tables.put(event)
+            made.append(list(states.take_in(event, taken_out)))
+        assert made[0] == made[1]
+
+
+def test_a_panic_leaves_the_view_to_python() -> None:
+    """The runner starts again, and the service then has no native core."""
+    definition = defined({"grouping": ["/g"], "projection": SIMPLE}, 1, 1).view
+    assert definition is not None
+    states = native_states(definition, 0, SimpleNamespace(Groups=lambda rule: SimpleNamespace(change=panic)))
+    change = change_of(1, 1, b"{}", {})
+    assert change is not None
+    before = panics()
+    with pytest.raises(StartAgain, match="native core failed"):
+        states.change(change)
+    assert panics() == before + 1
+
+
+def test_plain_records_are_read_natively(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python reads none of them, with a join or without one."""
+    topics = parse_topics(JOINED_TOPICS.replace("KIND", "left"))
+    view = topics.named("view").view
+    assert view is not None
+    tables = JoinedTables([joined_table(join, topics.named(join.topic)) for join in view.joins])
+    states = JoinedStates(tables, native_states(view, 0, native, tables.all))
+    monkeypatch.setattr("sowline_views.core.joins.orjson.loads", panic)
+    change = change_of(1, 1, b'{"g":"a","o":{"a":"b"},"s":"open","q":5}', {})
+    assert change is not None
+    (made,) = states.change(change)
+    assert made == StateChange('["a",null]', b'["[\\"a\\",null]",1,[1,[1,0,5,0,0,0,0],[],[]],null]')

@@ -40,12 +40,12 @@ class ViewsAgainstRecomputation(RuleBasedStateMachine):
         view=st.sampled_from(sorted(VIEWS)),
         sources=st.integers(1, 3),
         partitions=st.integers(1, 3),
-        core=st.sampled_from(CORES),
+        cores=st.tuples(st.sampled_from(CORES), st.sampled_from(CORES)),
     )
-    def define(self, view: str, sources: int, partitions: int, core: Core) -> None:
+    def define(self, view: str, sources: int, partitions: int, cores: tuple[Core, Core]) -> None:
         """Define the view; each source partition has an owner."""
         self.world = ViewWorld(view, sources, partitions)
-        self.world.stage2.native = native_core(core)
+        self.world.native, self.world.stage2.native = map(native_core, cores)
         for entered in self.world.patched():
             self.stack.enter_context(entered)
         for source in range(sources):

@@ -57,7 +57,9 @@ class ViewPlay:
         sources, partitions = chance.randint(1, 3), chance.randint(1, 3)
         self.world = self.new_world(name, sources, partitions)
         # Its own chance: what a seed does otherwise must not depend on which cores there are.
-        self.world.stage2.native = native_core(Random(f"{seed} core").choice(CORES))
+        cores = Random(f"{seed} cores")
+        self.world.stage2.native = native_core(cores.choice(CORES))
+        self.world.native = native_core(cores.choice(CORES))
         self.copies = ViewCopies(self.world, Random(f"{seed} copies"))
         self.trace = [f"view {name} with {sources} source partitions and {partitions} partitions"]
         self.step = 0

@@ -84,13 +84,7 @@ class GroupState:
     def exported(self) -> bytes:
         """Return the state as JSON, which `merge` adds to that of a group with the same values."""
         latest = None if self.latest is None else self.latest.exported()
-        states = [state.exported() for state in self.states]
-        if latest is None and b"null" not in (exported := _encode(states)):
-            return b"[%b,%d,%b,null]" % (_encode(self.key.decode()), self.records, exported)
-        # msgspec writes null for an infinity.
-        text = json.dumps([self.key.decode(), self.records, states, latest])
-        # JSON has no infinity: readers would refuse the state (test_an_infinite_extreme_can_be_read).
-        return (_INFINITY.sub(_beyond_doubles, text) if "Infinity" in text else text).encode()
+        return exported_text(self.key, self.records, [state.exported() for state in self.states], latest)
 
     def merge(self, exported: "ExportedGroup") -> None:
         """Add the records of a group that was exported. No record that was merged can be changed any more."""
@@ -99,6 +93,16 @@ class GroupState:
             state.merge(more)
         if self.latest is not None:
             self.latest.merge(exported.latest)
+
+
+def exported_text(key: bytes, records: int, states: list[Any], latest: Any) -> bytes:
+    """Return a group as JSON, from what its parts have exported."""
+    if latest is None and b"null" not in (exported := _encode(states)):
+        return b"[%b,%d,%b,null]" % (_encode(key.decode()), records, exported)
+    # msgspec writes null for an infinity.
+    text = json.dumps([key.decode(), records, states, latest])
+    # JSON has no infinity: readers would refuse the state (test_an_infinite_extreme_can_be_read).
+    return (_INFINITY.sub(_beyond_doubles, text) if "Infinity" in text else text).encode()
 
 
 class ExportedGroup(NamedTuple):
@@ -228,6 +232,7 @@ class Layout:
             self._results.append(_Result(slot, state, read))
             if call.name in _RESULTS:
                 self._rules[Field(Path((slot,)))] = FieldRule(_RESULTS[call.name], state)
+        self.argument_trees = list(arguments)
         self._arguments = [compile_tree(tree) for tree in arguments]
         self.states = list(states)
         """For each state of a group, the function that makes it, and the number of its argument."""
@@ -254,7 +259,7 @@ class Layout:
     @property
     def template(self) -> Template | None:
         """What the bodies are written from; None if a field is computed from several, or from the latest record."""
-        classes = [getattr(new_state, "__name__", "") for new_state, _ in self.states]
+        classes = [class_name(new_state) for new_state, _ in self.states]
         rules = [self._rules.get(expression) for expression in self._fields.expressions]
         if not all(rules) or not {"Count", "OrderedValues", "Sums"}.issuperset(classes):
             return None
@@ -270,6 +275,11 @@ class Layout:
         if group.latest is not None:
             slots.update(zip(self._other_slots, group.latest.values(), strict=True))
         return self._fields.of(slots)
+
+
+def class_name(new_state: Callable[[], AggregateState]) -> str:
+    """Return the name of a state's class."""
+    return getattr(new_state, "__name__", "")
 
 
 def _beyond_doubles(match: re.Match[str]) -> str:
