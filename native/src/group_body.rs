@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use crate::json::{Kind, Value, elements};
+use crate::json::{Kind, Value, elements, exact_elements};
 use crate::number::push;
 use crate::partials::spelled;
 use crate::value::integer_of;
@@ -97,7 +97,7 @@ impl Template {
         let mut totals: Vec<Total<'a>> = self.states.iter().map(|kind| kind.empty()).collect();
         for text in texts {
             let (mut at, mut states) = (0, None);
-            elements(text, |value| {
+            exact_elements(text, |value| {
                 match at {
                     0 => drop(key.get_or_insert(value)),
                     1 if value.kind != Kind::Integer => return None,
@@ -110,7 +110,7 @@ impl Template {
             })?;
             (at == 4).then_some(())?;
             let mut each = totals.iter_mut();
-            elements(states?, |value| each.next()?.merge(value))?;
+            exact_elements(states?, |value| each.next()?.merge(value))?;
             each.next().is_none().then_some(())?;
         }
         let key = spelled(key?)?;
@@ -158,7 +158,7 @@ impl<'a> Total<'a> {
                 integers,
             } => {
                 let (mut numbers, mut at) = ([0; 7], 0);
-                elements(exported.text(), |value| {
+                exact_elements(exported.text(), |value| {
                     *numbers.get_mut(at)? = long_integer(value)?;
                     at += 1;
                     Some(())

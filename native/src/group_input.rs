@@ -1,12 +1,12 @@
 //! The inputs of a view's groups from its records: `sowline.language.groups.layout.Layout.read`.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyInt, PyString};
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 
 use crate::group_body::may_be_number;
 use crate::json::{Field, Kind, fields, members};
 use crate::key::KeyRule;
-use crate::value::integer_of;
+use crate::value::{integer_of, unescaped};
 
 /// A path of names.
 type Path = Vec<String>;
@@ -197,7 +197,7 @@ impl Reader {
         for argument in &self.arguments {
             arguments.push(match argument.constant {
                 Some(number) => Scalar::Integer(number),
-                None => scalar(at(&argument.path)?)?,
+                None => scalar(row.0.py(), at(&argument.path)?)?,
             });
         }
         Some(Some(Input { key, arguments }))
@@ -291,17 +291,34 @@ fn grouped(found: Found<'_>) -> Option<&[u8]> {
 }
 
 /// Return an argument; None if only Python can read it.
-fn scalar(found: Found<'_>) -> Option<Scalar> {
-    match found {
-        None | Some((_, Kind::Null | Kind::Object) | (b"\"\"", _)) => Some(Scalar::Null),
-        Some((text, Kind::Integer)) => integer_of(text).map(Scalar::Integer),
-        Some((text, Kind::Text)) => {
-            let inside = &text[1..text.len() - 1];
-            let plain = std::str::from_utf8(inside)
-                .ok()
-                .filter(|_| is_plain_text(inside))?;
-            Some(Scalar::Text(plain.to_owned()))
+fn scalar(py: Python<'_>, found: Found<'_>) -> Option<Scalar> {
+    let Some((text, kind)) = found else {
+        return Some(Scalar::Null);
+    };
+    let value = match kind {
+        Kind::Null | Kind::Object => return Some(Scalar::Null),
+        Kind::Integer => return integer_of(text).map(Scalar::Integer),
+        Kind::Text => return Some(text_of(py, str::from_utf8(&text[1..text.len() - 1]).ok()?)),
+        Kind::EscapedText => {
+            let spelled = unescaped(&text[1..text.len() - 1])?;
+            return Some(text_of(py, str::from_utf8(&spelled).ok()?));
         }
-        _ => None,
+        Kind::Fraction => {
+            let number: f64 = str::from_utf8(text).ok()?.parse().ok()?;
+            PyFloat::new(py, number).into_any()
+        }
+        Kind::Boolean => PyBool::new(py, text == b"true").to_owned().into_any(),
+        Kind::Array => return None,
+    };
+    Some(Scalar::Other(value.unbind()))
+}
+
+fn text_of(py: Python<'_>, text: &str) -> Scalar {
+    if text.is_empty() {
+        Scalar::Null
+    } else if is_plain_text(text.as_bytes()) {
+        Scalar::Text(text.to_owned())
+    } else {
+        Scalar::Other(PyString::new(py, text).into_any().unbind())
     }
 }

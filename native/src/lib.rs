@@ -20,6 +20,7 @@ mod group_input;
 mod group_state;
 mod groups;
 mod json;
+mod json_parts;
 mod key;
 mod key_filter;
 mod kinds;

@@ -10,7 +10,7 @@ use crate::change::{About, Change, OfView};
 use crate::command::Operation;
 use crate::entry::{self, NEVER};
 use crate::group_body::Template;
-use crate::json::{Kind, Value, elements, members};
+use crate::json::{Kind, Value, exact_elements, exact_members};
 use crate::number::{push, whole};
 use crate::position::Position;
 use crate::records::Records;
@@ -213,7 +213,7 @@ struct Partial<'a> {
 /// Return the states in the array of a message.
 fn read(text: &[u8]) -> Option<Vec<Partial<'_>>> {
     let mut found = Vec::with_capacity(32);
-    elements(text, |value| {
+    exact_elements(text, |value| {
         let [position, key, state] = array(value)?;
         let position = plain(position)?;
         found.push(Partial {
@@ -230,7 +230,7 @@ fn read(text: &[u8]) -> Option<Vec<Partial<'_>>> {
 /// Return the states in the JSON object of a stored group.
 fn held(text: &[u8]) -> Option<Vec<Held<'_>>> {
     let mut found = Vec::with_capacity(4);
-    members(text, |name, value| {
+    exact_members(text, |name, value| {
         let [position, state] = array(value)?;
         found.push(Held {
             source: u32::try_from(whole(name)?).ok()?,
@@ -263,7 +263,7 @@ fn written(states: &[Held<'_>]) -> Vec<u8> {
 /// Return the elements of an array of so many.
 fn array<const N: usize>(value: Value<'_>) -> Option<[Value<'_>; N]> {
     let (mut found, mut count) = ([value; N], 0);
-    elements(value.text(), |element| {
+    exact_elements(value.text(), |element| {
         *found.get_mut(count)? = element;
         count += 1;
         Some(())

@@ -79,10 +79,7 @@ fn eight(word: u128, count: usize) -> Option<u32> {
 /// Return what a text of the scanner spells; `inside` is between its quotes.
 pub fn unescaped(inside: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(inside.len());
-    let mut scanner = Scanner {
-        text: inside,
-        at: 0,
-    };
+    let mut scanner = Scanner::new(inside);
     while let Some(byte) = scanner.peek() {
         if byte == b'\\' {
             let character = scanner.escaped()?;
