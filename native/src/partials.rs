@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyList};
 
 use crate::change::{About, Change, OfView};
 use crate::command::Operation;
+use crate::difference::Difference;
 use crate::entry::{self, NEVER};
 use crate::group_body::Template;
 use crate::json::{Kind, Value, exact_elements, exact_members};
@@ -26,6 +27,8 @@ pub struct View {
     template: Option<Template>,
     /// Returns the body of a group with some states, or None; raises if Python has to apply the message.
     body_of: Py<PyAny>,
+    /// The paths of the key fields, if changes carry deltas.
+    delta_keys: Option<Vec<Vec<String>>>,
 }
 
 /// Partial states of a source partition: those that are newer than `reached` count.
@@ -52,6 +55,8 @@ pub struct Merged {
     /// The states as a JSON object; empty without any.
     states: Vec<u8>,
     body: Option<Py<PyBytes>>,
+    /// What an update has changed, if changes carry deltas.
+    difference: Option<Difference>,
 }
 
 /// The state of a batch that moves with the changes: `sowline_materializer.core.batch_state.BatchState`.
@@ -157,6 +162,15 @@ impl View {
         }
         states.sort_by_key(|held| held.source);
         let previous = group.as_ref().and_then(|group| group.body);
+        let mut difference = None;
+        if let (Some(keys), Some(previous), Some(body)) = (&self.delta_keys, previous, &body) {
+            let found: &mut Difference = difference.insert(Difference::default());
+            if std::str::from_utf8(previous).is_err()
+                || found.find(previous, body.as_bytes(py), keys).is_none()
+            {
+                return Ok(Outcome::Left);
+            }
+        }
         Ok(Outcome::Merged(Merged {
             slot,
             key_text: one.key.into_owned(),
@@ -164,6 +178,7 @@ impl View {
             is_new: group.is_none(),
             states: written(&states),
             body,
+            difference,
         }))
     }
 
@@ -338,7 +353,9 @@ pub fn write<'py>(
             body: one.body,
             previous: one.previous,
             about: PyBytes::new(py, &header).unbind(),
-            delta: None,
+            delta: one
+                .difference
+                .map(|difference| PyBytes::new(py, &difference.body).unbind()),
             states: (!one.states.is_empty()).then(|| PyBytes::new(py, &one.states).unbind()),
             at,
             operation: Operation::Partials,
@@ -373,7 +390,7 @@ impl Merged {
             correlation: None,
             numbers: b"",
             origin: None,
-            removed: b"",
+            removed: self.difference.as_ref().map_or(b"", |it| &it.removed),
             of_view: OfView {
                 is_last: last.is_some(),
                 is_deleted: self.body.is_none() && self.previous.is_some(),

@@ -195,9 +195,10 @@ def test_native_merges_as_python_does(
     assert state_of(disk) == state_of(other_disk)
 
 
-def test_the_states_of_simple_views_are_merged_natively() -> None:
+@pytest.mark.parametrize("delta", [False, True])
+def test_the_states_of_simple_views_are_merged_natively(delta: bool) -> None:
     """Python computes no record of them."""
-    definition = defined({"grouping": ["/g"], "projection": SIMPLE}, 2, 1)
+    definition = defined({"grouping": ["/g"], "projection": SIMPLE, "delta": delta}, 2, 1)
     bodies = [{"g": "a", "q": 1, "p": "x"}, {"g": "b", "q": -3, "p": 5}, {"g": None, "q": 2**40}]
     written = [(number % 2, number, body) for number, body in enumerate(bodies)]
     messages = [message.encode() for _, message in messages_of(definition, written, 1)]

@@ -45,6 +45,7 @@ class _CoreView(NamedTuple):
 
     template: Template | None
     body_of: Callable[[list[bytes]], bytes | None]
+    delta_keys: Keys | None
 
 
 class _CoreLimits(NamedTuple):
@@ -90,11 +91,11 @@ def is_plain(definition: TopicDefinition) -> bool:
 
 
 def _core_view(definition: TopicDefinition) -> _CoreView | None:
-    # The native core makes no deltas for views.
-    if definition.view is None or definition.declared.delta:
+    if definition.view is None:
         return None
     bodies = GroupBodies(definition.view)
-    return _CoreView(bodies.template, bodies.body)
+    has_deltas = definition.declared.delta and definition.has_deltas
+    return _CoreView(bodies.template, bodies.body, definition.key_fields if has_deltas else None)
 
 
 class NativeOverlay:
