@@ -12,7 +12,7 @@ from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
 from sowline.kafka.runner_service import RunnerService
-from sowline.native import panics
+from sowline.native import Core, panics
 from sowline.runtime.native import native_core, panic_metric
 from sowline_views.core.joined_tables import JoinedTable, joined_table
 from sowline_views.runner import ViewRunner
@@ -37,6 +37,7 @@ class ViewsService(RunnerService):
         super().__init__(settings, topics, stop, views)
         self._directory: SpillDirectory | None = None
         self._native = native_core(settings.core)
+        self.core: Core = "python" if self._native is None else "native"
 
     def _prepare(self, stack: ExitStack) -> None:
         # A view that computes holds Python's lock. Another one releases it at each call that waits for Kafka, and
@@ -51,7 +52,7 @@ class ViewsService(RunnerService):
         topic = self._topics.named(name)
         assert topic.view is not None
         source = self._topics.named(topic.view.source)
-        # After a panic, Python computes all views.
+        # After a panic, Python computes each view that starts.
         native = None if panics() else self._native
         return ViewRunner(self._settings, topic, source, self._stop, self._joined(topic, stack), native)
 
@@ -89,4 +90,6 @@ def _has_joins(topic: TopicDefinition) -> bool:
 
 def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:
     """Compute the views, and serve their health port, until `stop` is set."""
-    ViewsService(settings, topics, stop).serve(USUAL_PORT)
+    service = ViewsService(settings, topics, stop)
+    log.info("computes views", core=service.core)
+    service.serve(USUAL_PORT)
