@@ -8,6 +8,7 @@ use crate::command::{Command, CopyOf};
 use crate::entry::{Entry, NEVER};
 use crate::log_record::TIME_MAX;
 use crate::message::Message;
+use crate::partials::View;
 use crate::position::Position;
 
 /// Why no further log record is applied.
@@ -63,6 +64,8 @@ pub struct Topic {
     pub has_deltas: bool,
     /// Computes the fields of its enrichment, if it has one: `sowline_materializer.core.enricher`.
     pub computed: Option<Py<PyAny>>,
+    /// How its groups are merged, if it is a view.
+    pub view: Option<View>,
 }
 
 /// The limits of a partition; None for none.
@@ -103,7 +106,7 @@ impl State {
 
     /// Go behind a log record without a change.
     pub fn pass(&mut self, message: &Message<'_>) {
-        self.position = Position::of_record(message.era, message.offset);
+        self.position = message.at;
         self.log_time = message.log_time;
     }
 

@@ -9,7 +9,7 @@ use crate::entry::NEVER;
 use crate::number::push;
 use crate::position::Position;
 
-/// A change of one record by a plain command. It has those members of `sowline.changes.change.Change` that the service reads.
+/// A change of one record by a plain command, or of a group by a partial state. It has those members of `sowline.changes.change.Change` that the service reads.
 #[pyclass(frozen, module = "sowline_native")]
 pub struct Change {
     /// The SOW key.
@@ -25,8 +25,9 @@ pub struct Change {
     pub about: Py<PyBytes>,
     /// The content of the header `sow.delta`, if the topic's changes carry deltas and this one has one.
     pub delta: Option<Py<PyBytes>>,
-    pub era: u32,
-    pub offset: i64,
+    /// The states of a group of a view, by source partition.
+    pub states: Option<Py<PyBytes>>,
+    pub at: Position,
     pub operation: Operation,
     /// The trace context that it carries on.
     pub trace: Option<Py<PyBytes>>,
@@ -40,13 +41,16 @@ impl Change {
     fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.position_type
             .bind(py)
-            .call1((self.era, self.offset, 0))
+            .call1((self.at.era, self.at.offset, self.at.nth))
     }
 
-    /// The Kafka value: the body.
+    /// The Kafka value: the body; empty for a hidden group.
     #[getter]
-    fn value(&self, py: Python<'_>) -> Option<Py<PyBytes>> {
-        self.body.as_ref().map(|body| body.clone_ref(py))
+    fn value<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        match &self.body {
+            Some(body) => Some(body.bind(py).clone()),
+            None => self.states.as_ref().map(|_| PyBytes::new(py, b"")),
+        }
     }
 
     /// The command.
@@ -64,8 +68,8 @@ impl Change {
             previous: share(&self.previous),
             about: self.about.clone_ref(py),
             delta: share(&self.delta),
-            era: self.era,
-            offset: self.offset,
+            states: share(&self.states),
+            at: self.at,
             operation: self.operation,
             trace: Some(PyBytes::new(py, traceparent.as_bytes()).unbind()),
             position_type: self.position_type.clone_ref(py),
@@ -103,6 +107,9 @@ impl Change {
         if let Some(delta) = &self.delta {
             headers.append((intern!(py, "sow.delta"), delta))?;
         }
+        if let Some(states) = &self.states {
+            headers.append((intern!(py, "sow.states"), states))?;
+        }
         if let Some(trace) = &self.trace {
             headers.append((intern!(py, "traceparent"), trace))?;
         }
@@ -113,8 +120,7 @@ impl Change {
 /// What the header of a change says.
 pub struct About<'a> {
     pub operation: Operation,
-    pub era: u32,
-    pub offset: i64,
+    pub at: Position,
     pub after: Position,
     pub time: i64,
     pub log_time: i64,
@@ -124,33 +130,55 @@ pub struct About<'a> {
     pub origin: Option<CopyOf<'a>>,
     /// The paths of removed fields as a JSON array; empty if there are none.
     pub removed: &'a [u8],
+    pub of_view: OfView<'a>,
 }
+
+/// What only the changes of a view have. The texts are JSON; empty if there is none.
+#[derive(Clone, Copy)]
+pub struct OfView<'a> {
+    /// Whether it is the last change of its log record.
+    pub is_last: bool,
+    /// Whether the group leaves the view.
+    pub is_deleted: bool,
+    pub key_text: &'a [u8],
+    pub taken: &'a [u8],
+    pub reflects: &'a [u8],
+}
+
+/// What the changes of any other topic have of that.
+pub const NO_VIEW: OfView<'_> = OfView {
+    is_last: true,
+    is_deleted: false,
+    key_text: b"",
+    taken: b"",
+    reflects: b"",
+};
 
 impl About<'_> {
     /// Write the content of the header `sow` to `out`, which is empty: `sowline.changes.change.Change.headers`.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let after = self.after;
+        let (at, after, of_view) = (self.at, self.after, &self.of_view);
         out.extend_from_slice(b"{\"position\":\"");
-        push(self.offset, out);
+        at.write(out);
         out.extend_from_slice(b"\",\"after\":\"");
-        if after.era != self.era {
+        if after.era != at.era {
             push(after.era, out);
             out.push(b'/');
         }
-        push(after.offset, out);
-        if after.nth != 0 {
-            out.push(b'.');
-            push(after.nth, out);
-        }
+        after.write(out);
         out.extend_from_slice(b"\",\"op\":\"");
         out.extend_from_slice(self.operation.name().as_bytes());
         out.extend_from_slice(b"\",\"time\":");
         push(self.time, out);
-        if self.era != 0 {
+        if at.era != 0 {
             out.extend_from_slice(b",\"era\":");
-            push(self.era, out);
+            push(at.era, out);
         }
-        if let Some(reason) = self.operation.reason() {
+        if !of_view.is_last {
+            out.extend_from_slice(b",\"last\":false");
+        }
+        let left = of_view.is_deleted.then_some("deleted");
+        if let Some(reason) = self.operation.reason().or(left) {
             out.extend_from_slice(b",\"reason\":\"");
             out.extend_from_slice(reason.as_bytes());
             out.push(b'"');
@@ -175,12 +203,25 @@ impl About<'_> {
         if self.operation == Operation::Delete {
             out.extend_from_slice(b",\"outcome\":\"deleted 1\"");
         }
+        for (name, text) in [
+            (&b",\"key_text\":"[..], of_view.key_text),
+            (b",\"taken\":", of_view.taken),
+        ] {
+            if !text.is_empty() {
+                out.extend_from_slice(name);
+                out.extend_from_slice(text);
+            }
+        }
         if let Some(origin) = self.origin {
             out.extend_from_slice(b",\"origin\":\"");
             push(origin.partition, out);
             out.push(b'@');
             push(origin.offset, out);
             out.push(b'"');
+        }
+        if !of_view.reflects.is_empty() {
+            out.extend_from_slice(b",\"reflects\":");
+            out.extend_from_slice(of_view.reflects);
         }
         if !self.removed.is_empty() {
             out.extend_from_slice(b",\"removed\":");
@@ -211,7 +252,7 @@ pub fn messages(events: &Bound<'_, PyList>, start: usize, end: usize) -> PyResul
             break;
         };
         let change = change.get();
-        values.append(&change.body)?;
+        values.append(change.value(py))?;
         keys.append(&change.sow_key)?;
         headers.append(change.header_list(py)?)?;
         at += 1;

@@ -17,6 +17,8 @@ pub enum Operation {
     DeltaPublish,
     Delete,
     Expire,
+    /// Partial states of a view.
+    Partials,
 }
 
 impl Operation {
@@ -27,13 +29,14 @@ impl Operation {
             Operation::DeltaPublish => "delta_publish",
             Operation::Delete => "delete",
             Operation::Expire => "expire",
+            Operation::Partials => "partials",
         }
     }
 
-    /// Return why the record is gone; None if it is not.
+    /// Return why the record is gone; None if it need not be.
     pub fn reason(self) -> Option<&'static str> {
         match self {
-            Operation::Publish | Operation::DeltaPublish => None,
+            Operation::Publish | Operation::DeltaPublish | Operation::Partials => None,
             Operation::Delete => Some("deleted"),
             Operation::Expire => Some("expired"),
         }

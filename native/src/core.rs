@@ -5,7 +5,7 @@ use pyo3::types::{PyBytes, PyList};
 
 use crate::batch::{Applied, Batch, Limits, State, Stop, Topic, due_time, is_due};
 use crate::bodies::Bodies;
-use crate::change::{About, Change};
+use crate::change::{About, Change, NO_VIEW};
 use crate::command::Operation;
 use crate::difference::Difference;
 use crate::entry::{self, NEVER};
@@ -14,6 +14,7 @@ use crate::key::{KeyRule, partition_of};
 use crate::log_record::{LogRecord, LogRecords, headers_of};
 use crate::message::Message;
 use crate::numbers::{self, After};
+use crate::partials;
 use crate::position::Position;
 use crate::records::{Records, Written};
 use crate::target::Target;
@@ -50,6 +51,9 @@ pub struct Core {
     /// The paths of the key fields, if changes carry deltas.
     delta_keys: Option<Vec<Vec<String>>>,
     computed: Option<Py<PyAny>>,
+    view: Option<partials::View>,
+    /// The groups that the present message of a view has merged, and not written yet.
+    merged: Vec<partials::Merged>,
     buffers: Buffers,
 }
 
@@ -64,12 +68,55 @@ impl Core {
             delta_keys: topic.has_deltas.then(|| topic.key_paths.clone()),
             records: Records::new(KeyRule::new(topic.key_paths, &topic.domain), get_many),
             computed: topic.computed,
+            view: topic.view,
+            merged: Vec::new(),
             buffers: Buffers::default(),
         }
     }
 
+    /// Merge partial states, a JSON array, into the groups of a view; return how many groups `write_states` will write.
+    ///
+    /// Returns None if only Python can merge them.
+    fn merge_states(
+        &mut self,
+        py: Python<'_>,
+        states: &[u8],
+        given: partials::Given,
+    ) -> PyResult<Option<usize>> {
+        self.merged.clear();
+        let Some(view) = &self.view else {
+            return Ok(None);
+        };
+        let merged = view.merge(py, states, &given, &mut self.records)?;
+        Ok(merged.map(|merged| {
+            self.merged = merged;
+            self.merged.len()
+        }))
+    }
+
+    /// Write the groups that were merged, and append their changes to `changes`; return how many more are live.
+    fn write_states<'py>(
+        &mut self,
+        py: Python<'py>,
+        state: partials::State,
+        reflection: partials::Reflection,
+        changes: &Bound<'py, PyList>,
+    ) -> PyResult<i64> {
+        let (merged, types) = (std::mem::take(&mut self.merged), &self.position_type);
+        partials::write(
+            py,
+            &state,
+            merged,
+            &reflection,
+            &mut self.records,
+            types,
+            changes,
+        )
+    }
+
     /// Forget the changes of a batch that is not committed.
     fn begin(&mut self) {
+        self.merged.clear();
         self.records.begin();
     }
 
@@ -294,8 +341,8 @@ impl Core {
             previous: previous.map(|body| PyBytes::new(py, body).unbind()),
             about: PyBytes::new(py, about).unbind(),
             delta,
-            era: message.era,
-            offset: message.offset,
+            states: None,
+            at: message.at,
             operation: message.command.operation,
             trace: None,
             position_type: self.position_type.clone_ref(py),
@@ -348,8 +395,7 @@ fn write_about(
     out.clear();
     About {
         operation: message.command.operation,
-        era: message.era,
-        offset: message.offset,
+        at: message.at,
         after,
         time: message.time,
         log_time: message.log_time,
@@ -358,6 +404,7 @@ fn write_about(
         numbers: record.numbers,
         origin: message.command.origin,
         removed,
+        of_view: NO_VIEW,
     }
     .write(out);
 }
@@ -371,13 +418,13 @@ fn write_stored(message: &Message<'_>, record: &Record<'_>, key_text: &[u8], out
         return;
     }
     let written = entry::Written {
-        era: message.era,
-        offset: message.offset,
+        at: message.at,
         time: record.body.map_or(message.log_time, |_| message.time),
         expires: record.expires,
         key_text,
         numbers: record.numbers,
         correlation: record.body.and(message.command.correlation),
+        states: b"",
         body: record.body,
     };
     entry::write(&written, out);

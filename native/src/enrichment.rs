@@ -42,8 +42,8 @@ fn computed_fields(
     let given = (
         PyBytes::new(py, message.body),
         &target.sow_key,
-        message.era,
-        message.offset,
+        message.at.era,
+        message.at.offset,
         message.record.body(py).len(),
         correlation.transpose().map_err(|_| Stop::Left)?,
         message.time,

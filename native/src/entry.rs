@@ -22,31 +22,57 @@ pub struct Entry<'a> {
     pub body: Option<&'a [u8]>,
 }
 
+/// A stored group of a view, in parts.
+pub struct Group<'a> {
+    /// The states by source partition as a JSON object.
+    pub states: &'a [u8],
+    /// The body; None if the group is hidden.
+    pub body: Option<&'a [u8]>,
+}
+
+/// What stands before the states of a group among the rare fields.
+const BEFORE_STATES: &[u8] = b"[null,null,null,null,";
+
 /// Return the parts of a record's bytes; None if only Python can read them.
 pub fn read(data: &[u8]) -> Option<Entry<'_>> {
-    let header = data.get(..HEADER_BYTES)?;
-    let text_bytes = usize::from(u16::from_le_bytes(header[33..35].try_into().ok()?));
-    let rare_bytes = u32::from_le_bytes(header[35..39].try_into().ok()?) as usize;
-    let (key_text, rest) = data[HEADER_BYTES..].split_at_checked(text_bytes)?;
-    let (rare, body) = rest.split_at_checked(rare_bytes)?;
+    let (key_text, rare, body) = parts(data)?;
     let numbers = if rare.is_empty() {
         rare
     } else {
         numbers_of(rare)?
     };
-    let body = match header[0] {
-        LIVE => Some(body),
-        0 => None,
-        _ => return None,
-    };
     Some(Entry {
         key_text,
-        position: position(header)?,
-        time: i64::from_le_bytes(header[17..25].try_into().ok()?),
-        due: due(header)?,
+        position: position(data)?,
+        time: i64::from_le_bytes(data.get(17..25)?.try_into().ok()?),
+        due: due(data)?,
         numbers,
         body,
     })
+}
+
+/// Return the parts of a group's bytes; None if only Python can read them.
+pub fn read_group(data: &[u8]) -> Option<Group<'_>> {
+    let (_, rare, body) = parts(data)?;
+    let states = rare.strip_prefix(BEFORE_STATES)?.strip_suffix(b"]")?;
+    Some(Group { states, body })
+}
+
+/// A key text, the rare fields as JSON, and the body.
+type Parts<'a> = (&'a [u8], &'a [u8], Option<&'a [u8]>);
+
+/// Return the parts of a record's bytes, with the rare fields as they are.
+fn parts(data: &[u8]) -> Option<Parts<'_>> {
+    let header = data.get(..HEADER_BYTES)?;
+    let text_bytes = usize::from(u16::from_le_bytes(header[33..35].try_into().ok()?));
+    let rare_bytes = u32::from_le_bytes(header[35..39].try_into().ok()?) as usize;
+    let (key_text, rest) = data[HEADER_BYTES..].split_at_checked(text_bytes)?;
+    let (rare, body) = rest.split_at_checked(rare_bytes)?;
+    match header[0] {
+        LIVE => Some((key_text, rare, Some(body))),
+        0 => Some((key_text, rare, None)),
+        _ => None,
+    }
 }
 
 /// Return the first element of the rare fields, `[numbers or null,correlation or null]`; None if there are more.
@@ -104,13 +130,14 @@ fn position(header: &[u8]) -> Option<Position> {
 
 /// The fields of a record that is written.
 pub struct Written<'a> {
-    pub era: u32,
-    pub offset: i64,
+    pub at: Position,
     pub time: i64,
     pub expires: i64,
     pub key_text: &'a [u8],
     pub numbers: &'a [u8],
     pub correlation: Option<&'a [u8]>,
+    /// The states of a group by source partition as a JSON object; empty in any other record.
+    pub states: &'a [u8],
     /// The body; None if the record is deleted.
     pub body: Option<&'a [u8]>,
 }
@@ -118,6 +145,7 @@ pub struct Written<'a> {
 /// Return how many bytes a record takes.
 pub fn bytes_of(record: &Written<'_>) -> usize {
     let rare = match (record.numbers.len(), record.correlation) {
+        _ if !record.states.is_empty() => BEFORE_STATES.len() + record.states.len() + 1,
         (0, None) => 0,
         (numbers, correlation) => {
             let numbers = if numbers == 0 { 4 } else { numbers };
@@ -131,9 +159,9 @@ pub fn bytes_of(record: &Written<'_>) -> usize {
 pub fn write(record: &Written<'_>, out: &mut Vec<u8>) {
     out.reserve(bytes_of(record));
     out.push(record.body.map_or(0, |_| LIVE));
-    out.extend_from_slice(&record.era.to_le_bytes());
-    out.extend_from_slice(&record.offset.to_le_bytes());
-    out.extend_from_slice(&0u32.to_le_bytes());
+    out.extend_from_slice(&record.at.era.to_le_bytes());
+    out.extend_from_slice(&record.at.offset.to_le_bytes());
+    out.extend_from_slice(&record.at.nth.to_le_bytes());
     out.extend_from_slice(&record.time.to_le_bytes());
     out.extend_from_slice(&record.expires.to_le_bytes());
     out.extend_from_slice(&(record.key_text.len() as u16).to_le_bytes());
@@ -141,7 +169,11 @@ pub fn write(record: &Written<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(record.key_text);
     let start = out.len();
-    if !record.numbers.is_empty() || record.correlation.is_some() {
+    if !record.states.is_empty() {
+        out.extend_from_slice(BEFORE_STATES);
+        out.extend_from_slice(record.states);
+        out.push(b']');
+    } else if !record.numbers.is_empty() || record.correlation.is_some() {
         out.push(b'[');
         out.extend_from_slice(if record.numbers.is_empty() {
             b"null"

@@ -2,11 +2,12 @@
 //!
 //! It accepts less than `orjson`, and never more: what it does not accept, Python judges. Texts are valid UTF-8.
 
+pub use crate::json_parts::{
+    elements, exact_elements, exact_members, fields, leaves, members, members_behind_brace,
+};
+
 /// How many levels of arrays and objects the scanner follows.
 pub const DEPTH_MAX: u32 = 100;
-
-/// How many fields of an object it remembers: names are compared with each other.
-const FIELDS_MAX: usize = 64;
 
 /// The longest number, in characters: with an exponent of two digits, it is within a double.
 const NUMBER_BYTES_MAX: usize = 200;
@@ -78,6 +79,7 @@ pub fn padded(text: &[u8]) -> u128 {
 pub struct Scanner<'a> {
     pub text: &'a [u8],
     pub at: usize,
+    number_bytes_max: usize,
 }
 
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
@@ -100,6 +102,22 @@ fn has_stop(block: &[u8; BLOCK]) -> bool {
 }
 
 impl<'a> Scanner<'a> {
+    pub fn new(text: &'a [u8]) -> Self {
+        Scanner {
+            text,
+            at: 0,
+            number_bytes_max: NUMBER_BYTES_MAX,
+        }
+    }
+
+    /// Return a scanner that takes numbers of any length: exact sums are integers of up to 700 digits.
+    pub fn exact(text: &'a [u8]) -> Self {
+        Scanner {
+            number_bytes_max: usize::MAX,
+            ..Self::new(text)
+        }
+    }
+
     pub fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
@@ -246,7 +264,7 @@ impl<'a> Scanner<'a> {
                 return None;
             }
         }
-        (self.at - start <= NUMBER_BYTES_MAX).then_some(kind)
+        (self.at - start <= self.number_bytes_max).then_some(kind)
     }
 
     fn literal(&mut self, text: &[u8], kind: Kind) -> Option<Kind> {
@@ -359,84 +377,4 @@ impl<'a> Scanner<'a> {
             }
         }
     }
-}
-
-/// Call `each` for every name and value of the object that `text` is, in order; a name may come again.
-///
-/// Returns None if it is not one, or one that only Python judges, such as one with an escape in a name, or if `each`
-/// returns None.
-pub fn members<'a>(
-    text: &'a [u8],
-    each: impl FnMut(&'a [u8], Value<'a>) -> Option<()>,
-) -> Option<()> {
-    let mut scanner = Scanner { text, at: 0 };
-    scanner.skip_space();
-    scanner.take(b'{')?;
-    members_behind_brace(&text[scanner.at..], each)
-}
-
-/// Do the same for an object of which `text` is what follows the opening brace.
-pub fn members_behind_brace<'a>(
-    text: &'a [u8],
-    mut each: impl FnMut(&'a [u8], Value<'a>) -> Option<()>,
-) -> Option<()> {
-    let mut scanner = Scanner { text, at: 0 };
-    let mut is_first = true;
-    while let Some(name) = scanner.name(is_first)? {
-        is_first = false;
-        each(name, scanner.spaced_value()?)?;
-    }
-    (scanner.at == text.len()).then_some(())
-}
-
-/// Collect the fields of the object that `text` is; of a repeated name the last value counts, in the first position.
-///
-/// Returns None if it is not one, or one that only Python judges: then `fields` has no meaning.
-pub fn fields<'a>(text: &'a [u8], fields: &mut Vec<Field<'a>>) -> Option<()> {
-    fields.clear();
-    members(text, |name, value| {
-        let field = Field {
-            name,
-            value: value.text(),
-            kind: value.kind,
-        };
-        match fields.iter().position(|known| known.name == field.name) {
-            Some(known) => fields[known] = field,
-            None if fields.len() == FIELDS_MAX => return None,
-            None => fields.push(field),
-        }
-        Some(())
-    })
-}
-
-/// Call `each` for every element of the array that `text` is, in order.
-///
-/// Returns None if it is not one, or one that only Python judges, or if `each` returns None.
-pub fn elements<'a>(text: &'a [u8], mut each: impl FnMut(Value<'a>) -> Option<()>) -> Option<()> {
-    let mut scanner = Scanner { text, at: 0 };
-    scanner.take(b'[')?;
-    scanner.skip_space();
-    if scanner.take(b']').is_some() {
-        return Some(());
-    }
-    loop {
-        each(scanner.spaced_value()?)?;
-        if scanner.take(b',').is_none() {
-            return scanner.take(b']');
-        }
-    }
-}
-
-/// Call `each` for every value in the array that `text` is, and in arrays inside it, that is no array itself.
-///
-/// The array was scanned before. Returns None as `elements` does.
-pub fn leaves<'a>(text: &'a [u8], mut each: impl FnMut(Value<'a>) -> Option<()>) -> Option<()> {
-    let mut scanner = Scanner { text, at: 0 };
-    while let Some(byte) = scanner.peek() {
-        match byte {
-            b'[' | b']' | b',' | b' ' | b'\n' | b'\t' | b'\r' => scanner.at += 1,
-            _ => each(scanner.spaced_value()?)?,
-        }
-    }
-    Some(())
 }

@@ -57,7 +57,7 @@ impl<'n> Layout<'n> {
 
     /// Put the fields with a number into `found`, of a repeated name the last. Returns None as `members` does.
     pub fn find<'a>(&mut self, text: &'a [u8], found: &mut [Option<Value<'a>>]) -> Option<()> {
-        let mut scanner = Scanner { text, at: 0 };
+        let mut scanner = Scanner::new(text);
         scanner.skip_space();
         scanner.take(b'{')?;
         for index in 0.. {

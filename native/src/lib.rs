@@ -16,7 +16,12 @@ mod difference;
 mod enrichment;
 mod entry;
 mod event;
+mod group_body;
+mod group_input;
+mod group_state;
+mod groups;
 mod json;
+mod json_parts;
 mod key;
 mod key_filter;
 mod kinds;
@@ -27,6 +32,7 @@ mod merge;
 mod message;
 mod number;
 mod numbers;
+mod partials;
 mod pending;
 mod position;
 mod reading;
@@ -60,6 +66,8 @@ mod sowline_native {
     use super::deltas::plain_delta;
     #[pymodule_export]
     use super::event::read_about;
+    #[pymodule_export]
+    use super::groups::Groups;
     #[pymodule_export]
     use super::loader::Loader;
     #[pymodule_export]

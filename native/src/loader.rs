@@ -360,13 +360,13 @@ impl Loader {
             return Some(());
         }
         let record = entry::Written {
-            era: position.era,
-            offset: position.offset,
+            at: position,
             time: about.time,
             expires: about.expires,
             key_text: &change.key_text,
             numbers: about.numbers,
             correlation: about.correlation,
+            states: b"",
             body: Some(message.value),
         };
         self.pending

@@ -6,6 +6,7 @@ use pyo3::types::PyBytes;
 use crate::batch::{Batch, Limits};
 use crate::command::{Command, NamedHeaders, Operation, command};
 use crate::log_record::{LOG_APPEND_TIME, LogRecord, TIME_MAX};
+use crate::position::Position;
 
 /// A log record, its command and its place in the log.
 pub struct Message<'a> {
@@ -13,8 +14,8 @@ pub struct Message<'a> {
     pub command: Command<'a>,
     /// The body as it came; empty if there is none.
     pub body: &'a [u8],
-    pub era: u32,
-    pub offset: i64,
+    /// The position of its first change.
+    pub at: Position,
     /// The time of its changes, in ms.
     pub time: i64,
     /// The log time after it, in ms.
@@ -54,6 +55,8 @@ impl<'a> Message<'a> {
             Operation::Publish | Operation::DeltaPublish => !body.is_empty(),
             Operation::Delete => true,
             Operation::Expire => body.is_empty(),
+            // Python reads these: `ViewFold`.
+            Operation::Partials => false,
         };
         if !is_valid {
             return None;
@@ -64,8 +67,7 @@ impl<'a> Message<'a> {
             record,
             command,
             body,
-            era: state.position.era,
-            offset: record.offset,
+            at: Position::of_record(state.position.era, record.offset),
             time,
             log_time: if record.time_type == LOG_APPEND_TIME {
                 time

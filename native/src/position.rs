@@ -3,6 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::number::{push, whole};
+
 /// A position: era, offset, and the number of the change within its log record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position<N = u32> {
@@ -18,6 +20,33 @@ impl Position {
             era,
             offset,
             nth: 0,
+        }
+    }
+
+    /// Return the position that a text of printable ASCII spells; None if only Python can read or refuse it.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let small = |part| u32::try_from(whole(part)?).ok();
+        let (era, rest) = match text.iter().position(|byte| *byte == b'/') {
+            None => (0, text),
+            Some(at) => (small(&text[..at])?, &text[at + 1..]),
+        };
+        let (offset, nth) = match rest.iter().position(|byte| *byte == b'.') {
+            None => (rest, 0),
+            Some(at) => (&rest[..at], small(&rest[at + 1..])?),
+        };
+        let offset = match offset {
+            b"-1" => -1,
+            digits => i64::try_from(whole(digits)?).ok()?,
+        };
+        Some(Position { era, offset, nth })
+    }
+
+    /// Append the text of a position without its era: `sowline.changes.position_text`.
+    pub fn write(self, out: &mut Vec<u8>) {
+        push(self.offset, out);
+        if self.nth != 0 {
+            out.push(b'.');
+            push(self.nth, out);
         }
     }
 }

@@ -144,11 +144,38 @@ impl Records {
         ))
     }
 
+    /// Return the slots of some keys. Those that are not here are read from the store at once.
+    pub fn slots<'a>(
+        &mut self,
+        py: Python<'_>,
+        keys: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> PyResult<Vec<usize>> {
+        let mut missing = Vec::new();
+        let mut seen = HashSet::with_hasher(FxBuildHasher);
+        for key in keys.clone() {
+            if self.slot(key).is_none() && seen.insert(key) {
+                missing.push(PyBytes::new(py, key));
+            }
+        }
+        if !missing.is_empty() {
+            let stored = stored(py, &self.get_many, missing)?;
+            self.add_stored(stored);
+        }
+        Ok(keys
+            .map(|key| self.slot(key).expect("it was read"))
+            .collect())
+    }
+
     /// Return the slot of a key; None if the record is not here.
     pub fn slot(&mut self, key: &[u8]) -> Option<usize> {
         let slot = self.slots.number(key)?;
         self.slots.use_again(slot);
         Some(slot)
+    }
+
+    /// Return the key of a slot.
+    pub fn key(&self, slot: usize) -> &[u8] {
+        self.slots.key(slot)
     }
 
     /// Return the bytes of the record in a slot; None if there is none.

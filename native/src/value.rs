@@ -28,6 +28,12 @@ pub fn integer(value: Value<'_>) -> Option<i64> {
     })
 }
 
+/// Return the integer that a text of the scanner spells as Python writes it; None of -0, and of one beyond 18 digits.
+pub fn integer_of(text: &[u8]) -> Option<i64> {
+    let is_short = text.len() <= INTEGER_BYTES_MAX && text != b"-0";
+    str::from_utf8(text).ok().filter(|_| is_short)?.parse().ok()
+}
+
 /// Return the double nearest to what a text of the scanner spells.
 pub fn double(value: Value<'_>) -> Option<f64> {
     plain_double(value).or_else(|| str::from_utf8(value.text()).ok()?.parse().ok())
@@ -73,10 +79,7 @@ fn eight(word: u128, count: usize) -> Option<u32> {
 /// Return what a text of the scanner spells; `inside` is between its quotes.
 pub fn unescaped(inside: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(inside.len());
-    let mut scanner = Scanner {
-        text: inside,
-        at: 0,
-    };
+    let mut scanner = Scanner::new(inside);
     while let Some(byte) = scanner.peek() {
         if byte == b'\\' {
             let character = scanner.escaped()?;

@@ -75,6 +75,30 @@ def read_partials(value: bytes | None) -> Partials:
         raise SowlineError("bad message", f"expected partial states of a view: {error}") from error
 
 
+class PartialsHead(msgspec.Struct, frozen=True, gc=False):
+    """A message in the log of a view as `Partials`, with its states as they came."""
+
+    definition: str
+    partition: int
+    after: str
+    up_to: str
+    states: msgspec.Raw = msgspec.Raw(b"[]")
+    is_snapshot: bool = False
+    ends: bool = True
+    taken: str = ""
+
+
+_decode_head = msgspec.json.Decoder(PartialsHead).decode
+
+
+def read_head(value: bytes | None) -> PartialsHead | None:
+    """Return the message in a Kafka value, without reading its states; None if it is none."""
+    try:
+        return _decode_head(value or b"")
+    except (msgspec.DecodeError, ValueError):
+        return None
+
+
 class HeldState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The state of a group in one source partition, as the record of the group keeps it."""
 

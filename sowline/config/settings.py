@@ -87,8 +87,8 @@ class Settings(PlainNumbers):
     )
     core: Core | None = Field(
         default=None,
-        description="what applies plain log records, loads plain changes, fills memo indexes and reads plain deltas;"
-        " by default native, if `sowline[native]` is installed",
+        description="what applies plain log records, loads plain changes, computes views, fills memo indexes and"
+        " reads plain deltas; by default native, if `sowline[native]` is installed",
     )
     result_records_max: int = Field(default=10_000_000, ge=1, description="records that one query may return")
     result_bytes_max: int = Field(default=1 << 30, ge=1024, description="bytes that one query may return")

@@ -12,12 +12,17 @@ import orjson
 
 from sowline import native as sharing
 from sowline.config.topic_definition import define_topic
+from sowline_views.core.native_groups import native_states
+from sowline_views.core.states import states_of
 from tests.fuzz.inputs import body, change_header, damaged, headers
 from tests.property.test_native import ENRICHMENTS, Sent, apply_alike, native, partition_of, state_of
 from tests.property.test_native_columns import PATHS, check_bodies, is_read
 from tests.property.test_native_deltas import check_delta
 from tests.property.test_native_load import load_alike, read_alike
 from tests.property.test_native_replica import life as replica_life
+from tests.property.test_native_views import HEADERS as MESSAGE_HEADERS
+from tests.property.test_native_views import change_of, messages_of
+from tests.property.view_world import defined
 
 BATCH = 20
 BATCHES_A_LIFE = 40
@@ -36,6 +41,14 @@ LIMITS: list[dict[str, Any]] = [
     {"delta": True},
     {"delta": True, "key": ["/id", "/o/a"]},
     *({"enrichment": fields} for fields in ENRICHMENTS),
+]
+
+
+VIEWS: list[dict[str, Any]] = [
+    {"grouping": ["/a"], "projection": ["COUNT(1) AS /n", "SUM(/b) AS /sum", "MAX(/o/a) AS /most"]},
+    {"grouping": ["/a", "/o/a"], "projection": ["AVG(/a) AS /mean", "MIN(/b) AS /least", "ANY(/id) AS /any"]},
+    {"grouping": ["/o/a"], "filter": "/a = 'x'", "projection": ["COUNT(/b) AS /n", "SUM(/b) AS /sum"]},
+    {"grouping": ["/id"], "projection": ["COUNT_DISTINCT(/a) AS /kinds", "SUM(/b * 2) AS /twice"]},
 ]
 
 
@@ -124,6 +137,43 @@ def deltas(seed: int) -> Counter[str]:
     return counts
 
 
+def view_groups(seed: int) -> Counter[str]:
+    """Let both cores keep the groups of a view while its records come, change and go."""
+    chance, counts = Random(seed), Counter[str]()
+    view = defined(chance.choice(VIEWS), 1, 1).view
+    assert view is not None
+    mine, expected = native_states(view, 0, native), states_of(view, 0)
+    held: dict[int, bytes] = {}
+    for offset in range(INPUTS_A_SEED):
+        text = body(chance)
+        given = None if text is None or not is_read(text) else text
+        if (change := change_of(chance.randrange(8), offset, given, held)) is not None:
+            assert mine.change(change) == expected.change(change), change
+            counts["changes"] += 1
+    return counts
+
+
+def view_messages(seed: int) -> Counter[str]:
+    """Let both cores merge the same partial states of a view, whole and damaged ones."""
+    sharing.RUN_MAX = 1
+    chance, counts = Random(seed), Counter[str]()
+    definition = defined(chance.choice(VIEWS), 2, 1)
+    drawn = [(chance.randrange(2), chance.randrange(4), body(chance)) for _ in range(BATCH)]
+    written = [
+        (source, number, None if text is None or not is_read(text) else orjson.loads(text))
+        for source, number, text in drawn
+    ]
+    whole = [message.encode() for _, message in messages_of(definition, written, chance.randrange(1, 4))]
+    values = [damaged(chance, one) if chance.random() < 0.1 else one for one in whole]
+    (one, disk), (other, other_disk) = partition_of(definition, native), partition_of(definition, None)
+    records = [(offset, 1000, None, value, MESSAGE_HEADERS) for offset, value in enumerate(values)]
+    made = apply_alike(one, other, records, 0)
+    assert state_of(disk) == state_of(other_disk)
+    counts["messages"] += len(records)
+    counts["native"] += sum(isinstance(change, native.Change) for change in made.step.changes)
+    return counts
+
+
 TARGETS: Mapping[str, Callable[[int], Counter[str]]] = {
     "log-records": log_records,
     "scanner": scanner,
@@ -132,4 +182,6 @@ TARGETS: Mapping[str, Callable[[int], Counter[str]]] = {
     "replicas": replicas,
     "columns": columns,
     "deltas": deltas,
+    "view-groups": view_groups,
+    "view-messages": view_messages,
 }

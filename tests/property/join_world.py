@@ -6,6 +6,7 @@ each message boundary, a partition of the view is compared with a plain recomput
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
 import orjson
@@ -154,8 +155,14 @@ class Joins:
     records_max = 2
     """Records of a source partition that are joined again before others get a turn."""
 
-    def __init__(self, topics: Topics, view: str, new_space: Callable[[], SpillSpace] = SpillSpace) -> None:
-        self._new_space = new_space
+    def __init__(
+        self,
+        topics: Topics,
+        view: str,
+        new_space: Callable[[], SpillSpace] = SpillSpace,
+        native: ModuleType | None = None,
+    ) -> None:
+        self._new_space, self._native = new_space, native
         self.view = topics.named(view)
         assert self.view.view is not None
         self.joins = self.view.view.joins
@@ -205,6 +212,7 @@ class Joins:
             taking.tables,
             self._generations[number],
             self.source.topic.log,
+            self._native,
         )
         events: list[Event] = [*self.source.live(number), self.source.progress(number)]
         for event in events:

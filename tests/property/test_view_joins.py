@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.model.bookmark import parse_bookmark
 from sowline.model.key import partition_of
+from sowline.runtime.native import native_core
 from sowline_views.core import outgoing
 from sowline_views.core.source_partition import take_joined
 from sowline_views.core.spilling import SpillSpace
@@ -165,12 +167,13 @@ JOINED_BY_ANOTHER_JOIN = [customer("1", 1), tier(0, 1), tier(1, 2), TAKE, tier(1
     st.sampled_from(DISKS),
     st.sampled_from([0, 1000, 10_000]),
     st.lists(steps, min_size=1, max_size=8) | st.lists(steps, min_size=40, max_size=80),
+    st.sampled_from([None, native_core(None)]),
 )
-@example("triples", "dict", 0, [("orders", order(1), False), *SHARED_JOIN_KEY])
-@example("desks", "dict", 0, [("orders", order(1), False), *ONE_OF_TWO_LEAVES])
-@example("pairs", "dict", 0, [("orders", order(1), False), *JOINED_BY_ANOTHER_JOIN])
+@example("triples", "dict", 0, [("orders", order(1), False), *SHARED_JOIN_KEY], None)
+@example("desks", "dict", 0, [("orders", order(1), False), *ONE_OF_TWO_LEAVES], None)
+@example("pairs", "dict", 0, [("orders", order(1), False), *JOINED_BY_ANOTHER_JOIN], None)
 def test_joins_equal_a_recomputation(
-    view: str, disk: str, bytes_max: int, taken: list[tuple[str, Any, Any]]
+    view: str, disk: str, bytes_max: int, taken: list[tuple[str, Any, Any]], native: ModuleType | None
 ) -> None:
     """Rows that change groups or join keys, joined records that come and go, joins of joins, and late owners.
 
@@ -178,7 +181,7 @@ def test_joins_equal_a_recomputation(
     """
     with pytest.MonkeyPatch.context() as patched, ExitStack() as stack:
         patched.setattr(outgoing, "STATES_MAX", 3)
-        joins = Joins(TOPICS, view, lambda: SpillSpace(partial(opened_disk, disk, stack), bytes_max))
+        joins = Joins(TOPICS, view, lambda: SpillSpace(partial(opened_disk, disk, stack), bytes_max), native)
         for kind, given_, more in taken:
             step(joins, kind, given_, more)
         joins.settle()

@@ -1,14 +1,19 @@
 """Views are, at each message boundary, what a plain recomputation over their sources is, whatever happens."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from sowline.native import Core
+from sowline.runtime.native import native_core
 from tests.examples import examples
 from tests.property.view_reference import VIEWS, Body
 from tests.property.view_world import SourceOwner, ViewWorld
+
+CORES: Sequence[Core] = ("python", "native") if native_core(None) else ("python",)
 
 numbers = st.integers(0, 9)
 groups = st.sampled_from(["a", "b", None, "", 1, 1.0, "1", True, "long" * 80])
@@ -31,10 +36,16 @@ class ViewsAgainstRecomputation(RuleBasedStateMachine):
         super().__init__()
         self.stack = ExitStack()
 
-    @initialize(view=st.sampled_from(sorted(VIEWS)), sources=st.integers(1, 3), partitions=st.integers(1, 3))
-    def define(self, view: str, sources: int, partitions: int) -> None:
+    @initialize(
+        view=st.sampled_from(sorted(VIEWS)),
+        sources=st.integers(1, 3),
+        partitions=st.integers(1, 3),
+        cores=st.tuples(st.sampled_from(CORES), st.sampled_from(CORES)),
+    )
+    def define(self, view: str, sources: int, partitions: int, cores: tuple[Core, Core]) -> None:
         """Define the view; each source partition has an owner."""
         self.world = ViewWorld(view, sources, partitions)
+        self.world.native, self.world.stage2.native = map(native_core, cores)
         for entered in self.world.patched():
             self.stack.enter_context(entered)
         for source in range(sources):

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, Self
 from unittest.mock import patch
 
@@ -185,11 +185,13 @@ class SourceOwner:
     produced: deque[Outgoing] = field(default_factory=deque)
 
     @classmethod
-    def begun(cls, topic: TopicDefinition, source: SourceModel, sources: int) -> Self:
+    def begun(
+        cls, topic: TopicDefinition, source: SourceModel, sources: int, native: ModuleType | None = None
+    ) -> Self:
         """Return a process that has loaded its source partition. Its snapshot is still to be produced."""
         reader = ChangesReader("", 1e9)
         reader.aim(source.end, 0)
-        partition = SourcePartition(topic, source.number, sources, reader)
+        partition = SourcePartition(topic, source.number, sources, reader, native=native)
         for offset, event in source.held:
             assert not partition.take(event, offset)
         reader.at_end(source.end)
@@ -343,6 +345,9 @@ def as_text(records: dict[str, Body]) -> str:
 class ViewWorld:
     """One view, its sources, their owners, and the materializer of the view."""
 
+    native: ModuleType | None = None
+    """The native core of the owners of sources, if they have it."""
+
     def __init__(self, view: str, sources: int, partitions: int) -> None:
         text, recompute = VIEWS[view]
         self.definition = defined(text, sources, partitions)
@@ -362,7 +367,8 @@ class ViewWorld:
 
     def begin(self, source: int) -> None:
         """A process takes a source partition and has no state: it loads it, and will produce a snapshot."""
-        self.owners.append(SourceOwner.begun(self.definition, self.sources[source], len(self.sources)))
+        sources = self.sources
+        self.owners.append(SourceOwner.begun(self.definition, sources[source], len(sources), self.native))
 
     def resume(self, source: int) -> None:
         """A process takes a source partition and continues from the state that was saved, if one was."""

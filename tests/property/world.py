@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 from unittest.mock import Mock, patch
 
@@ -151,6 +152,8 @@ class World:
         self.logs: list[list[LogRecord]] = [[] for _ in count]
         self.changes = [Topic() for _ in count]
         self.disk: Disk = {}
+        self.native: ModuleType | None = None
+        """The native core of the owners, if they have it."""
         self.owners: dict[int, Partition] = {}
         self.stores: dict[int, Store] = {}
         """Those of the owners."""
@@ -219,7 +222,8 @@ class World:
 
     def _own(self, number: int, opened: OpenedPartition) -> None:
         self.stores[number] = opened.store
-        self.owners[number] = Partition(self.definition, number, opened, RecordCache(lambda: CACHE_BYTES))
+        cache = RecordCache(lambda: CACHE_BYTES)
+        self.owners[number] = Partition(self.definition, number, opened, cache, native=self.native)
         self.owner_commands[number] = OwnerCommands(self.owners[number])
         self._repair(number)
 

@@ -260,6 +260,7 @@ class JoinWorld(ViewWorld):
             self.processes[process].tables,
             self._generations[source],
             "orders",
+            self.native,
         )
         ends = {number: model.end for number, model in self.joined.items()}
         owner = JoinOwner(self.sources[source], partition, deque[Outgoing](), ends)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from random import Random
 
+from sowline.runtime.native import native_core
 from tests.property.view_reference import VIEWS, Body
 from tests.property.view_world import MESSAGES_MAX, SourceModel, SourceOwner, ViewWorld
 from tests.simulation.join_world import CUSTOMERS, JOINS, TIERS, JoinWorld
-from tests.simulation.run import Outcome
+from tests.simulation.run import CORES, Outcome
 from tests.simulation.view_copies import ViewCopies
 
 VIEW_STEPS = 90
@@ -55,6 +56,10 @@ class ViewPlay:
         name = chance.choice(sorted(self.views()))
         sources, partitions = chance.randint(1, 3), chance.randint(1, 3)
         self.world = self.new_world(name, sources, partitions)
+        # Its own chance: what a seed does otherwise must not depend on which cores there are.
+        cores = Random(f"{seed} cores")
+        self.world.stage2.native = native_core(cores.choice(CORES))
+        self.world.native = native_core(cores.choice(CORES))
         self.copies = ViewCopies(self.world, Random(f"{seed} copies"))
         self.trace = [f"view {name} with {sources} source partitions and {partitions} partitions"]
         self.step = 0

@@ -7,6 +7,7 @@ partition compares positions of the source (`sowline_materializer.core.views`).
 import threading
 import time
 from collections.abc import Sequence
+from types import ModuleType
 
 import structlog
 from confluent_kafka import Message, TopicPartition
@@ -53,11 +54,13 @@ class ViewRunner(Runner[PartialsOutput]):
         source: TopicDefinition,
         stop: threading.Event,
         joined: Sequence[JoinedTable] = (),
+        native: ModuleType | None = None,
     ) -> None:
         """Prepare to compute `topic`, a view, from the changes of `source`, and of the topics that it joins."""
         output = PartialsOutput(settings.kafka_client, topic)
         super().__init__(settings, f"{VIEWS}{topic.name}", source, output, stop)
         self._topic = topic
+        self._native = native
         self._partitions: dict[int, SourcePartition] = {}
         self._joined = JoinedTopics(settings.kafka_client, self._cluster, joined, stop) if joined else None
         self._joined_ends: dict[int, dict[ChangesPartition, int]] = {}
@@ -215,6 +218,7 @@ class ViewRunner(Runner[PartialsOutput]):
                 NO_TABLES if joined is None else joined.tables,
                 generations[number],
                 source.log,
+                self._native,
             )
             log.info("view loads its source", view=self._topic.name, source=source.name, partition=number)
 

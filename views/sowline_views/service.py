@@ -2,15 +2,18 @@
 
 import sys
 import threading
+from collections.abc import Iterable
 from contextlib import ExitStack, closing
 
 import structlog
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
 from sowline.kafka.runner_service import RunnerService
+from sowline.native import Core, panics
+from sowline.runtime.native import native_core, panic_metric
 from sowline_views.core.joined_tables import JoinedTable, joined_table
 from sowline_views.runner import ViewRunner
 from sowline_views.spill_store import SpillDirectory
@@ -33,6 +36,8 @@ class ViewsService(RunnerService):
         views = [topic.name for topic in topics.topics if topic.view is not None]
         super().__init__(settings, topics, stop, views)
         self._directory: SpillDirectory | None = None
+        self._native = native_core(settings.core)
+        self.core: Core = "python" if self._native is None else "native"
 
     def _prepare(self, stack: ExitStack) -> None:
         # A view that computes holds Python's lock. Another one releases it at each call that waits for Kafka, and
@@ -47,7 +52,9 @@ class ViewsService(RunnerService):
         topic = self._topics.named(name)
         assert topic.view is not None
         source = self._topics.named(topic.view.source)
-        return ViewRunner(self._settings, topic, source, self._stop, self._joined(topic, stack))
+        # After a panic, Python computes each view that starts.
+        native = None if panics() else self._native
+        return ViewRunner(self._settings, topic, source, self._stop, self._joined(topic, stack), native)
 
     def _joined(self, topic: TopicDefinition, stack: ExitStack) -> list[JoinedTable]:
         """Return the empty tables of a view's joins; `stack` ends their space."""
@@ -62,6 +69,11 @@ class ViewsService(RunnerService):
 
     def _log_stop(self, name: str, reason: str, why: str, traceback: bool) -> None:
         log.error("view stopped", view=name, reason=reason, why=why, exc_info=traceback)
+
+    def metrics(self) -> Iterable[Metric]:
+        """Yield the metrics; docs/metrics.md describes each."""
+        yield from super().metrics()
+        yield panic_metric()
 
     def _families(self) -> tuple[CounterMetricFamily, GaugeMetricFamily]:
         return (
@@ -78,4 +90,6 @@ def _has_joins(topic: TopicDefinition) -> bool:
 
 def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:
     """Compute the views, and serve their health port, until `stop` is set."""
-    ViewsService(settings, topics, stop).serve(USUAL_PORT)
+    service = ViewsService(settings, topics, stop)
+    log.info("computes views", core=service.core)
+    service.serve(USUAL_PORT)

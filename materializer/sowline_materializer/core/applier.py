@@ -78,7 +78,7 @@ class Applier:
         self._deletes = Deletes(state, deduplication, self._forwards, self._writer, self._bodies)
         self._appended_of = self._forwards.appended
         view = definition.view
-        self._view = None if view is None else ViewFold(definition, view, state)
+        self._view = None if view is None else ViewFold(definition, view, state, accelerator)
         self.applying: int | None = None
         """The offset of the log record that is being applied; None while the native core applies several."""
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 
 from sowline.changes.change import Change
 from sowline.commands.command import CopyOf, LogRecord
+from sowline.model.position import Position
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.record import Record
 
@@ -41,6 +42,15 @@ class Accelerator(Protocol):
 
         `state` is the `BatchState`; its step gets the changes and outcomes.
         """
+
+    def merge_states(self, states: bytes, source: int, reached: Position, state: Any) -> int | None:
+        """Merge partial states of a source partition, a JSON array, that are newer than a position into their groups.
+
+        Return how many groups `write_states` has to write; None if only Python can merge them.
+        """
+
+    def write_states(self, state: Any, reflects: tuple[int, Position] | None, taken: str | None) -> None:
+        """Write the groups that were merged. The last change has `reflects` and `taken`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,9 @@ from sowline.changes.partials import (
     HeldState,
     HeldStates,
     Partials,
+    PartialsHead,
     encode_held,
+    read_head,
     read_held,
     read_partials,
 )
@@ -27,13 +29,13 @@ from sowline.commands.command import PARTIALS, LogRecord
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.views import ComputedTopic
 from sowline.errors import SowlineError
-from sowline.language.groups.layout import ExportedGroup, Layout
+from sowline.language.groups.layout import ExportedGroup, Layout, Template
 from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.model.position import Position, before_the_log
 from sowline_materializer.core.batch_state import BatchState
 from sowline_materializer.core.limit_checks import checked_size
 from sowline_materializer.core.record import Record, record_after
-from sowline_materializer.core.step import REPEAT
+from sowline_materializer.core.step import REPEAT, Accelerator
 
 NOWHERE: Final = before_the_log(-1)
 """Before any position: nothing of a source partition is reflected yet."""
@@ -53,20 +55,75 @@ class _Merged(NamedTuple):
     body: bytes | None
 
 
-class ViewFold:
-    """Applies partial states to the records of one partition of a view."""
+class GroupBodies:
+    """Makes the bodies of a view's records from their states."""
 
-    def __init__(self, definition: TopicDefinition, view: ComputedTopic, state: BatchState) -> None:
-        self._definition = definition
-        self._view = view
-        self._state = state
+    def __init__(self, view: ComputedTopic) -> None:
+        self._condition = view.result_filter
         fields = view.projected
         self._layout = (
             Layout(view.grouping_paths, fields) if view.grouping_paths and fields is not None else None
         )
 
+    @property
+    def template(self) -> Template | None:
+        """What the bodies are written from; None if they are computed otherwise."""
+        return None if self._layout is None or self._condition is not None else self._layout.template
+
+    def body(self, texts: list[bytes]) -> bytes | None:
+        """Return the body of a record with some states, of which there is one; None if `having` does not match it."""
+        body = _only_record(texts) if self._layout is None else _merged_body(self._layout, texts)
+        if self._condition is not None and not self._condition.matches(orjson.loads(body)):
+            return None
+        return body
+
+
+class ViewFold:
+    """Applies partial states to the records of one partition of a view."""
+
+    def __init__(
+        self,
+        definition: TopicDefinition,
+        view: ComputedTopic,
+        state: BatchState,
+        accelerator: Accelerator | None = None,
+    ) -> None:
+        self._definition = definition
+        self._view = view
+        self._state = state
+        self._accelerator = accelerator
+        self._bodies = GroupBodies(view)
+
     def apply(self, record: LogRecord) -> None:
         """Apply one message, if it is of the view's definition; raise `bad message` or `partials missing`."""
+        head = read_head(record.value) if self._accelerator is not None and _is_plain(record) else None
+        if head is None or self._accelerator is None or not self._accelerated(self._accelerator, head):
+            self._apply(record)
+
+    def _accelerated(self, accelerator: Accelerator, head: PartialsHead) -> bool:
+        """Apply a message by the native core; return False, without any effect, if only Python can."""
+        if head.is_snapshot or head.definition != self._definition.digest:
+            return False
+        state, source = self._state, head.partition
+        try:
+            after, up_to, taken = Position.parse(head.after), Position.parse(head.up_to), _read_taken(head)
+        except SowlineError:
+            return False
+        reached = state.reflected.get(source, NOWHERE)
+        if not after <= reached < up_to:
+            return False
+        groups = accelerator.merge_states(bytes(head.states), source, reached, state)
+        if groups is None:
+            return False
+        if head.ends:
+            state.reflect(source, up_to, taken, is_all=False)
+            state.out.note_news()
+        if groups:
+            reflects = (source, up_to) if head.ends else None
+            accelerator.write_states(state, reflects, state.taken.get(source) if head.ends else None)
+        return True
+
+    def _apply(self, record: LogRecord) -> None:
         message = read_partials(record.value)
         # It was computed by an earlier definition, or by a process that still has it. That is no fault of the
         # message, and after a rebuild all such messages are applied again.
@@ -157,14 +214,10 @@ class ViewFold:
 
     def _body(self, states: HeldStates) -> bytes | None:
         """Return the body of a record with these states; None without any, or if `having` does not match it."""
-        texts = [bytes(one.state) for one in states.values()]
-        if not texts:
+        if not states:
             return None
-        body = _only_record(texts) if self._layout is None else _merged_body(self._layout, texts)
-        condition = self._view.result_filter
-        if condition is not None and not condition.matches(orjson.loads(body)):
-            return None
-        return checked_size(self._state.limits, body)
+        body = self._bodies.body([bytes(one.state) for one in states.values()])
+        return None if body is None else checked_size(self._state.limits, body)
 
     def _write(
         self, one: _Merged, reflects: tuple[int, Position] | None = None, *, is_last: bool = True
@@ -191,7 +244,12 @@ class ViewFold:
         state.live_records += bool(one.states) - (one.current is not None)
 
 
-def _read_taken(message: Partials) -> PositionsByLog:
+def _is_plain(record: LogRecord) -> bool:
+    """Return whether a message has no headers but its command, such as a trace context."""
+    return record.headers is not None and len(record.headers) == 1
+
+
+def _read_taken(message: Partials | PartialsHead) -> PositionsByLog:
     """Return what the owner has taken of the source and the joined topics; raise `bad message`."""
     try:
         return parse_bookmark(message.taken) if message.taken else {}

@@ -8,9 +8,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import orjson
+
 from sowline.changes.change import DELETE
-from sowline.commands.command import DELTA_PUBLISH, EXPIRE, PUBLISH, CopyOf, LogRecord, Origin
+from sowline.commands.command import (
+    DELTA_PUBLISH,
+    EXPIRE,
+    PARTIALS,
+    PUBLISH,
+    CopyOf,
+    LogRecord,
+    Origin,
+)
 from sowline.config.topic_definition import TopicDefinition
+from sowline.language.groups.layout import Template
 from sowline.model.difference import Keys
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, position_of
@@ -19,6 +30,7 @@ from sowline_materializer.core.enricher import Enricher
 from sowline_materializer.core.forwards import ORIGIN_BYTES
 from sowline_materializer.core.record import Record, decode_record, encode_record
 from sowline_materializer.core.step import REPEAT, Forward
+from sowline_materializer.core.views import GroupBodies
 from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.interface import Store
 from sowline_materializer.store.overlay import PendingWrites
@@ -33,6 +45,15 @@ class _CoreTopic(NamedTuple):
     key_paths: Keys
     has_deltas: bool
     computed: Callable[..., bytes | None] | None
+    view: "_CoreView | None"
+
+
+class _CoreView(NamedTuple):
+    """How the records of a view are made, as the native core reads it."""
+
+    template: Template | None
+    body_of: Callable[[list[bytes]], bytes | None]
+    delta_keys: Keys | None
 
 
 class _CoreLimits(NamedTuple):
@@ -45,6 +66,21 @@ class _CoreLimits(NamedTuple):
     expiration: int | None
     may_expire: bool
     records_max: int | None
+
+
+class _Given(NamedTuple):
+    """Of which source partition states are, what is reflected of it, and the largest record."""
+
+    source: int
+    reached: Position
+    record_bytes_max: int
+
+
+class _Reflection(NamedTuple):
+    """What the last change of a message has, as JSON; empty for none."""
+
+    reflects: bytes
+    taken: bytes
 
 
 def plain_key_paths(definition: TopicDefinition) -> Keys | None:
@@ -61,6 +97,14 @@ def is_plain(definition: TopicDefinition) -> bool:
     has_plain_keys = bool(rule.paths) or (rule.is_supplied and not rule.takes_header)
     is_json = definition.preprocess is None and definition.reader is None
     return is_json and has_plain_keys and plain_key_paths(definition) is not None
+
+
+def _core_view(definition: TopicDefinition) -> _CoreView | None:
+    if definition.view is None:
+        return None
+    bodies = GroupBodies(definition.view)
+    has_deltas = definition.declared.delta and definition.has_deltas
+    return _CoreView(bodies.template, bodies.body, definition.key_fields if has_deltas else None)
 
 
 class NativeOverlay:
@@ -85,6 +129,7 @@ class NativeOverlay:
             definition.key_paths,
             definition.declared.delta and definition.has_deltas,
             None if stage is None else Enricher(definition, stage, partition).computed,
+            _core_view(definition),
         )
         self._core = module.Core(topic, partition, store.get_many, Position)
         self._records_type = module.LogRecords
@@ -135,6 +180,29 @@ class NativeOverlay:
         state.out.report_before(first_change)
         end: int = after.end
         return end
+
+    def merge_states(self, states: bytes, source: int, reached: Position, state: BatchState) -> int | None:
+        """Merge partial states of a source partition, a JSON array, that are newer than a position into their groups.
+
+        Return how many groups `write_states` has to write; None if only Python can merge them.
+        """
+        given = _Given(source, reached, state.limits.record_bytes_max)
+        groups: int | None = self._core.merge_states(states, given)
+        return groups
+
+    def write_states(
+        self, state: BatchState, reflects: tuple[int, Position] | None, taken: str | None
+    ) -> None:
+        """Write the groups that were merged. The last change has `reflects` and `taken`."""
+        step, first_change = state.out.step, len(state.out.step.changes)
+        reflected = b"" if reflects is None else orjson.dumps([reflects[0], str(reflects[1])])
+        reflection = _Reflection(reflected, b"" if taken is None else orjson.dumps(taken))
+        state.live_records += self._core.write_states(state, reflection, step.changes)
+        made = len(step.changes) - first_change
+        state.index += made
+        state.position = state.last_change = step.changes[-1].position
+        step.commands[PARTIALS] += made
+        state.out.report_before(first_change)
 
     def get(self, key: bytes) -> Record | None:
         """Return the entry of the SOW key: a record, the tombstone of a deleted record, or None."""

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 import orjson
@@ -84,13 +84,7 @@ class GroupState:
     def exported(self) -> bytes:
         """Return the state as JSON, which `merge` adds to that of a group with the same values."""
         latest = None if self.latest is None else self.latest.exported()
-        states = [state.exported() for state in self.states]
-        if latest is None and b"null" not in (exported := _encode(states)):
-            return b"[%b,%d,%b,null]" % (_encode(self.key.decode()), self.records, exported)
-        # msgspec writes null for an infinity.
-        text = json.dumps([self.key.decode(), self.records, states, latest])
-        # JSON has no infinity: readers would refuse the state (test_an_infinite_extreme_can_be_read).
-        return (_INFINITY.sub(_beyond_doubles, text) if "Infinity" in text else text).encode()
+        return exported_text(self.key, self.records, [state.exported() for state in self.states], latest)
 
     def merge(self, exported: "ExportedGroup") -> None:
         """Add the records of a group that was exported. No record that was merged can be changed any more."""
@@ -99,6 +93,16 @@ class GroupState:
             state.merge(more)
         if self.latest is not None:
             self.latest.merge(exported.latest)
+
+
+def exported_text(key: bytes, records: int, states: list[Any], latest: Any) -> bytes:
+    """Return a group as JSON, from what its parts have exported."""
+    if latest is None and b"null" not in (exported := _encode(states)):
+        return b"[%b,%d,%b,null]" % (_encode(key.decode()), records, exported)
+    # msgspec writes null for an infinity.
+    text = json.dumps([key.decode(), records, states, latest])
+    # JSON has no infinity: readers would refuse the state (test_an_infinite_extreme_can_be_read).
+    return (_INFINITY.sub(_beyond_doubles, text) if "Infinity" in text else text).encode()
 
 
 class ExportedGroup(NamedTuple):
@@ -127,6 +131,35 @@ class _Result:
     read: Callable[[Any], Scalar]
 
 
+class FieldRule(NamedTuple):
+    """A field of a template: the name of an aggregate and the number of its state, or `group` and that of a value."""
+
+    result: str
+    number: int
+
+
+class Template(NamedTuple):
+    """What the bodies of groups are written from, if each field is a value or the result of a simple aggregate.
+
+    - `pieces`: the JSON around the fields, which is one more.
+    - `fields`: the fields, in the order of the JSON.
+    - `states`: the classes of the states by name.
+    - `grouped_by`: by how many values records are grouped.
+    """
+
+    pieces: list[bytes]
+    fields: list[FieldRule]
+    states: list[str]
+    grouped_by: int
+
+
+_RESULTS: Final = {"ANY": "MIN", **{name: name for name in ("COUNT", "SUM", "AVG", "MIN", "MAX")}}
+"""The aggregates of a template, each with the one that has the same result."""
+
+_MARK: Final = re.compile(rb"\x00(\d+)\x00")
+"""Stands for a field in the JSON of a template: no JSON has a zero byte."""
+
+
 class _Slots:
     """Gives every aggregate and every field of a projection its slot; equal ones share theirs."""
 
@@ -149,16 +182,25 @@ class ResultFields:
     """The fields of a projection, each with its output path and its expression, ready to be evaluated."""
 
     def __init__(self, fields: Iterable[tuple[tuple[str, ...], Node]]) -> None:
+        fields = list(fields)
+        self.expressions = [expression for _, expression in fields]
         self._fields = [(output[:-1], output[-1], compile_tree(expression)) for output, expression in fields]
 
     def of(self, document: Document) -> bytes:
         """Return the result for a document as JSON; a value that is absent, or that JSON can't represent, is null."""
+        return self._written([evaluate(document) for _, _, evaluate in self._fields])
+
+    def marked(self) -> bytes:
+        """Return the JSON of a result with a mark in place of each value."""
+        return self._written(orjson.Fragment(b"\0%d\0" % number) for number in range(len(self._fields)))
+
+    def _written(self, values: Iterable[Any]) -> bytes:
         result: Document = {}
-        for above, name, evaluate in self._fields:
+        for (above, name, _), value in zip(self._fields, values, strict=True):
             node = result
             for step in above:
                 node = node.setdefault(step, {})
-            node[name] = evaluate(document)
+            node[name] = value
         return trimmed_json(result)
 
 
@@ -177,6 +219,9 @@ class Layout:
         self._lay_out_states(slots)
 
     def _lay_out_states(self, slots: _Slots) -> None:
+        self._rules: dict[Node, FieldRule] = {
+            Field(Path((slot,))): FieldRule("group", n) for n, slot in enumerate(self._group_slots)
+        }
         arguments: dict[Node, int] = {}
         states: dict[tuple[Callable[[], AggregateState], int], int] = {}
         self._results: list[_Result] = []
@@ -185,6 +230,9 @@ class Layout:
             argument = arguments.setdefault(call.arguments[0], len(arguments))
             state = states.setdefault((new_state, argument), len(states))
             self._results.append(_Result(slot, state, read))
+            if call.name in _RESULTS:
+                self._rules[Field(Path((slot,)))] = FieldRule(_RESULTS[call.name], state)
+        self.argument_trees = list(arguments)
         self._arguments = [compile_tree(tree) for tree in arguments]
         self.states = list(states)
         """For each state of a group, the function that makes it, and the number of its argument."""
@@ -208,6 +256,17 @@ class Layout:
         states = [new_state() for new_state, _ in self.states]
         return GroupState(key, sow_key, values, states, Latest() if self._others else None)
 
+    @property
+    def template(self) -> Template | None:
+        """What the bodies are written from; None if a field is computed from several, or from the latest record."""
+        classes = [class_name(new_state) for new_state, _ in self.states]
+        rules = [self._rules.get(expression) for expression in self._fields.expressions]
+        if not all(rules) or not {"Count", "OrderedValues", "Sums"}.issuperset(classes):
+            return None
+        pieces = _MARK.split(self._fields.marked())
+        fields = [rule for number in pieces[1::2] if (rule := rules[int(number)]) is not None]
+        return Template(pieces[::2], fields, classes, len(self._grouping))
+
     def body(self, group: GroupState) -> bytes:
         """Return the projection of a group as JSON; a value that is absent, or that JSON can't represent, is null."""
         slots: Document = dict(group.slots)
@@ -216,6 +275,11 @@ class Layout:
         if group.latest is not None:
             slots.update(zip(self._other_slots, group.latest.values(), strict=True))
         return self._fields.of(slots)
+
+
+def class_name(new_state: Callable[[], AggregateState]) -> str:
+    """Return the name of a state's class."""
+    return getattr(new_state, "__name__", "")
 
 
 def _beyond_doubles(match: re.Match[str]) -> str:

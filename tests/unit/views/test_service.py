@@ -1,6 +1,7 @@
 """The views process: one view that fails stops, and says so."""
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,18 @@ def _failing(runner: ViewRunner) -> None:
     error = KeyError("no such")
     error.add_note("t.changes [0] at offset 7")
     raise error
+
+
+def test_after_a_panic_python_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next runner of each view has no native core."""
+    given: list[Any] = []
+    monkeypatch.setattr("sowline_views.service.native_core", lambda choice: "the core")
+    monkeypatch.setattr("sowline_views.service.ViewRunner", lambda *more: given.append(more[-1]))
+    service = ViewsService(SETTINGS, TOPICS, threading.Event())
+    for panics in (0, 1):
+        monkeypatch.setattr("sowline_views.service.panics", lambda panics=panics: panics)
+        service.run_each(service.runners["v"])
+    assert given == ["the core", None]
 
 
 def test_an_unexpected_error_stops_it_visibly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from sowline.model.path import Document
 from sowline.model.position import position_of
 from sowline_views.core.join_keys import NO_MATCH
 from sowline_views.core.joined_tables import JoinedEvent, JoinedTables, MultipliedTable, Row, RowKeys
+from sowline_views.core.native_groups import JoinedRow, NativeGroupedStates
 from sowline_views.core.spilling import SpillCodec, SpillIndex, SpillMap
 from sowline_views.core.states import Order, StateChange, States, group_key
 
@@ -69,6 +70,13 @@ HELD_BYTES: Final = 300
 _HELD_CODEC: Final = SpillCodec[_Held](_Held.encode, _Held.decode, lambda held: HELD_BYTES + len(held.body))
 
 
+class _NativeRow(NamedTuple):
+    """The only row of a record in joins on keys, if it has one, and the join keys that it looks for."""
+
+    row: JoinedRow | None
+    keys: JoinKeys
+
+
 class _Only(NamedTuple):
     """Stands for the rows with one record of a joined topic: the number of the join, and the record's SOW key."""
 
@@ -85,6 +93,7 @@ class JoinedStates:
     def __init__(self, tables: JoinedTables, states: States) -> None:
         self._tables = tables
         self._states = states
+        self._native = states if isinstance(states, NativeGroupedStates) and states.has_join_keys else None
         self._held = SpillMap(tables.space, _HELD_CODEC)
         self._by_key = [SpillIndex(tables.space) for _ in tables.all]
         """For each join, by join key: records of the source, each with the number of rows that look for a match."""
@@ -110,6 +119,45 @@ class JoinedStates:
 
     def change(self, change: Change) -> Iterable[StateChange]:
         """Apply a change of the source; return the last state of each group that it changes."""
+        made = None if self._native is None else self._changed_natively(self._native, change)
+        return self._changed(change) if made is None else made
+
+    def _changed_natively(
+        self, native: NativeGroupedStates, change: Change
+    ) -> Collection[StateChange] | None:
+        """Apply a change of the source; return None, without any effect, if only Python can."""
+        record, held = change.sow_key, self._held.get(change.sow_key)
+        before = self._native_row(native, None if held is None else held.body)
+        now = self._native_row(native, change.body)
+        made = None if before is None or now is None else native.change_rows(before.row, now.row)
+        if before is None or now is None or made is None:
+            return None
+        if change.body is None:
+            self._held.remove(record)
+        else:
+            rows = 0 if now.row is None else 1
+            self._hold(record, _Held(change.body, native.order_of(change), rows))
+        self._note(record, before.keys, now.keys)
+        return made
+
+    def _native_row(self, native: NativeGroupedStates, body: bytes | None) -> "_NativeRow | None":
+        """Return the row of a record, as `_rows` does; None if only Python can find its matches."""
+        if body is None:
+            return _NativeRow(None, [])
+        keys = native.join_keys(body)
+        if keys is None:
+            return None
+        noted: JoinKeys = []
+        joined: list[bytes | None] = []
+        for number, (table, key) in enumerate(zip(self._tables.all, keys, strict=True)):
+            noted.append((number, key))
+            match = table.body(key)
+            if match is None and table.join.kind == "inner":
+                return _NativeRow(None, noted)
+            joined.append(match)
+        return _NativeRow((body, joined), noted)
+
+    def _changed(self, change: Change) -> Iterable[StateChange]:
         record, order = change.sow_key, self._states.order_of(change)
         held = self._held.get(record)
         before = now = MadeRows({}, [])

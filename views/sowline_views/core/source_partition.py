@@ -9,6 +9,7 @@ that it has taken of all these topics, too.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
+from types import ModuleType
 from typing import Final
 
 from sowline.changes.change import Change
@@ -20,8 +21,9 @@ from sowline.model.position import Position
 from sowline_views.core.followed_partition import FollowedPartition
 from sowline_views.core.joined_tables import JoinedEvent, JoinedTables
 from sowline_views.core.joins import JoinedStates, TakenOut
+from sowline_views.core.native_groups import native_states
 from sowline_views.core.outgoing import NOTHING_TAKEN, LargeState, Moved, Outgoing, OutgoingPartials
-from sowline_views.core.states import StateChange, states_of
+from sowline_views.core.states import StateChange
 
 NO_TABLES: Final = JoinedTables(())
 
@@ -41,10 +43,12 @@ class SourcePartition(FollowedPartition):
         tables: JoinedTables = NO_TABLES,
         generation: int = 0,
         log: str = "",
+        native: ModuleType | None = None,
     ) -> None:
         """Begin to load partition `partition` of `partitions` of the source.
 
         `generation`, and `log`, the source's, are needed with `tables`, those of the view's joins.
+        `native` is the module of the native core; without it, Python does everything.
         """
         view = topic.view
         assert view is not None
@@ -52,7 +56,7 @@ class SourcePartition(FollowedPartition):
         self.partition = partition
         self._topic = topic
         self._partitions = partitions
-        states = states_of(view, partition)
+        states = native_states(view, partition, native, tables.all)
         self._joined = JoinedStates(tables, states) if tables else None
         self._states = self._joined or states
         self._tables = tables
