@@ -44,10 +44,8 @@ pub struct Applied {
     pub log_time: i64,
     pub live_records: i64,
     pub origins: HashMap<u64, u64>,
-    /// How many changes are of delta publishes.
-    pub deltas: usize,
-    /// How many changes are deletes.
-    pub deletes: usize,
+    /// How many changes there are of each command.
+    pub commands: HashMap<&'static str, usize>,
 }
 
 /// What the core needs to know of a topic.
@@ -60,6 +58,8 @@ pub struct Topic {
     pub has_deltas: bool,
     /// Computes the fields of its enrichment, if it has one: `sowline_materializer.core.enricher`.
     pub computed: Option<Py<PyAny>>,
+    /// If it keeps documents, their template as JSON.
+    pub template: Option<Vec<u8>>,
 }
 
 /// The limits of a partition; None for none.

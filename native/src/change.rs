@@ -4,6 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
+use crate::canonical::push_text;
 use crate::command::{CopyOf, Operation};
 use crate::entry::NEVER;
 use crate::number::push;
@@ -25,10 +26,20 @@ pub struct Change {
     pub about: Py<PyBytes>,
     /// The content of the header `sow.delta`, if the topic's changes carry deltas and this one has one.
     pub delta: Option<Py<PyBytes>>,
+    /// What it says of a write to a document.
+    pub document: Option<DocumentHeaders>,
     pub era: u32,
     pub offset: i64,
     pub operation: Operation,
     pub position_type: Py<PyAny>,
+}
+
+/// The headers of a write to a document.
+pub struct DocumentHeaders {
+    /// The content of the header `sow.document`.
+    pub accounts: Py<PyBytes>,
+    /// The content of the header `sow.text`, if the write was a delta.
+    pub text: Option<Py<PyBytes>>,
 }
 
 #[pymethods]
@@ -41,10 +52,16 @@ impl Change {
             .call1((self.era, self.offset, 0))
     }
 
-    /// The Kafka value: the body.
+    /// The Kafka value: the body; empty for a deleted document.
     #[getter]
     fn value(&self, py: Python<'_>) -> Option<Py<PyBytes>> {
-        self.body.as_ref().map(|body| body.clone_ref(py))
+        match &self.body {
+            Some(body) => Some(body.clone_ref(py)),
+            None => self
+                .document
+                .as_ref()
+                .map(|_| PyBytes::new(py, b"").unbind()),
+        }
     }
 
     /// The command.
@@ -84,6 +101,12 @@ impl Change {
         if let Some(delta) = &self.delta {
             headers.append((intern!(py, "sow.delta"), delta))?;
         }
+        if let Some(document) = &self.document {
+            headers.append((intern!(py, "sow.document"), &document.accounts))?;
+            if let Some(text) = &document.text {
+                headers.append((intern!(py, "sow.text"), text))?;
+            }
+        }
         Ok(headers)
     }
 }
@@ -100,8 +123,17 @@ pub struct About<'a> {
     pub correlation: Option<&'a [u8]>,
     pub numbers: &'a [u8],
     pub origin: Option<CopyOf<'a>>,
+    /// What a write to a document adds.
+    pub document: Option<OfDocument<'a>>,
     /// The paths of removed fields as a JSON array; empty if there are none.
     pub removed: &'a [u8],
+}
+
+/// What the header of a change says of a write to a document.
+#[derive(Clone, Copy)]
+pub struct OfDocument<'a> {
+    pub key_text: &'a [u8],
+    pub is_changed: bool,
 }
 
 impl About<'_> {
@@ -151,6 +183,13 @@ impl About<'_> {
         if self.operation == Operation::Delete {
             out.extend_from_slice(b",\"outcome\":\"deleted 1\"");
         }
+        if let Some(document) = &self.document {
+            if !document.is_changed {
+                out.extend_from_slice(b",\"outcome\":\"noop\"");
+            }
+            out.extend_from_slice(b",\"key_text\":");
+            push_text(document.key_text, out);
+        }
         if let Some(origin) = self.origin {
             out.extend_from_slice(b",\"origin\":\"");
             push(origin.partition, out);
@@ -187,7 +226,7 @@ pub fn messages(events: &Bound<'_, PyList>, start: usize, end: usize) -> PyResul
             break;
         };
         let change = change.get();
-        values.append(&change.body)?;
+        values.append(change.value(py))?;
         keys.append(&change.sow_key)?;
         headers.append(change.header_list(py)?)?;
         at += 1;

@@ -15,7 +15,17 @@ pub enum Operation {
     Publish,
     DeltaPublish,
     Delete,
+    /// The delta of a document.
+    Delta,
 }
+
+/// All operations, each at its own number.
+pub const OPERATIONS: [Operation; 4] = [
+    Operation::Publish,
+    Operation::DeltaPublish,
+    Operation::Delete,
+    Operation::Delta,
+];
 
 impl Operation {
     /// Return the `op` of the change.
@@ -24,6 +34,7 @@ impl Operation {
             Operation::Publish => "publish",
             Operation::DeltaPublish => "delta_publish",
             Operation::Delete => "delete",
+            Operation::Delta => "delta",
         }
     }
 }
@@ -38,6 +49,17 @@ pub struct Command<'a> {
     pub expiration: Option<f64>,
     /// Where a forwarded command comes from.
     pub origin: Option<CopyOf<'a>>,
+    /// The tags of a write to a document, with commas between them.
+    pub tags: Option<&'a [u8]>,
+    /// The id that the writer gave to a write to a document.
+    pub change_id: Option<&'a [u8]>,
+}
+
+impl Command<'_> {
+    /// Whether it says something that only documents know.
+    pub fn is_of_document(&self) -> bool {
+        self.operation == Operation::Delta || self.tags.is_some() || self.change_id.is_some()
+    }
 }
 
 /// The log and the place in it of the record that a forwarded one is a copy of.
@@ -69,11 +91,14 @@ pub fn command<'a>(headers: &NamedHeaders<'a>) -> Option<Command<'a>> {
                 b"publish" => found.operation = Operation::Publish,
                 b"delta_publish" => found.operation = Operation::DeltaPublish,
                 b"sow_delete" => found.operation = Operation::Delete,
+                b"delta" => found.operation = Operation::Delta,
                 _ => return None,
             },
             "publisher" => publisher = Some(plain(value)?),
             "sequence" => sequence = Some(pair(value)?),
             "correlation" => found.correlation = Some(plain(value)?),
+            "tags" => found.tags = Some(plain(value)?),
+            "change_id" => found.change_id = Some(plain(value)?),
             "origin" => found.origin = Some(copy_of(value)?),
             "expiration" => found.expiration = Some(seconds(value)?),
             _ => return None,

@@ -5,9 +5,10 @@ use pyo3::types::{PyBytes, PyList};
 
 use crate::batch::{Applied, Batch, Limits, State, Stop, Topic, due_time};
 use crate::bodies::Bodies;
-use crate::change::{About, Change};
-use crate::command::Operation;
+use crate::change::{About, Change, DocumentHeaders, OfDocument};
+use crate::command::{OPERATIONS, Operation};
 use crate::difference::Difference;
+use crate::documents::{Documents, Folded, Given, Space};
 use crate::entry::{self, NEVER};
 use crate::json::Field;
 use crate::key::{KeyRule, partition_of};
@@ -22,6 +23,7 @@ use crate::target::Target;
 #[derive(Default)]
 struct Buffers {
     bodies: Bodies,
+    document: Space,
     numbers: Vec<u8>,
     about: Vec<u8>,
     stored: Vec<u8>,
@@ -50,6 +52,8 @@ pub struct Core {
     /// The paths of the key fields, if changes carry deltas.
     delta_keys: Option<Vec<Vec<String>>>,
     computed: Option<Py<PyAny>>,
+    /// Applies the writes of a topic that keeps documents.
+    documents: Option<Documents>,
     buffers: Buffers,
 }
 
@@ -61,6 +65,9 @@ impl Core {
             partition,
             partitions: topic.partitions,
             position_type,
+            documents: topic
+                .template
+                .map(|template| Documents::new(partition, topic.key_paths.clone(), template)),
             delta_keys: topic.has_deltas.then(|| topic.key_paths.clone()),
             records: Records::new(KeyRule::new(topic.key_paths, &topic.domain), get_many),
             computed: topic.computed,
@@ -95,15 +102,14 @@ impl Core {
         others: &Bound<'py, PyList>,
     ) -> PyResult<Applied> {
         let mut batch = Batch { state, limits };
-        let (mut at, mut deltas, mut deletes) = (start, 0, 0);
+        let (mut at, mut commands) = (start, [0; OPERATIONS.len()]);
         while at < records.records.len() {
             match self.apply_one(py, &records.records[at..], &mut batch) {
                 Ok(Outcome::Applied {
                     change,
                     is_tombstone,
                 }) => {
-                    deltas += usize::from(change.operation == Operation::DeltaPublish);
-                    deletes += usize::from(change.operation == Operation::Delete);
+                    commands[change.operation as usize] += 1;
                     if is_tombstone {
                         tombstones.append((batch.state.log_time, &change.sow_key))?;
                     }
@@ -124,8 +130,11 @@ impl Core {
             log_time: state.log_time,
             live_records: state.live_records,
             origins: state.origins,
-            deltas,
-            deletes,
+            commands: OPERATIONS
+                .map(Operation::name)
+                .into_iter()
+                .zip(commands)
+                .collect(),
         })
     }
 
@@ -176,11 +185,19 @@ impl Core {
             named.push((name.to_str()?, value.as_ref().map(|value| value.as_bytes())));
         }
         let message = Message::read(py, record, &named, batch).ok_or(Stop::Left)?;
+        let given = self.given(&message)?;
+        let keyed = match &given {
+            None => message.body,
+            Some(given) => given.keyed_body(&message),
+        };
         let mut fields = Vec::with_capacity(16);
         let (key_text, key) = self
             .records
-            .key_of(message.body, record.kafka_key(py), &mut fields)
+            .key_of(keyed, record.kafka_key(py), &mut fields)
             .ok_or(Stop::Left)?;
+        if let Some(documents) = &self.documents {
+            documents.key_texts(&key_text).ok_or(Stop::Left)?;
+        }
         let mut digits = itoa::Buffer::new();
         let slot = match self.records.slot(py, key.bytes(&mut digits)) {
             Some(slot) => slot,
@@ -196,7 +213,12 @@ impl Core {
             // Another key text may have the same SOW key.
             entry: match entry {
                 None => None,
-                Some(Some(entry)) if entry.key_text == &*key_text => Some(entry),
+                Some(Some(entry))
+                    if entry.key_text == &*key_text
+                        && entry.writes.is_empty() == self.documents.is_none() =>
+                {
+                    Some(entry)
+                }
                 _ => return Err(Stop::Left),
             },
         };
@@ -210,7 +232,16 @@ impl Core {
                 return Ok(Outcome::Forwarded(owner));
             }
         }
-        self.apply_to(py, &message, &fields, &target, batch)
+        self.apply_to(py, &message, &fields, given.as_ref(), &target, batch)
+    }
+
+    /// Return what a message writes to a document, if the topic keeps documents.
+    fn given<'a>(&self, message: &Message<'a>) -> Result<Option<Given<'a>>, Stop> {
+        match &self.documents {
+            None if message.command.is_of_document() => Err(Stop::Left),
+            None => Ok(None),
+            Some(documents) => documents.given(message).ok_or(Stop::Left).map(Some),
+        }
     }
 
     /// Apply a message to the record that it is for, which this partition owns; `fields` are those of its body.
@@ -219,11 +250,13 @@ impl Core {
         py: Python<'_>,
         message: &Message<'_>,
         fields: &[Field<'_>],
+        given: Option<&Given<'_>>,
         target: &Target<'_>,
         batch: &mut Batch,
     ) -> Result<Outcome, Stop> {
         let Buffers {
             bodies,
+            document,
             numbers,
             about,
             stored,
@@ -237,15 +270,26 @@ impl Core {
             After::Written => {}
         }
         let previous = target.previous();
-        let body = match (message.command.operation, previous) {
-            (Operation::Delete, None) => return Err(Stop::Left),
-            (Operation::Delete, Some(_)) => None,
-            (_, None) if batch.is_full() => return Err(Stop::Left),
-            _ => {
+        let operation = message.command.operation;
+        let is_update = operation != Operation::Delete;
+        if previous.is_none() && (!is_update || batch.is_full()) {
+            return Err(Stop::Left);
+        }
+        let most = batch.limits.record_bytes_max;
+        let folded = match (&self.documents, given) {
+            (Some(documents), Some(given)) => {
+                let folded = documents.fold(message, given, fields, target, most, document);
+                Some(folded.ok_or(Stop::Left)?)
+            }
+            _ => None,
+        };
+        let body = match &folded {
+            Some(folded) => folded.body,
+            None if is_update => {
                 let computed = self.computed.as_ref();
-                let most = batch.limits.record_bytes_max;
                 Some(bodies.after(py, computed, message, fields, target, most)?)
             }
+            None => None,
         };
         difference.clear();
         let keys = self.delta_keys.as_ref();
@@ -262,10 +306,12 @@ impl Core {
                 due_time(&message.command, message.time, &batch.limits)
             }),
             numbers,
+            document: folded.as_ref(),
         };
         write_about(
             message,
             &after,
+            target.key_text,
             batch.state.last_change,
             &difference.removed,
             about,
@@ -277,13 +323,17 @@ impl Core {
             previous: previous.map(|body| PyBytes::new(py, body).unbind()),
             about: PyBytes::new(py, about).unbind(),
             delta,
+            document: folded.as_ref().map(|folded| DocumentHeaders {
+                accounts: PyBytes::new(py, folded.accounts).unbind(),
+                text: delta_text(py, message),
+            }),
             era: message.era,
             offset: message.offset,
-            operation: message.command.operation,
+            operation,
             position_type: self.position_type.clone_ref(py),
         };
         let data = (!stored.is_empty()).then(|| PyBytes::new(py, stored).unbind());
-        let is_tombstone = body.is_none() && data.is_some();
+        let is_tombstone = body.is_none() && data.is_some() && folded.is_none();
         self.records.write(py, target.slot, data);
         let added = i64::from(body.is_some()) - i64::from(previous.is_some());
         batch.state.add_change(message, added);
@@ -292,6 +342,12 @@ impl Core {
             is_tombstone,
         })
     }
+}
+
+/// Return the text of a message's delta of a document.
+fn delta_text(py: Python<'_>, message: &Message<'_>) -> Option<Py<PyBytes>> {
+    let text = message.record.value.as_ref()?;
+    (message.command.operation == Operation::Delta).then(|| text.clone_ref(py))
 }
 
 /// Write the publishers' numbers after a message to `out`.
@@ -317,12 +373,15 @@ struct Record<'a> {
     body: Option<&'a [u8]>,
     expires: i64,
     numbers: &'a [u8],
+    /// The document that it is, if the topic keeps documents.
+    document: Option<&'a Folded<'a>>,
 }
 
 /// Write the header of the change that makes this record.
 fn write_about(
     message: &Message<'_>,
     record: &Record<'_>,
+    key_text: &[u8],
     after: Position,
     removed: &[u8],
     out: &mut Vec<u8>,
@@ -339,6 +398,10 @@ fn write_about(
         correlation: message.command.correlation,
         numbers: record.numbers,
         origin: message.command.origin,
+        document: record.document.map(|folded| OfDocument {
+            key_text,
+            is_changed: folded.is_changed,
+        }),
         removed,
     }
     .write(out);
@@ -346,20 +409,27 @@ fn write_about(
 
 /// Write what the store holds of this record; nothing if it forgets it.
 ///
-/// A deleted record is kept for its publishers' numbers only: `RecordWriter.remove`.
+/// A deleted record is kept for its publishers' numbers only: `RecordWriter.remove`. A deleted document is kept.
 fn write_stored(message: &Message<'_>, record: &Record<'_>, key_text: &[u8], out: &mut Vec<u8>) {
     out.clear();
-    if record.body.is_none() && record.numbers.is_empty() {
+    let writes = record.document.map_or(&b""[..], |folded| folded.writes);
+    let is_kept = record.body.is_some() || !writes.is_empty();
+    if !is_kept && record.numbers.is_empty() {
         return;
     }
     let written = entry::Written {
         era: message.era,
         offset: message.offset,
-        time: record.body.map_or(message.log_time, |_| message.time),
+        time: if is_kept {
+            message.time
+        } else {
+            message.log_time
+        },
         expires: record.expires,
         key_text,
         numbers: record.numbers,
         correlation: record.body.and(message.command.correlation),
+        writes,
         body: record.body,
     };
     entry::write(&written, out);

@@ -367,6 +367,7 @@ impl Loader {
             key_text: &change.key_text,
             numbers: about.numbers,
             correlation: about.correlation,
+            writes: b"",
             body: Some(message.value),
         };
         self.pending

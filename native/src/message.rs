@@ -46,7 +46,8 @@ impl<'a> Message<'a> {
             return None;
         }
         std::str::from_utf8(body).ok()?;
-        if record.value.is_none() {
+        // Python refuses a delta without a text.
+        if record.value.is_none() && command.operation != Operation::Delta {
             command.operation = Operation::Delete;
         }
         // A publish needs a body.

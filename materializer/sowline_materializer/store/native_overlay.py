@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sowline.changes.change import DELETE
-from sowline.commands.command import DELTA_PUBLISH, PUBLISH, CopyOf, LogRecord, Origin
+from sowline.commands.command import CopyOf, LogRecord, Origin
 from sowline.config.topic_definition import TopicDefinition
+from sowline.model.body import write_body
 from sowline.model.difference import Keys
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, position_of
@@ -33,6 +33,8 @@ class _CoreTopic(NamedTuple):
     key_paths: Keys
     has_deltas: bool
     computed: Callable[..., bytes | None] | None
+    template: bytes | None
+    """If it keeps documents, their template."""
 
 
 class _CoreLimits(NamedTuple):
@@ -59,7 +61,7 @@ def is_plain(definition: TopicDefinition) -> bool:
     rule = definition.key_rule
     has_plain_keys = bool(rule.paths) or (rule.is_supplied and not rule.takes_header)
     is_json = definition.preprocess is None and definition.reader is None
-    return is_json and has_plain_keys and plain_key_paths(definition) is not None
+    return is_json and has_plain_keys and definition.has_sow
 
 
 class NativeOverlay:
@@ -84,6 +86,7 @@ class NativeOverlay:
             definition.key_paths,
             definition.declared.delta and definition.has_deltas,
             None if stage is None else Enricher(definition, stage, partition).computed,
+            write_body(definition.declared.template) if definition.documents else None,
         )
         self._core = module.Core(topic, partition, store.get_many, Position)
         self._records_type = module.LogRecords
@@ -125,8 +128,7 @@ class NativeOverlay:
                 step.forwards.append(Forward(owner, record, origin))
             step.outcomes[str(record.offset)] = REPEAT if owner is None else f"forwarded {owner}"
         step.tombstones += [(known_log_time(time), key) for time, key in tombstones]
-        publishes = len(step.changes) - first_change - after.deltas - after.deletes
-        step.commands += Counter({DELTA_PUBLISH: after.deltas, PUBLISH: publishes, DELETE: after.deletes})
+        step.commands += Counter(after.commands)
         state.out.report_before(first_change)
         end: int = after.end
         return end
