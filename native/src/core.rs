@@ -5,17 +5,17 @@ use pyo3::types::{PyBytes, PyList};
 
 use crate::batch::{Applied, Batch, Limits, State, Stop, Topic, due_time};
 use crate::bodies::Bodies;
-use crate::change::{About, Change, DocumentHeaders, OfDocument};
+use crate::change::Change;
 use crate::command::{OPERATIONS, Operation};
 use crate::difference::Difference;
-use crate::documents::{Documents, Folded, Given, Space};
+use crate::documents::{Documents, Given, Space};
 use crate::entry::{self, NEVER};
 use crate::json::Field;
 use crate::key::{KeyRule, partition_of};
 use crate::log_record::{LogRecord, LogRecords, headers_of};
+use crate::made::{Record, change, write_about, write_stored};
 use crate::message::Message;
 use crate::numbers::{self, After};
-use crate::position::Position;
 use crate::records::{Records, Written};
 use crate::target::Target;
 
@@ -262,25 +262,21 @@ impl Core {
             stored,
             difference,
         } = &mut self.buffers;
-        match numbers_after(message, target, &batch.limits, numbers)? {
-            After::Repeat => {
-                batch.state.pass(message);
-                return Ok(Outcome::Repeat);
-            }
-            After::Written => {}
+        if let After::Repeat = numbers_after(message, target, &batch.limits, numbers)? {
+            batch.state.pass(message);
+            return Ok(Outcome::Repeat);
         }
         let previous = target.previous();
-        let operation = message.command.operation;
-        let is_update = operation != Operation::Delete;
+        let is_update = message.command.operation != Operation::Delete;
         if previous.is_none() && (!is_update || batch.is_full()) {
             return Err(Stop::Left);
         }
         let most = batch.limits.record_bytes_max;
         let folded = match (&self.documents, given) {
-            (Some(documents), Some(given)) => {
-                let folded = documents.fold(message, given, fields, target, most, document);
-                Some(folded.ok_or(Stop::Left)?)
-            }
+            (Some(documents), Some(given)) => documents
+                .fold(message, given, fields, target, most, document)
+                .ok_or(Stop::Left)
+                .map(Some)?,
             _ => None,
         };
         let body = match &folded {
@@ -291,15 +287,8 @@ impl Core {
             }
             None => None,
         };
-        difference.clear();
         let keys = self.delta_keys.as_ref();
-        let delta = match (keys, previous, body) {
-            (Some(keys), Some(previous), Some(body)) => {
-                difference.find(previous, body, keys).ok_or(Stop::Left)?;
-                Some(PyBytes::new(py, &difference.body).unbind())
-            }
-            _ => None,
-        };
+        let delta = delta_after(py, keys, previous, body, difference)?;
         let after = Record {
             body,
             expires: body.map_or(NEVER, |_| {
@@ -308,30 +297,11 @@ impl Core {
             numbers,
             document: folded.as_ref(),
         };
-        write_about(
-            message,
-            &after,
-            target.key_text,
-            batch.state.last_change,
-            &difference.removed,
-            about,
-        );
-        write_stored(message, &after, target.key_text, stored);
-        let change = Change {
-            sow_key: target.sow_key.clone_ref(py),
-            body: body.map(|body| message.share(py, body)),
-            previous: previous.map(|body| PyBytes::new(py, body).unbind()),
-            about: PyBytes::new(py, about).unbind(),
-            delta,
-            document: folded.as_ref().map(|folded| DocumentHeaders {
-                accounts: PyBytes::new(py, folded.accounts).unbind(),
-                text: delta_text(py, message),
-            }),
-            era: message.era,
-            offset: message.offset,
-            operation,
-            position_type: self.position_type.clone_ref(py),
-        };
+        let (key_text, last) = (target.key_text, batch.state.last_change);
+        write_about(message, &after, key_text, last, &difference.removed, about);
+        write_stored(message, &after, key_text, stored);
+        let position_type = self.position_type.clone_ref(py);
+        let change = change(py, message, target, &after, about, delta, position_type);
         let data = (!stored.is_empty()).then(|| PyBytes::new(py, stored).unbind());
         let is_tombstone = body.is_none() && data.is_some() && folded.is_none();
         self.records.write(py, target.slot, data);
@@ -342,12 +312,6 @@ impl Core {
             is_tombstone,
         })
     }
-}
-
-/// Return the text of a message's delta of a document.
-fn delta_text(py: Python<'_>, message: &Message<'_>) -> Option<Py<PyBytes>> {
-    let text = message.record.value.as_ref()?;
-    (message.command.operation == Operation::Delta).then(|| text.clone_ref(py))
 }
 
 /// Write the publishers' numbers after a message to `out`.
@@ -367,70 +331,18 @@ fn numbers_after(
     }
 }
 
-/// What a message makes of a record.
-struct Record<'a> {
-    /// The new body; None if the record is deleted.
-    body: Option<&'a [u8]>,
-    expires: i64,
-    numbers: &'a [u8],
-    /// The document that it is, if the topic keeps documents.
-    document: Option<&'a Folded<'a>>,
-}
-
-/// Write the header of the change that makes this record.
-fn write_about(
-    message: &Message<'_>,
-    record: &Record<'_>,
-    key_text: &[u8],
-    after: Position,
-    removed: &[u8],
-    out: &mut Vec<u8>,
-) {
-    out.clear();
-    About {
-        operation: message.command.operation,
-        era: message.era,
-        offset: message.offset,
-        after,
-        time: message.time,
-        log_time: message.log_time,
-        expires: record.expires,
-        correlation: message.command.correlation,
-        numbers: record.numbers,
-        origin: message.command.origin,
-        document: record.document.map(|folded| OfDocument {
-            key_text,
-            is_changed: folded.is_changed,
-        }),
-        removed,
-    }
-    .write(out);
-}
-
-/// Write what the store holds of this record; nothing if it forgets it.
-///
-/// A deleted record is kept for its publishers' numbers only: `RecordWriter.remove`. A deleted document is kept.
-fn write_stored(message: &Message<'_>, record: &Record<'_>, key_text: &[u8], out: &mut Vec<u8>) {
-    out.clear();
-    let writes = record.document.map_or(&b""[..], |folded| folded.writes);
-    let is_kept = record.body.is_some() || !writes.is_empty();
-    if !is_kept && record.numbers.is_empty() {
-        return;
-    }
-    let written = entry::Written {
-        era: message.era,
-        offset: message.offset,
-        time: if is_kept {
-            message.time
-        } else {
-            message.log_time
-        },
-        expires: record.expires,
-        key_text,
-        numbers: record.numbers,
-        correlation: record.body.and(message.command.correlation),
-        writes,
-        body: record.body,
+/// Return what an update changes, if the topic's changes carry deltas and so have `keys`.
+fn delta_after(
+    py: Python<'_>,
+    keys: Option<&Vec<Vec<String>>>,
+    previous: Option<&[u8]>,
+    body: Option<&[u8]>,
+    difference: &mut Difference,
+) -> Result<Option<Py<PyBytes>>, Stop> {
+    difference.clear();
+    let (Some(keys), Some(previous), Some(body)) = (keys, previous, body) else {
+        return Ok(None);
     };
-    entry::write(&written, out);
+    difference.find(previous, body, keys).ok_or(Stop::Left)?;
+    Ok(Some(PyBytes::new(py, &difference.body).unbind()))
 }

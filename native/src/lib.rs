@@ -25,6 +25,7 @@ mod kinds;
 mod layout;
 mod loader;
 mod log_record;
+mod made;
 mod merge;
 mod message;
 mod number;

@@ -78,6 +78,12 @@ impl<'a> Message<'a> {
         is_new && self.record.size(py, self.headers) <= limits.forwarded_bytes_max
     }
 
+    /// Return the text of its delta of a document.
+    pub fn delta_text(&self, py: Python<'_>) -> Option<Py<PyBytes>> {
+        let text = self.record.value.as_ref()?;
+        (self.command.operation == Operation::Delta).then(|| text.clone_ref(py))
+    }
+
     /// Return a body as Python's bytes: those of the log record, if the body is in them.
     pub fn share(&self, py: Python<'_>, body: &[u8]) -> Py<PyBytes> {
         match &self.record.value {
