@@ -46,12 +46,8 @@ pub struct Applied {
     pub log_time: i64,
     pub live_records: i64,
     pub origins: HashMap<u64, u64>,
-    /// How many changes are of delta publishes.
-    pub deltas: usize,
-    /// How many changes are deletes.
-    pub deletes: usize,
-    /// How many changes are of records that have expired.
-    pub expiries: usize,
+    /// How many changes there are of each command.
+    pub commands: HashMap<&'static str, usize>,
 }
 
 /// What the core needs to know of a topic.
@@ -66,6 +62,8 @@ pub struct Topic {
     pub computed: Option<Py<PyAny>>,
     /// How its groups are merged, if it is a view.
     pub view: Option<View>,
+    /// If it keeps documents, their template as JSON.
+    pub template: Option<Vec<u8>>,
 }
 
 /// The limits of a partition; None for none.

@@ -4,6 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
+use crate::canonical::push_text;
 use crate::command::{CopyOf, Operation};
 use crate::entry::NEVER;
 use crate::number::push;
@@ -27,11 +28,30 @@ pub struct Change {
     pub delta: Option<Py<PyBytes>>,
     /// The states of a group of a view, by source partition.
     pub states: Option<Py<PyBytes>>,
+    /// What it says of a write to a document.
+    pub document: Option<DocumentHeaders>,
     pub at: Position,
     pub operation: Operation,
     /// The trace context that it carries on.
     pub trace: Option<Py<PyBytes>>,
     pub position_type: Py<PyAny>,
+}
+
+/// The headers of a write to a document.
+pub struct DocumentHeaders {
+    /// The content of the header `sow.document`.
+    pub accounts: Py<PyBytes>,
+    /// The content of the header `sow.text`, if the write was a delta.
+    pub text: Option<Py<PyBytes>>,
+}
+
+impl DocumentHeaders {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        DocumentHeaders {
+            accounts: self.accounts.clone_ref(py),
+            text: self.text.as_ref().map(|text| text.clone_ref(py)),
+        }
+    }
 }
 
 #[pymethods]
@@ -44,12 +64,15 @@ impl Change {
             .call1((self.at.era, self.at.offset, self.at.nth))
     }
 
-    /// The Kafka value: the body; empty for a hidden group.
+    /// The Kafka value: the body; empty for a hidden group and a deleted document.
     #[getter]
     fn value<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         match &self.body {
             Some(body) => Some(body.bind(py).clone()),
-            None => self.states.as_ref().map(|_| PyBytes::new(py, b"")),
+            None => {
+                let is_kept = self.states.is_some() || self.document.is_some();
+                is_kept.then(|| PyBytes::new(py, b""))
+            }
         }
     }
 
@@ -69,6 +92,7 @@ impl Change {
             about: self.about.clone_ref(py),
             delta: share(&self.delta),
             states: share(&self.states),
+            document: self.document.as_ref().map(|one| one.clone_ref(py)),
             at: self.at,
             operation: self.operation,
             trace: Some(PyBytes::new(py, traceparent.as_bytes()).unbind()),
@@ -107,6 +131,12 @@ impl Change {
         if let Some(delta) = &self.delta {
             headers.append((intern!(py, "sow.delta"), delta))?;
         }
+        if let Some(document) = &self.document {
+            headers.append((intern!(py, "sow.document"), &document.accounts))?;
+            if let Some(text) = &document.text {
+                headers.append((intern!(py, "sow.text"), text))?;
+            }
+        }
         if let Some(states) = &self.states {
             headers.append((intern!(py, "sow.states"), states))?;
         }
@@ -128,6 +158,8 @@ pub struct About<'a> {
     pub correlation: Option<&'a [u8]>,
     pub numbers: &'a [u8],
     pub origin: Option<CopyOf<'a>>,
+    /// What a write to a document adds.
+    pub document: Option<OfDocument<'a>>,
     /// The paths of removed fields as a JSON array; empty if there are none.
     pub removed: &'a [u8],
     pub of_view: OfView<'a>,
@@ -153,6 +185,13 @@ pub const NO_VIEW: OfView<'_> = OfView {
     taken: b"",
     reflects: b"",
 };
+
+/// What the header of a change says of a write to a document.
+#[derive(Clone, Copy)]
+pub struct OfDocument<'a> {
+    pub key_text: &'a [u8],
+    pub is_changed: bool,
+}
 
 impl About<'_> {
     /// Write the content of the header `sow` to `out`, which is empty: `sowline.changes.change.Change.headers`.
@@ -202,6 +241,13 @@ impl About<'_> {
         }
         if self.operation == Operation::Delete {
             out.extend_from_slice(b",\"outcome\":\"deleted 1\"");
+        }
+        if let Some(document) = &self.document {
+            if !document.is_changed {
+                out.extend_from_slice(b",\"outcome\":\"noop\"");
+            }
+            out.extend_from_slice(b",\"key_text\":");
+            push_text(document.key_text, out);
         }
         for (name, text) in [
             (&b",\"key_text\":"[..], of_view.key_text),

@@ -19,7 +19,19 @@ pub enum Operation {
     Expire,
     /// Partial states of a view.
     Partials,
+    /// The delta of a document.
+    Delta,
 }
+
+/// All operations, each at its own number.
+pub const OPERATIONS: [Operation; 6] = [
+    Operation::Publish,
+    Operation::DeltaPublish,
+    Operation::Delete,
+    Operation::Expire,
+    Operation::Partials,
+    Operation::Delta,
+];
 
 impl Operation {
     /// Return the `op` of the change.
@@ -30,15 +42,21 @@ impl Operation {
             Operation::Delete => "delete",
             Operation::Expire => "expire",
             Operation::Partials => "partials",
+            Operation::Delta => "delta",
         }
+    }
+
+    /// Whether it removes the record.
+    pub fn removes(self) -> bool {
+        self.reason().is_some()
     }
 
     /// Return why the record is gone; None if it need not be.
     pub fn reason(self) -> Option<&'static str> {
         match self {
-            Operation::Publish | Operation::DeltaPublish | Operation::Partials => None,
             Operation::Delete => Some("deleted"),
             Operation::Expire => Some("expired"),
+            _ => None,
         }
     }
 }
@@ -56,6 +74,17 @@ pub struct Command<'a> {
     /// The last change of the record that expires.
     pub guard: Option<Position>,
     pub has_trace: bool,
+    /// The tags of a write to a document, with commas between them.
+    pub tags: Option<&'a [u8]>,
+    /// The id that the writer gave to a write to a document.
+    pub change_id: Option<&'a [u8]>,
+}
+
+impl Command<'_> {
+    /// Whether it says something that only documents know.
+    pub fn is_of_document(&self) -> bool {
+        self.operation == Operation::Delta || self.tags.is_some() || self.change_id.is_some()
+    }
 }
 
 /// The log and the place in it of the record that a forwarded one is a copy of.
@@ -86,11 +115,14 @@ pub fn command<'a>(headers: &NamedHeaders<'a>) -> Option<Command<'a>> {
                 b"delta_publish" => found.operation = Operation::DeltaPublish,
                 b"sow_delete" => found.operation = Operation::Delete,
                 b"expire" => found.operation = Operation::Expire,
+                b"delta" => found.operation = Operation::Delta,
                 _ => return None,
             },
             "publisher" => publisher = Some(plain(value)?),
             "sequence" => sequence = Some(pair(value)?),
             "correlation" => found.correlation = Some(plain(value)?),
+            "tags" => found.tags = Some(plain(value)?),
+            "change_id" => found.change_id = Some(plain(value)?),
             "origin" => found.origin = Some(copy_of(value)?),
             "guard" => found.guard = Some(position(value)?),
             "expiration" => found.expiration = Some(seconds(value)?),
@@ -106,7 +138,8 @@ pub fn command<'a>(headers: &NamedHeaders<'a>) -> Option<Command<'a>> {
     let has_more = found.publisher.is_some()
         || found.correlation.is_some()
         || found.expiration.is_some()
-        || found.origin.is_some();
+        || found.origin.is_some()
+        || found.is_of_document();
     let is_valid = is_expiry == found.guard.is_some() && !(is_expiry && has_more);
     is_valid.then_some(found)
 }

@@ -5,17 +5,18 @@ use pyo3::types::{PyBytes, PyList};
 
 use crate::batch::{Applied, Batch, Limits, State, Stop, Topic, due_time, is_due};
 use crate::bodies::Bodies;
-use crate::change::{About, Change, NO_VIEW};
-use crate::command::Operation;
+use crate::change::Change;
+use crate::command::{OPERATIONS, Operation};
 use crate::difference::Difference;
+use crate::documents::{Documents, Given, Space};
 use crate::entry::{self, NEVER};
 use crate::json::Field;
 use crate::key::{KeyRule, partition_of};
 use crate::log_record::{LogRecord, LogRecords, headers_of};
+use crate::made::{Record, change, write_about, write_stored};
 use crate::message::Message;
 use crate::numbers::{self, After};
 use crate::partials;
-use crate::position::Position;
 use crate::records::{Records, Written};
 use crate::target::Target;
 
@@ -23,6 +24,7 @@ use crate::target::Target;
 #[derive(Default)]
 struct Buffers {
     bodies: Bodies,
+    document: Space,
     numbers: Vec<u8>,
     about: Vec<u8>,
     stored: Vec<u8>,
@@ -54,6 +56,8 @@ pub struct Core {
     view: Option<partials::View>,
     /// The groups that the present message of a view has merged, and not written yet.
     merged: Vec<partials::Merged>,
+    /// Applies the writes of a topic that keeps documents.
+    documents: Option<Documents>,
     buffers: Buffers,
 }
 
@@ -65,6 +69,9 @@ impl Core {
             partition,
             partitions: topic.partitions,
             position_type,
+            documents: topic
+                .template
+                .map(|template| Documents::new(partition, topic.key_paths.clone(), template)),
             delta_keys: topic.has_deltas.then(|| topic.key_paths.clone()),
             records: Records::new(KeyRule::new(topic.key_paths, &topic.domain), get_many),
             computed: topic.computed,
@@ -148,16 +155,14 @@ impl Core {
             limits,
             is_noted: false,
         };
-        let (mut at, mut deltas, mut deletes, mut expiries) = (start, 0, 0, 0);
+        let (mut at, mut commands) = (start, [0; OPERATIONS.len()]);
         while at < records.records.len() {
             match self.apply_one(py, &records.records[at..], &mut batch) {
                 Ok(Outcome::Applied {
                     change,
                     is_tombstone,
                 }) => {
-                    deltas += usize::from(change.operation == Operation::DeltaPublish);
-                    deletes += usize::from(change.operation == Operation::Delete);
-                    expiries += usize::from(change.operation == Operation::Expire);
+                    commands[change.operation as usize] += 1;
                     if is_tombstone {
                         tombstones.append((batch.state.log_time, &change.sow_key))?;
                     }
@@ -181,9 +186,11 @@ impl Core {
             log_time: state.log_time,
             live_records: state.live_records,
             origins: state.origins,
-            deltas,
-            deletes,
-            expiries,
+            commands: OPERATIONS
+                .map(Operation::name)
+                .into_iter()
+                .zip(commands)
+                .collect(),
         })
     }
 
@@ -236,11 +243,19 @@ impl Core {
         let message = Message::read(py, record, &named, batch).ok_or(Stop::Left)?;
         let is_expiry = message.command.operation == Operation::Expire;
         batch.is_noted = is_expiry || message.command.has_trace;
+        let given = self.given(&message)?;
+        let keyed = match &given {
+            None => message.body,
+            Some(given) => given.keyed_body(&message),
+        };
         let mut fields = Vec::with_capacity(16);
         let (key_text, key) = self
             .records
-            .key_of(message.body, record.kafka_key(py), &mut fields)
+            .key_of(keyed, record.kafka_key(py), &mut fields)
             .ok_or(Stop::Left)?;
+        if let Some(documents) = &self.documents {
+            documents.key_texts(&key_text).ok_or(Stop::Left)?;
+        }
         let mut digits = itoa::Buffer::new();
         let slot = match self.records.slot(key.bytes(&mut digits)) {
             Some(slot) => slot,
@@ -255,7 +270,12 @@ impl Core {
             // Another key text may have the same SOW key.
             entry: match entry {
                 None => None,
-                Some(Some(entry)) if entry.key_text == &*key_text => Some(entry),
+                Some(Some(entry))
+                    if entry.key_text == &*key_text
+                        && entry.writes.is_empty() == self.documents.is_none() =>
+                {
+                    Some(entry)
+                }
                 _ => return Err(Stop::Left),
             },
         };
@@ -274,7 +294,16 @@ impl Core {
                 return Ok(Outcome::Forwarded(owner));
             }
         }
-        self.apply_to(py, &message, &fields, &target, batch)
+        self.apply_to(py, &message, &fields, given.as_ref(), &target, batch)
+    }
+
+    /// Return what a message writes to a document, if the topic keeps documents.
+    fn given<'a>(&self, message: &Message<'a>) -> Result<Option<Given<'a>>, Stop> {
+        match &self.documents {
+            None if message.command.is_of_document() => Err(Stop::Left),
+            None => Ok(None),
+            Some(documents) => documents.given(message).ok_or(Stop::Left).map(Some),
+        }
     }
 
     /// Apply a message to the record that it is for, which this partition owns; `fields` are those of its body.
@@ -283,72 +312,60 @@ impl Core {
         py: Python<'_>,
         message: &Message<'_>,
         fields: &[Field<'_>],
+        given: Option<&Given<'_>>,
         target: &Target<'_>,
         batch: &mut Batch,
     ) -> Result<Outcome, Stop> {
         let Buffers {
             bodies,
+            document,
             numbers,
             about,
             stored,
             difference,
         } = &mut self.buffers;
-        match numbers_after(message, target, &batch.limits, numbers)? {
-            After::Repeat => {
-                batch.state.pass(message);
-                return Ok(Outcome::Repeat);
-            }
-            After::Written => {}
+        if let After::Repeat = numbers_after(message, target, &batch.limits, numbers)? {
+            batch.state.pass(message);
+            return Ok(Outcome::Repeat);
         }
         let previous = target.previous();
-        let body = match (message.command.operation, previous) {
-            (Operation::Delete | Operation::Expire, None) => return Err(Stop::Left),
-            (Operation::Delete | Operation::Expire, Some(_)) => None,
-            (_, None) if batch.is_full() => return Err(Stop::Left),
-            _ => {
-                let computed = self.computed.as_ref();
-                let most = batch.limits.record_bytes_max;
-                Some(bodies.after(py, computed, message, fields, target, most)?)
-            }
-        };
-        difference.clear();
-        let keys = self.delta_keys.as_ref();
-        let delta = match (keys, previous, body) {
-            (Some(keys), Some(previous), Some(body)) => {
-                difference.find(previous, body, keys).ok_or(Stop::Left)?;
-                Some(PyBytes::new(py, &difference.body).unbind())
-            }
+        let is_update = !message.command.operation.removes();
+        if previous.is_none() && (!is_update || batch.is_full()) {
+            return Err(Stop::Left);
+        }
+        let most = batch.limits.record_bytes_max;
+        let folded = match (&self.documents, given) {
+            (Some(documents), Some(given)) => documents
+                .fold(message, given, fields, target, most, document)
+                .ok_or(Stop::Left)
+                .map(Some)?,
             _ => None,
         };
+        let body = match &folded {
+            Some(folded) => folded.body,
+            None if is_update => {
+                let computed = self.computed.as_ref();
+                Some(bodies.after(py, computed, message, fields, target, most)?)
+            }
+            None => None,
+        };
+        let keys = self.delta_keys.as_ref();
+        let delta = delta_after(py, keys, previous, body, difference)?;
         let after = Record {
             body,
             expires: body.map_or(NEVER, |_| {
                 due_time(&message.command, message.time, &batch.limits)
             }),
             numbers,
+            document: folded.as_ref(),
         };
-        write_about(
-            message,
-            &after,
-            batch.state.last_change,
-            &difference.removed,
-            about,
-        );
-        write_stored(message, &after, target.key_text, stored);
-        let change = Change {
-            sow_key: target.sow_key.clone_ref(py),
-            body: body.map(|body| message.share(py, body)),
-            previous: previous.map(|body| PyBytes::new(py, body).unbind()),
-            about: PyBytes::new(py, about).unbind(),
-            delta,
-            states: None,
-            at: message.at,
-            operation: message.command.operation,
-            trace: None,
-            position_type: self.position_type.clone_ref(py),
-        };
+        let (key_text, last) = (target.key_text, batch.state.last_change);
+        write_about(message, &after, key_text, last, &difference.removed, about);
+        write_stored(message, &after, key_text, stored);
+        let position_type = self.position_type.clone_ref(py);
+        let change = change(py, message, target, &after, about, delta, position_type);
         let data = (!stored.is_empty()).then(|| PyBytes::new(py, stored).unbind());
-        let is_tombstone = body.is_none() && data.is_some();
+        let is_tombstone = body.is_none() && data.is_some() && folded.is_none();
         self.records.write(target.slot, data);
         let added = i64::from(body.is_some()) - i64::from(previous.is_some());
         batch.state.add_change(message, added);
@@ -376,56 +393,18 @@ fn numbers_after(
     }
 }
 
-/// What a message makes of a record.
-struct Record<'a> {
-    /// The new body; None if the record is deleted.
-    body: Option<&'a [u8]>,
-    expires: i64,
-    numbers: &'a [u8],
-}
-
-/// Write the header of the change that makes this record.
-fn write_about(
-    message: &Message<'_>,
-    record: &Record<'_>,
-    after: Position,
-    removed: &[u8],
-    out: &mut Vec<u8>,
-) {
-    out.clear();
-    About {
-        operation: message.command.operation,
-        at: message.at,
-        after,
-        time: message.time,
-        log_time: message.log_time,
-        expires: record.expires,
-        correlation: message.command.correlation,
-        numbers: record.numbers,
-        origin: message.command.origin,
-        removed,
-        of_view: NO_VIEW,
-    }
-    .write(out);
-}
-
-/// Write what the store holds of this record; nothing if it forgets it.
-///
-/// A deleted record is kept for its publishers' numbers only: `RecordWriter.remove`.
-fn write_stored(message: &Message<'_>, record: &Record<'_>, key_text: &[u8], out: &mut Vec<u8>) {
-    out.clear();
-    if record.body.is_none() && record.numbers.is_empty() {
-        return;
-    }
-    let written = entry::Written {
-        at: message.at,
-        time: record.body.map_or(message.log_time, |_| message.time),
-        expires: record.expires,
-        key_text,
-        numbers: record.numbers,
-        correlation: record.body.and(message.command.correlation),
-        states: b"",
-        body: record.body,
+/// Return what an update changes, if the topic's changes carry deltas and so have `keys`.
+fn delta_after(
+    py: Python<'_>,
+    keys: Option<&Vec<Vec<String>>>,
+    previous: Option<&[u8]>,
+    body: Option<&[u8]>,
+    difference: &mut Difference,
+) -> Result<Option<Py<PyBytes>>, Stop> {
+    difference.clear();
+    let (Some(keys), Some(previous), Some(body)) = (keys, previous, body) else {
+        return Ok(None);
     };
-    entry::write(&written, out);
+    difference.find(previous, body, keys).ok_or(Stop::Left)?;
+    Ok(Some(PyBytes::new(py, &difference.body).unbind()))
 }

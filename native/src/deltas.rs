@@ -1,5 +1,7 @@
 //! Deltas of documents that are one object of plain JSON: `sowline.language.emodb.lexer.whole`.
 
+use std::cmp::Ordering;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyList, PyString};
 
@@ -13,12 +15,11 @@ use crate::value::{double, integer, unescaped};
 pub fn plain_delta<'py>(text: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>> {
     // Half of a surrogate pair is no UTF-8.
     let all = text.to_str().ok()?;
-    let inside = all.trim_matches(is_blank).strip_prefix('{')?;
     let py = text.py();
-    let Some(behind) = inside.trim_start_matches(is_blank).strip_prefix("..") else {
-        return object(py, inside.as_bytes());
-    };
-    let behind = behind.trim_start_matches(is_blank).strip_prefix(',')?;
+    let (keeps_rest, behind) = map_or_object(all)?;
+    if !keeps_rest {
+        return object(py, behind.as_bytes());
+    }
     let mut entries: Vec<(&str, Bound<'py, PyAny>)> = Vec::with_capacity(4);
     members_behind_brace(behind.as_bytes(), |name, value| {
         entries.push((str::from_utf8(name).ok()?, made(py, value)?));
@@ -27,12 +28,30 @@ pub fn plain_delta<'py>(text: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>
     entries.sort_by(|one, other| {
         (!one.0.starts_with('~'))
             .cmp(&!other.0.starts_with('~'))
-            .then_with(|| one.0.encode_utf16().cmp(other.0.encode_utf16()))
+            .then_with(|| text_order(one.0.as_bytes(), other.0.as_bytes()))
     });
     if entries.is_empty() || entries.windows(2).any(|pair| pair[0].0 == pair[1].0) {
         return None;
     }
     Some(PyList::new(py, entries).ok()?.into_any())
+}
+
+/// Return whether a text is a map with `..`, and what follows these or the opening brace; None for any other text.
+pub fn map_or_object(text: &str) -> Option<(bool, &str)> {
+    let inside = text.trim_matches(is_blank).strip_prefix('{')?;
+    let Some(behind) = inside.trim_start_matches(is_blank).strip_prefix("..") else {
+        return Some((false, inside));
+    };
+    let behind = behind.trim_start_matches(is_blank).strip_prefix(',')?;
+    Some((true, behind))
+}
+
+/// Compare two texts in UTF-8 by their UTF-16 code units: `sowline.language.emodb.text_order`.
+pub fn text_order(one: &[u8], other: &[u8]) -> Ordering {
+    match (str::from_utf8(one), str::from_utf8(other)) {
+        (Ok(one), Ok(other)) => one.encode_utf16().cmp(other.encode_utf16()),
+        _ => one.cmp(other),
+    }
 }
 
 /// Return whether a character is a blank of the language.

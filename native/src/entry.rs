@@ -18,6 +18,8 @@ pub struct Entry<'a> {
     pub due: i64,
     /// The publishers' numbers as a JSON object; empty if there are none.
     pub numbers: &'a [u8],
+    /// The metadata of a document's writes as a JSON object; empty if it is no document.
+    pub writes: &'a [u8],
     /// The body; None if the record is deleted.
     pub body: Option<&'a [u8]>,
 }
@@ -36,10 +38,10 @@ const BEFORE_STATES: &[u8] = b"[null,null,null,null,";
 /// Return the parts of a record's bytes; None if only Python can read them.
 pub fn read(data: &[u8]) -> Option<Entry<'_>> {
     let (key_text, rare, body) = parts(data)?;
-    let numbers = if rare.is_empty() {
-        rare
+    let (numbers, writes) = if rare.is_empty() {
+        (rare, rare)
     } else {
-        numbers_of(rare)?
+        rare_of(rare)?
     };
     Some(Entry {
         key_text,
@@ -47,6 +49,7 @@ pub fn read(data: &[u8]) -> Option<Entry<'_>> {
         time: i64::from_le_bytes(data.get(17..25)?.try_into().ok()?),
         due: due(data)?,
         numbers,
+        writes,
         body,
     })
 }
@@ -75,28 +78,33 @@ fn parts(data: &[u8]) -> Option<Parts<'_>> {
     }
 }
 
-/// Return the first element of the rare fields, `[numbers or null,correlation or null]`; None if there are more.
-fn numbers_of(rare: &[u8]) -> Option<&[u8]> {
-    let list = rare.strip_prefix(b"[")?;
-    if list.starts_with(b"null,") {
-        // A document's third element follows its correlation.
-        return is_last(&list[5..]).then_some(&list[..0]);
+/// Return the first and the third of the rare fields: `[numbers or null,correlation or null]`, and the metadata of a
+/// document's writes if there are any; None if there are more.
+fn rare_of(rare: &[u8]) -> Option<(&[u8], &[u8])> {
+    let list = rare.strip_prefix(b"[")?.strip_suffix(b"]")?;
+    let (numbers, rest) = match list.strip_prefix(b"null,") {
+        Some(rest) => (&list[..0], rest),
+        None => {
+            let end = 2 + list.windows(2).position(|two| two == b"]}")?;
+            (&list[..end], list[end..].strip_prefix(b",")?)
+        }
+    };
+    let rest = behind_correlation(rest)?;
+    if rest.is_empty() {
+        return Some((numbers, rest));
     }
-    let end = 1 + list.windows(2).position(|two| two == b"]}")?;
-    let rest = list[end + 1..].strip_prefix(b",")?;
-    is_last(rest).then_some(&list[..=end])
+    let writes = rest.strip_prefix(b",")?;
+    (writes.starts_with(b"{") && writes.ends_with(b"}")).then_some((numbers, writes))
 }
 
-/// Whether this is the last element of the rare fields: a correlation without escapes, or null.
-fn is_last(rest: &[u8]) -> bool {
-    let Some(element) = rest.strip_suffix(b"]") else {
-        return false;
-    };
-    element == b"null"
-        || element
-            .strip_prefix(b"\"")
-            .and_then(|text| text.strip_suffix(b"\""))
-            .is_some_and(|text| !text.iter().any(|byte| matches!(byte, b'"' | b'\\')))
+/// Return what follows a correlation without escapes, or null.
+fn behind_correlation(list: &[u8]) -> Option<&[u8]> {
+    if let Some(rest) = list.strip_prefix(b"null") {
+        return Some(rest);
+    }
+    let text = list.strip_prefix(b"\"")?;
+    let end = text.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    text[end..].strip_prefix(b"\"")
 }
 
 /// Return when a stored record is due; `NEVER` if it is not.
@@ -138,19 +146,34 @@ pub struct Written<'a> {
     pub correlation: Option<&'a [u8]>,
     /// The states of a group by source partition as a JSON object; empty in any other record.
     pub states: &'a [u8],
+    /// The metadata of a document's writes; empty if it is no document.
+    pub writes: &'a [u8],
     /// The body; None if the record is deleted.
     pub body: Option<&'a [u8]>,
 }
 
+impl Written<'_> {
+    fn has_rare_fields(&self) -> bool {
+        !self.numbers.is_empty() || self.correlation.is_some() || !self.writes.is_empty()
+    }
+}
+
 /// Return how many bytes a record takes.
 pub fn bytes_of(record: &Written<'_>) -> usize {
-    let rare = match (record.numbers.len(), record.correlation) {
-        _ if !record.states.is_empty() => BEFORE_STATES.len() + record.states.len() + 1,
-        (0, None) => 0,
-        (numbers, correlation) => {
-            let numbers = if numbers == 0 { 4 } else { numbers };
-            3 + numbers + correlation.map_or(4, |text| text.len() + 2)
-        }
+    let rare = if !record.states.is_empty() {
+        BEFORE_STATES.len() + record.states.len() + 1
+    } else if record.has_rare_fields() {
+        let numbers = match record.numbers.len() {
+            0 => 4,
+            bytes => bytes,
+        };
+        let writes = match record.writes.len() {
+            0 => 0,
+            bytes => bytes + 1,
+        };
+        3 + numbers + record.correlation.map_or(4, |text| text.len() + 2) + writes
+    } else {
+        0
     };
     HEADER_BYTES + record.key_text.len() + rare + record.body.map_or(0, <[u8]>::len)
 }
@@ -173,7 +196,7 @@ pub fn write(record: &Written<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(BEFORE_STATES);
         out.extend_from_slice(record.states);
         out.push(b']');
-    } else if !record.numbers.is_empty() || record.correlation.is_some() {
+    } else if record.has_rare_fields() {
         out.push(b'[');
         out.extend_from_slice(if record.numbers.is_empty() {
             b"null"
@@ -188,6 +211,10 @@ pub fn write(record: &Written<'_>, out: &mut Vec<u8>) {
                 out.extend_from_slice(text);
                 out.push(b'"');
             }
+        }
+        if !record.writes.is_empty() {
+            out.push(b',');
+            out.extend_from_slice(record.writes);
         }
         out.push(b']');
     }

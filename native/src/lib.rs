@@ -6,6 +6,7 @@
 
 mod batch;
 mod bodies;
+mod canonical;
 mod change;
 mod checksum;
 mod columns;
@@ -13,6 +14,7 @@ mod command;
 mod core;
 mod deltas;
 mod difference;
+mod documents;
 mod enrichment;
 mod entry;
 mod event;
@@ -28,6 +30,7 @@ mod kinds;
 mod layout;
 mod loader;
 mod log_record;
+mod made;
 mod merge;
 mod message;
 mod number;
@@ -47,6 +50,7 @@ mod target;
 mod unflushed;
 mod value;
 mod wholeness;
+mod writes;
 
 #[cfg(test)]
 mod tests;

@@ -367,6 +367,7 @@ impl Loader {
             numbers: about.numbers,
             correlation: about.correlation,
             states: b"",
+            writes: b"",
             body: Some(message.value),
         };
         self.pending

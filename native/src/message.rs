@@ -47,12 +47,14 @@ impl<'a> Message<'a> {
             return None;
         }
         std::str::from_utf8(body).ok()?;
-        if record.value.is_none() && command.operation != Operation::Expire {
+        // Python refuses a delta without a text.
+        let has_no_body = matches!(command.operation, Operation::Delta | Operation::Expire);
+        if record.value.is_none() && !has_no_body {
             command.operation = Operation::Delete;
         }
         // A publish needs a body, and an expire has none.
         let is_valid = match command.operation {
-            Operation::Publish | Operation::DeltaPublish => !body.is_empty(),
+            Operation::Publish | Operation::DeltaPublish | Operation::Delta => !body.is_empty(),
             Operation::Delete => true,
             Operation::Expire => body.is_empty(),
             // Python reads these: `ViewFold`.
@@ -82,6 +84,12 @@ impl<'a> Message<'a> {
     pub fn may_be_forwarded(&self, py: Python<'_>, limits: &Limits) -> bool {
         let is_new = self.command.origin.is_none();
         is_new && self.record.size(py, self.headers) <= limits.forwarded_bytes_max
+    }
+
+    /// Return the text of its delta of a document.
+    pub fn delta_text(&self, py: Python<'_>) -> Option<Py<PyBytes>> {
+        let text = self.record.value.as_ref()?;
+        (self.command.operation == Operation::Delta).then(|| text.clone_ref(py))
     }
 
     /// Return a body as Python's bytes: those of the log record, if the body is in them.

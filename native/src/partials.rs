@@ -351,6 +351,7 @@ pub fn write<'py>(
             delta: one
                 .difference
                 .map(|difference| PyBytes::new(py, &difference.body).unbind()),
+            document: None,
             states: (!one.states.is_empty()).then(|| PyBytes::new(py, &one.states).unbind()),
             at,
             operation: Operation::Partials,
@@ -384,6 +385,7 @@ impl Merged {
             log_time: state.log_time,
             expires: NEVER,
             correlation: None,
+            document: None,
             numbers: b"",
             origin: None,
             removed: self.difference.as_ref().map_or(b"", |it| &it.removed),
@@ -417,6 +419,7 @@ impl Merged {
             key_text: &self.key_text,
             numbers: b"",
             correlation: None,
+            writes: b"",
             states: &self.states,
             body: self.body.as_ref().map(|body| body.as_bytes(py)),
         };

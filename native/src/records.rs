@@ -210,7 +210,11 @@ impl Records {
         let (mut keys, mut given) = (Vec::new(), Vec::with_capacity(16));
         let mut digits = itoa::Buffer::new();
         let others = next.iter().filter_map(|record| {
-            let (_, key) = self.key_of(record.body(py), record.kafka_key(py), &mut given)?;
+            let kafka_key = record.kafka_key(py);
+            // A delta of a document has no key fields: its Kafka key names the document.
+            let (_, key) = self
+                .key_of(record.body(py), kafka_key, &mut given)
+                .or_else(|| self.key_rule.named(kafka_key))?;
             Some(key)
         });
         for key in std::iter::once(key).chain(others) {

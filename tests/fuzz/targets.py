@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from sowline import native as sharing
+from sowline.commands.command import Headers
 from sowline.config.topic_definition import define_topic
 from sowline_views.core.native_groups import native_states
 from sowline_views.core.states import states_of
@@ -40,6 +41,9 @@ LIMITS: list[dict[str, Any]] = [
     {"key": {"from": "kafka_key"}, "partitions": 2},
     {"delta": True},
     {"delta": True, "key": ["/id", "/o/a"]},
+    {"documents": True},
+    {"documents": True, "key": ["/id", "/a"], "delta": True},
+    {"documents": True, "template": {"a": {"b": [1.5]}}, "partitions": 2},
     *({"enrichment": fields} for fields in ENRICHMENTS),
 ]
 
@@ -62,6 +66,8 @@ def log_records(seed: int) -> Counter[str]:
     offset, now, end = 0, 1000, 0
     for _ in range(BATCHES_A_LIFE):
         sent: list[Sent] = [(body(chance), chance.randrange(-2, 30), headers(chance)) for _ in range(BATCH)]
+        if definition.documents:
+            sent = [as_delta(chance, one) if chance.random() < 0.6 else one for one in sent]
         records = []
         for text, later, named in sent:
             now += later
@@ -76,6 +82,17 @@ def log_records(seed: int) -> Counter[str]:
         partition.close()
     assert state_of(disk) == state_of(other_disk), "stores"
     return counts
+
+
+def as_delta(chance: Random, sent: Sent) -> Sent:
+    """Return a message as a delta of a document."""
+    text, later, named = sent
+    if text is not None and chance.random() < 0.7:
+        text = text.replace(b"{", b"{..,", 1).replace(b'"id"', chance.choice([b'"id"', b'"x"', b'"a"']))
+    more: Headers = [("sow.command", b"delta")]
+    if chance.random() < 0.3:
+        more.append(("sow.tags", chance.choice([b"t", b"u,t", b"t ,, t", b'"', b"\xff"])))
+    return text, later, [*(named or ()), *more]
 
 
 def scanner(seed: int) -> Counter[str]:

@@ -557,10 +557,9 @@ def test_a_trace_context_is_not_left_to_python() -> None:
 
 
 def test_a_topic_that_is_not_plain_is_pythons() -> None:
-    """Documents, and keys in headers."""
-    for more in ({"documents": True}, {"key": {"from": "header"}}):
-        definition = define_topic(**{"name": "orders", "key": "/id", **more})
-        assert partition_of(definition, native)[0].core == "python"
+    """Keys in headers."""
+    definition = define_topic(**{"name": "orders", "key": {"from": "header"}})
+    assert partition_of(definition, native)[0].core == "python"
 
 
 OTHERS: list[dict[str, Any]] = [

@@ -10,18 +10,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from sowline.changes.change import DELETE
-from sowline.commands.command import (
-    DELTA_PUBLISH,
-    EXPIRE,
-    PARTIALS,
-    PUBLISH,
-    CopyOf,
-    LogRecord,
-    Origin,
-)
+from sowline.commands.command import PARTIALS, CopyOf, LogRecord, Origin
 from sowline.config.topic_definition import TopicDefinition
 from sowline.language.groups.layout import Template
+from sowline.model.body import write_body
 from sowline.model.difference import Keys
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, position_of
@@ -45,6 +37,8 @@ class _CoreTopic(NamedTuple):
     key_paths: Keys
     has_deltas: bool
     computed: Callable[..., bytes | None] | None
+    template: bytes | None
+    """If it keeps documents, their template."""
     view: "_CoreView | None"
 
 
@@ -96,7 +90,7 @@ def is_plain(definition: TopicDefinition) -> bool:
     rule = definition.key_rule
     has_plain_keys = bool(rule.paths) or (rule.is_supplied and not rule.takes_header)
     is_json = definition.preprocess is None and definition.reader is None
-    return is_json and has_plain_keys and plain_key_paths(definition) is not None
+    return is_json and has_plain_keys and definition.has_sow
 
 
 def _core_view(definition: TopicDefinition) -> _CoreView | None:
@@ -129,6 +123,7 @@ class NativeOverlay:
             definition.key_paths,
             definition.declared.delta and definition.has_deltas,
             None if stage is None else Enricher(definition, stage, partition).computed,
+            write_body(definition.declared.template) if definition.documents else None,
             _core_view(definition),
         )
         self._core = module.Core(topic, partition, store.get_many, Position)
@@ -174,9 +169,7 @@ class NativeOverlay:
             step.outcomes[str(record.offset)] = REPEAT if owner is None else f"forwarded {owner}"
         step.others += [records[number] for number in noted]
         step.tombstones += [(known_log_time(time), key) for time, key in tombstones]
-        counts = Counter({DELTA_PUBLISH: after.deltas, DELETE: after.deletes, EXPIRE: after.expiries})
-        counts[PUBLISH] = len(step.changes) - first_change - counts.total()
-        step.commands += counts
+        step.commands += Counter(after.commands)
         state.out.report_before(first_change)
         end: int = after.end
         return end
