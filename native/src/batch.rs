@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 
 use crate::command::{Command, CopyOf};
 use crate::entry::NEVER;
+use crate::format::Format;
 use crate::position::Position;
 
 /// The state that moves from log record to log record, as `sowline` has it in its `BatchState`.
@@ -46,6 +47,8 @@ pub struct Topic {
     pub has_deltas: bool,
     /// Computes the fields of its enrichment, if it has one: `sowline_materializer.core.enricher`.
     pub computed: Option<Py<PyAny>>,
+    /// Reads its messages; None for JSON.
+    pub format: Option<Format>,
 }
 
 /// The limits of a partition; None for none.

@@ -9,10 +9,10 @@ use crate::command::{Operation, command};
 use crate::difference::Difference;
 use crate::enrichment::{Enriched, Message};
 use crate::entry::{self, NEVER};
+use crate::format::Format;
 use crate::json::fields;
 use crate::key::{KeyRule, partition_of};
 use crate::log_record::{LOG_APPEND_TIME, LogRecord, LogRecords, TIME_MAX, headers_of};
-use crate::merge::merge;
 use crate::numbers::{self, After};
 use crate::position::Position;
 use crate::records::{Records, Written};
@@ -26,6 +26,7 @@ struct Buffers {
     stored: Vec<u8>,
     difference: Difference,
     enriched: Vec<u8>,
+    read: Vec<u8>,
 }
 
 /// What became of a log record.
@@ -64,7 +65,11 @@ impl Core {
             partitions: topic.partitions,
             position_type,
             delta_keys: topic.has_deltas.then(|| topic.key_paths.clone()),
-            records: Records::new(KeyRule::new(topic.key_paths, &topic.domain), get_many),
+            records: Records::new(
+                KeyRule::new(topic.key_paths, &topic.domain),
+                topic.format,
+                get_many,
+            ),
             computed: topic.computed,
             buffers: Buffers::default(),
         }
@@ -203,7 +208,12 @@ impl Core {
         if command.origin.is_some_and(|copy| !state.is_new(&copy)) {
             return Ok(Outcome::Left);
         }
-        if std::str::from_utf8(given_body).is_err() {
+        let Some(given_body) =
+            Format::json_of(self.records.format.as_ref(), given_body, &mut buffers.read)
+        else {
+            return Ok(Outcome::Left);
+        };
+        if given_body.len() > limits.record_bytes_max || std::str::from_utf8(given_body).is_err() {
             return Ok(Outcome::Left);
         }
         let operation = match record.value {
@@ -266,6 +276,7 @@ impl Core {
             stored,
             difference,
             enriched,
+            ..
         } = buffers;
         numbers.clear();
         let known = held.as_ref().map_or(&b""[..], |held| held.numbers);
@@ -317,7 +328,14 @@ impl Core {
                 merged.clear();
                 // The store holds what was valid once; a text is checked, not trusted.
                 if std::str::from_utf8(previous).is_err()
-                    || merge(previous, new_fields, merged).is_none()
+                    || Format::merge(
+                        self.records.format.as_ref(),
+                        previous,
+                        new_body,
+                        new_fields,
+                        merged,
+                    )
+                    .is_none()
                     || merged.len() > limits.record_bytes_max
                 {
                     return Ok(Outcome::Left);

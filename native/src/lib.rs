@@ -14,7 +14,10 @@ mod deltas;
 mod difference;
 mod enrichment;
 mod entry;
+mod escapes;
 mod event;
+mod fix;
+mod format;
 mod json;
 mod key;
 mod key_filter;
@@ -23,6 +26,7 @@ mod layout;
 mod loader;
 mod log_record;
 mod merge;
+mod message_pack;
 mod number;
 mod numbers;
 mod pending;
@@ -58,9 +62,13 @@ mod sowline_native {
     #[pymodule_export]
     use super::event::read_about;
     #[pymodule_export]
+    use super::fix::FixReader;
+    #[pymodule_export]
     use super::loader::Loader;
     #[pymodule_export]
     use super::log_record::{LogRecord, LogRecords, by_partition};
+    #[pymodule_export]
+    use super::message_pack::MessagePackReader;
     #[pymodule_export]
     use super::replica::PlainChanges;
     #[pymodule_export]

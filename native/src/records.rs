@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use rustc_hash::FxBuildHasher;
 
 use crate::checksum::{Checksum, Committed};
+use crate::format::Format;
 use crate::json::{Field, fields};
 use crate::key::{KeyRule, SowKey};
 use crate::log_record::LogRecord;
@@ -31,6 +32,8 @@ pub type Written<'py> = (Entries, Bound<'py, PyDict>, (i64, u64));
 /// They are kept in two halves of `cache_bytes_max` in all: when one is full, the other is dropped.
 pub struct Records {
     key_rule: KeyRule,
+    /// Reads the messages of the topic; None for JSON.
+    pub format: Option<Format>,
     get_many: Py<PyAny>,
     young: Slots,
     old: Slots,
@@ -42,9 +45,10 @@ pub struct Records {
 }
 
 impl Records {
-    pub fn new(key_rule: KeyRule, get_many: Py<PyAny>) -> Self {
+    pub fn new(key_rule: KeyRule, format: Option<Format>, get_many: Py<PyAny>) -> Self {
         Records {
             key_rule,
+            format,
             get_many,
             young: Slots::default(),
             old: Slots::default(),
@@ -56,12 +60,12 @@ impl Records {
 
     /// Return the key text and the SOW key of a log record, and collect the fields of its body; None if only Python can
     /// find the key. Without a body, the Kafka key names the record.
-    pub fn key_of<'a>(
+    pub fn key_of<'a: 'b, 'b>(
         &self,
-        body: &'a [u8],
+        body: &'b [u8],
         kafka_key: &'a [u8],
-        given: &mut Vec<Field<'a>>,
-    ) -> Option<(Cow<'a, [u8]>, SowKey<'a>)> {
+        given: &mut Vec<Field<'b>>,
+    ) -> Option<(Cow<'b, [u8]>, SowKey<'a>)> {
         if body.is_empty() {
             return self.key_rule.named(kafka_key);
         }
@@ -199,10 +203,12 @@ impl Records {
     pub fn read(&mut self, py: Python<'_>, key: SowKey<'_>, next: &[LogRecord]) -> PyResult<usize> {
         let next = &next[..next.len().min(self.ahead)];
         let mut seen = HashSet::with_hasher(FxBuildHasher);
-        let (mut keys, mut given) = (Vec::new(), Vec::with_capacity(16));
+        let mut keys = Vec::new();
         let mut digits = itoa::Buffer::new();
         let others = next.iter().filter_map(|record| {
-            let (_, key) = self.key_of(record.body(py), record.kafka_key(py), &mut given)?;
+            let (mut json, mut given) = (Vec::new(), Vec::with_capacity(16));
+            let body = Format::json_of(self.format.as_ref(), record.body(py), &mut json)?;
+            let (_, key) = self.key_of(body, record.kafka_key(py), &mut given)?;
             Some(key)
         });
         for key in std::iter::once(key).chain(others) {

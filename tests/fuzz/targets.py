@@ -18,6 +18,7 @@ from tests.property.test_native_columns import PATHS, check_bodies, is_read
 from tests.property.test_native_deltas import check_delta
 from tests.property.test_native_load import load_alike, read_alike
 from tests.property.test_native_replica import life as replica_life
+from tests.property.test_native_types import READERS, check_message, drawn_message
 
 BATCH = 20
 BATCHES_A_LIFE = 40
@@ -124,6 +125,17 @@ def deltas(seed: int) -> Counter[str]:
     return counts
 
 
+def messages(seed: int) -> Counter[str]:
+    """Read messages of other types, whole and damaged ones."""
+    chance, counts = Random(seed), Counter[str]()
+    for _ in range(INPUTS_A_SEED):
+        message = drawn_message(chance)
+        for codec, reader, schema in READERS:
+            counts["inputs"] += 1
+            counts["accepted"] += check_message(codec, reader, schema, message)
+    return counts
+
+
 TARGETS: Mapping[str, Callable[[int], Counter[str]]] = {
     "log-records": log_records,
     "scanner": scanner,
@@ -132,4 +144,5 @@ TARGETS: Mapping[str, Callable[[int], Counter[str]]] = {
     "replicas": replicas,
     "columns": columns,
     "deltas": deltas,
+    "messages": messages,
 }

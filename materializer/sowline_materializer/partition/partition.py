@@ -135,7 +135,7 @@ class Partition:
         if native is not None:
             native.begin()
             try:
-                applier = Applier(self.definition, self.number, self.checkpoint, native, accelerator=native)
+                applier = Applier(self.definition, self.number, self.checkpoint, native, native, self.bodies)
                 return native, _applied_by(applier, records)
             except BaseException as error:
                 # After a panic nothing of the batch is kept. Python, which is the specification, applies this batch

@@ -21,6 +21,7 @@ from sowline_materializer.core.record import Record, decode_record, encode_recor
 from sowline_materializer.core.step import REPEAT, Forward
 from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.interface import Store
+from sowline_materializer.store.native_format import FORMATS, native_format
 from sowline_materializer.store.overlay import PendingWrites
 from sowline_materializer.store.write_behind import merged
 
@@ -33,6 +34,7 @@ class _CoreTopic(NamedTuple):
     key_paths: Keys
     has_deltas: bool
     computed: Callable[..., bytes | None] | None
+    format: Any
 
 
 class _CoreLimits(NamedTuple):
@@ -55,11 +57,20 @@ def plain_key_paths(definition: TopicDefinition) -> Keys | None:
 
 
 def is_plain(definition: TopicDefinition) -> bool:
-    """Return whether the native core applies a topic's plain commands: JSON with the keys that it comes with."""
+    """Return whether the native core applies a topic's plain commands: those with the keys that they come with.
+
+    What is computed from messages of other types than JSON must be a record of the type, which Python finds out.
+    """
     rule = definition.key_rule
     has_plain_keys = bool(rule.paths) or (rule.is_supplied and not rule.takes_header)
-    is_json = definition.preprocess is None and definition.reader is None
-    return is_json and has_plain_keys and plain_key_paths(definition) is not None
+    is_json = definition.reader is None
+    is_known = is_json or (definition.message_type in FORMATS and definition.enrich is None)
+    return (
+        is_known
+        and definition.preprocess is None
+        and has_plain_keys
+        and plain_key_paths(definition) is not None
+    )
 
 
 class NativeOverlay:
@@ -84,7 +95,9 @@ class NativeOverlay:
             definition.key_paths,
             definition.declared.delta and definition.has_deltas,
             None if stage is None else Enricher(definition, stage, partition).computed,
+            None if definition.reader is None else native_format(module, definition.reader),
         )
+        self._reader = definition.limits.schema
         self._core = module.Core(topic, partition, store.get_many, Position)
         self._records_type = module.LogRecords
         self._partitions = definition.partitions
@@ -98,9 +111,10 @@ class NativeOverlay:
     def apply(self, records: Sequence[LogRecord], start: int, state: BatchState) -> int:
         """Apply log records from `start` on, up to the first that only Python can apply; return its index.
 
-        It knows `LogRecords` of the native core only. If the native core panics, nothing of the batch may be kept.
+        It knows `LogRecords` of the native core only, and only the definition's reader schema. If the native core
+        panics, nothing of the batch may be kept.
         """
-        if not isinstance(records, self._records_type):
+        if not isinstance(records, self._records_type) or state.limits.schema != self._reader:
             return start
         limits, share = state.limits, state.limits.share(self._partitions)
         expiration = limits.expiration if isinstance(limits.expiration, int) else None
