@@ -208,18 +208,19 @@ impl Core {
         if command.origin.is_some_and(|copy| !state.is_new(&copy)) {
             return Ok(Outcome::Left);
         }
-        let Some(given_body) =
-            Format::json_of(self.records.format.as_ref(), given_body, &mut buffers.read)
-        else {
-            return Ok(Outcome::Left);
-        };
-        if given_body.len() > limits.record_bytes_max || std::str::from_utf8(given_body).is_err() {
-            return Ok(Outcome::Left);
-        }
         let operation = match record.value {
             Some(_) => command.operation,
             None => Operation::Delete,
         };
+        let format = self.records.format.as_ref();
+        let Some(message) = Format::read(format, py, operation, given_body, &mut buffers.read)?
+        else {
+            return Ok(Outcome::Left);
+        };
+        let given_body = message.body;
+        if given_body.len() > limits.record_bytes_max || std::str::from_utf8(given_body).is_err() {
+            return Ok(Outcome::Left);
+        }
         // A publish needs a body.
         if given_body.is_empty() && operation != Operation::Delete {
             return Ok(Outcome::Left);
@@ -300,7 +301,7 @@ impl Core {
         let (new_body, new_fields) = match computed {
             None => (given_body, &given),
             Some(computed) => {
-                let message = Message {
+                let about = Message {
                     body: record.value.as_ref(),
                     sow_key: &sow_key,
                     era: state.position.era,
@@ -310,7 +311,7 @@ impl Core {
                     held: previous.and(data.as_ref()).map(|data| data.as_bytes()),
                     previous,
                 };
-                match message.enrich(py, computed, limits.record_bytes_max, enriched)? {
+                match about.enrich(py, computed, limits.record_bytes_max, enriched)? {
                     Enriched::No => (given_body, &given),
                     Enriched::Yes if fields(enriched, &mut enriched_fields).is_some() => {
                         (&enriched[..], &enriched_fields)
@@ -367,6 +368,7 @@ impl Core {
             expires,
             correlation: command.correlation,
             numbers,
+            schema_id: message.schema_id,
             origin: command.origin,
             removed: &difference.removed,
         }
@@ -383,6 +385,7 @@ impl Core {
                 key_text,
                 numbers,
                 correlation: body.and(command.correlation),
+                schema_id: message.schema_id,
                 body,
             };
             entry::write(&written, stored);

@@ -1,11 +1,15 @@
 //! A record's bytes in the store: `sowline_materializer.core.record`.
 
+use crate::number::push;
 use crate::position::Position;
 
 /// Bytes of the fixed header: kind, era, offset, index, time, due time, bytes of the key text and of the rare fields.
 const HEADER_BYTES: usize = 39;
 const LIVE: u8 = 1;
 pub const NEVER: i64 = -1;
+
+/// What a schema id follows: the place of a document's writes.
+const NO_WRITES: &[u8] = b",null,";
 
 /// A stored record, in parts.
 pub struct Entry<'a> {
@@ -43,7 +47,8 @@ pub fn read(data: &[u8]) -> Option<Entry<'_>> {
     }
 }
 
-/// Return the first element of the rare fields, `[numbers or null,correlation or null]`; None if there are more.
+/// Return the first element of the rare fields, `[numbers or null,correlation or null]`, which `null` and a schema id may
+/// follow; None if there are others.
 fn numbers_of(rare: &[u8]) -> Option<&[u8]> {
     let list = rare.strip_prefix(b"[")?;
     if list.starts_with(b"null,") {
@@ -55,9 +60,20 @@ fn numbers_of(rare: &[u8]) -> Option<&[u8]> {
     is_last(rest).then_some(&list[..=end])
 }
 
-/// Whether this is the last element of the rare fields: a correlation without escapes, or null.
+/// Whether this is the last element before a schema id: a correlation without escapes, or null.
 fn is_last(rest: &[u8]) -> bool {
     let Some(element) = rest.strip_suffix(b"]") else {
+        return false;
+    };
+    let digits = element
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_digit());
+    let element = match digits.count() {
+        0 => Some(element),
+        digits => element[..element.len() - digits].strip_suffix(NO_WRITES),
+    };
+    let Some(element) = element else {
         return false;
     };
     element == b"null"
@@ -104,17 +120,21 @@ pub struct Written<'a> {
     pub key_text: &'a [u8],
     pub numbers: &'a [u8],
     pub correlation: Option<&'a [u8]>,
+    /// The schema that its message names.
+    pub schema_id: Option<u64>,
     /// The body; None if the record is deleted.
     pub body: Option<&'a [u8]>,
 }
 
 /// Return how many bytes a record takes.
 pub fn bytes_of(record: &Written<'_>) -> usize {
-    let rare = match (record.numbers.len(), record.correlation) {
-        (0, None) => 0,
-        (numbers, correlation) => {
+    let mut digits = itoa::Buffer::new();
+    let rare = match (record.numbers.len(), record.correlation, record.schema_id) {
+        (0, None, None) => 0,
+        (numbers, correlation, schema_id) => {
             let numbers = if numbers == 0 { 4 } else { numbers };
-            3 + numbers + correlation.map_or(4, |text| text.len() + 2)
+            let schema_bytes = schema_id.map_or(0, |id| NO_WRITES.len() + digits.format(id).len());
+            3 + numbers + correlation.map_or(4, |text| text.len() + 2) + schema_bytes
         }
     };
     HEADER_BYTES + record.key_text.len() + rare + record.body.map_or(0, <[u8]>::len)
@@ -134,7 +154,7 @@ pub fn write(record: &Written<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(record.key_text);
     let start = out.len();
-    if !record.numbers.is_empty() || record.correlation.is_some() {
+    if !record.numbers.is_empty() || record.correlation.is_some() || record.schema_id.is_some() {
         out.push(b'[');
         out.extend_from_slice(if record.numbers.is_empty() {
             b"null"
@@ -149,6 +169,10 @@ pub fn write(record: &Written<'_>, out: &mut Vec<u8>) {
                 out.extend_from_slice(text);
                 out.push(b'"');
             }
+        }
+        if let Some(id) = record.schema_id {
+            out.extend_from_slice(NO_WRITES);
+            push(id, out);
         }
         out.push(b']');
     }

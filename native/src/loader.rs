@@ -360,6 +360,7 @@ impl Loader {
             return Some(());
         }
         let record = entry::Written {
+            schema_id: None,
             era: position.era,
             offset: position.offset,
             time: about.time,

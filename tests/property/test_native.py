@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.changes.progress import Progress
-from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, reader_key
+from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_key, reader_key
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.commands.command import Headers, LogRecord
 from sowline.config.topic_definition import TopicDefinition, define_topic
@@ -239,11 +239,16 @@ def partition_of(
 
 
 def bodies_of(definition: TopicDefinition) -> TypedBodies | None:
-    """Return what reads the messages of a topic; None for JSON."""
+    """Return what reads the messages of a topic; None for JSON.
+
+    Schema 1 is the reader schema, and schema 2 does not exist.
+    """
     reader, resolutions = definition.reader, Resolutions()
     if reader is None:
         return None
     resolutions.add(reader_key(reader.digest), entry_value(Resolution(reader)))
+    resolutions.add(id_key(1), entry_value(Resolution(reader)))
+    resolutions.add(id_key(2), entry_value(Resolution(None)))
     return TypedBodies(reader.type, definition.framing, resolutions)
 
 

@@ -16,8 +16,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.codecs.codec import Codec, codec_of
-from sowline.codecs.resolutions import Resolution, entry_value, reader_key
-from sowline.codecs.schema import FIX, MSGPACK, MessagePayload, Schema
+from sowline.codecs.framing import frame
+from sowline.codecs.resolutions import Resolution, entry_value, id_key, reader_key
+from sowline.codecs.schema import AVRO, FIX, MSGPACK, PROTOBUF, CodecType, MessagePayload, Schema
 from sowline.commands.command import Headers
 from sowline.config.topic_definition import define_topic
 from sowline.model.limits import define_value
@@ -231,7 +232,41 @@ def sent_maps(draw: st.DrawFn) -> bytes:
     return msgspec.msgpack.encode({"id": draw(st.sampled_from([0, 1, "1", True, 1.0])), **more})
 
 
-MESSAGES = {FIX: sent_fields("11"), "nvfix": sent_fields("id"), MSGPACK: sent_maps()}
+AVRO_TEXT = orjson.dumps(
+    {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "id", "type": "string"},
+            {"name": "qty", "type": ["null", "long"], "default": None},
+            {"name": "note", "type": "string", "default": ""},
+        ],
+    }
+).decode()
+PROTOBUF_TEXT = 'syntax = "proto3"; message Order { string id = 1; optional int64 qty = 2; string note = 3; }'
+SCHEMED = {AVRO: AVRO_TEXT, PROTOBUF: PROTOBUF_TEXT}
+
+
+@st.composite
+def sent_records(draw: st.DrawFn, type: CodecType) -> bytes:
+    """Draw a message of a schema, which may not exist, or a damaged one."""
+    body = {
+        "id": draw(st.sampled_from(["0", "1", "é", 'q"', ""])),
+        "qty": draw(st.none() | st.integers(0, 3)),
+        "note": draw(st.sampled_from(["", "a", "x" * 900])),
+    }
+    data = codec_of(Schema(type, SCHEMED[type])).write(orjson.dumps(body))
+    message = frame("confluent", type, draw(st.sampled_from([1, 1, 1, 2])), data)
+    return message if draw(st.integers(0, 4)) else damaged(draw(st.randoms(use_true_random=False)), message)
+
+
+MESSAGES = {
+    FIX: sent_fields("11"),
+    "nvfix": sent_fields("id"),
+    MSGPACK: sent_maps(),
+    AVRO: sent_records(AVRO),
+    PROTOBUF: sent_records(PROTOBUF),
+}
 TOPICS: list[dict[str, Any]] = [
     {},
     {"delta": True},
@@ -245,7 +280,7 @@ TOPICS: list[dict[str, Any]] = [
 @given(data=st.data(), more=st.sampled_from(TOPICS), cut=st.integers(0, 25), run_max=st.sampled_from([1, 64]))
 def test_typed_topics_are_pythons(data: st.DataObject, more: dict[str, Any], cut: int, run_max: int) -> None:
     """Publishes, deltas, deletes and forwards in batches: the same changes, refusals, stored bytes and checksums."""
-    type = data.draw(st.sampled_from(sorted(KEYS)))
+    type = data.draw(st.sampled_from(sorted(MESSAGES)))
     sent = data.draw(
         st.lists(
             st.tuples(MESSAGES[type] | st.none() | st.binary(max_size=9), HEADERS | st.just(A_DELTA)),
@@ -253,7 +288,13 @@ def test_typed_topics_are_pythons(data: st.DataObject, more: dict[str, Any], cut
         )
     )
     with patch("sowline.native.RUN_MAX", run_max):
-        check_typed({"name": "orders", "message_type": type, "key": KEYS[type], **more}, sent, cut)
+        check_typed({**topic_of(type), **more}, sent, cut)
+
+
+def topic_of(type: str) -> dict[str, Any]:
+    """Return the definition of a topic of a message type."""
+    schema = {"reader_schema": {"text": SCHEMED[type]}} if type in SCHEMED else {}
+    return {"name": "orders", "message_type": type, "key": KEYS.get(type, "/id"), **schema}
 
 
 def check_typed(fields: dict[str, Any], sent: Sequence[tuple[bytes | None, Headers | None]], cut: int) -> int:
@@ -261,6 +302,11 @@ def check_typed(fields: dict[str, Any], sent: Sequence[tuple[bytes | None, Heade
     definition = define_topic(**fields)
     (one, disk), (other, other_disk) = partition_of(definition, native), partition_of(definition, None)
     assert (one.core, other.core) == ("native", "python")
+    for partition in (one, other):
+        # As the owner does for the messages of a batch, before they are applied.
+        assert partition.bodies is not None
+        for schema_id in partition.bodies.unresolved(message for message, _ in sent):
+            partition.bodies.resolutions.add(id_key(schema_id), entry_value(Resolution(None)))
     records = [
         (offset, 1000 + offset, b"1" if value is None or offset % 3 else None, value, headers)
         for offset, (value, headers) in enumerate(sent)
@@ -291,7 +337,23 @@ def test_typed_topics_are_not_left_to_python(type: str) -> None:
     deleted: Headers = [("sow.command", b"sow_delete")]
     commands: list[tuple[bytes | None, Headers | None]] = [(message, None), (message, []), (delta, A_DELTA)]
     sent = [*commands, (message, deleted), *commands, (None, None)]
-    assert check_typed({"name": "orders", "message_type": type, "key": KEYS[type]}, sent, 3) == len(sent)
+    assert check_typed(topic_of(type), sent, 3) == len(sent)
+
+
+@pytest.mark.parametrize("type", [AVRO, PROTOBUF])
+def test_whole_records_of_schemas_are_not_left_to_python(type: CodecType) -> None:
+    """A publish, updates of a record with a schema id, with numbers and a correlation, and a delete by Kafka key."""
+    message = frame("confluent", type, 1, codec_of(Schema(type, SCHEMED[type])).write(b'{"id":"1","qty":5}'))
+    numbers: Headers = [("sow.publisher", b"p"), ("sow.sequence", b"1")]
+    named: Headers = [("sow.correlation", b"a,null,5")]
+    sent: list[tuple[bytes | None, Headers | None]] = [
+        (message, None),
+        (message, numbers),
+        (message, named),
+        (message, None),
+        (None, None),
+    ]
+    assert check_typed(topic_of(type), sent, 2) == len(sent)
 
 
 def test_other_options_are_pythons() -> None:

@@ -103,7 +103,8 @@ class Partition:
         self._due_records = DueRecords(self._store)
         self._native: NativeOverlay | None = None
         if native is not None and is_plain(definition):
-            self._native = NativeOverlay(native, definition, number, self._store, self._cache.bytes_max)
+            cached = self._cache.bytes_max
+            self._native = NativeOverlay(native, definition, number, self._store, cached, bodies)
 
     @property
     def core(self) -> Core:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sowline.changes.change import DELETE
+from sowline.codecs.typed_bodies import TypedBodies
 from sowline.commands.command import DELTA_PUBLISH, PUBLISH, CopyOf, LogRecord, Origin
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.difference import Keys
@@ -77,7 +78,7 @@ class NativeOverlay:
     """Reads records from `store`, keeps recent ones in memory, and collects the changes of a batch.
 
     `cache_bytes_max` returns how much memory recent records may take. `module` is `sowline_native`. The topic must be
-    plain (`is_plain`).
+    plain (`is_plain`). `bodies` reads its messages, if they are not JSON.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class NativeOverlay:
         partition: int,
         store: Store,
         cache_bytes_max: Callable[[], int],
+        bodies: TypedBodies | None = None,
     ) -> None:
         stage = definition.enrich
         topic = _CoreTopic(
@@ -95,7 +97,7 @@ class NativeOverlay:
             definition.key_paths,
             definition.declared.delta and definition.has_deltas,
             None if stage is None else Enricher(definition, stage, partition).computed,
-            None if definition.reader is None else native_format(module, definition.reader),
+            None if definition.reader is None else native_format(module, definition.reader, bodies),
         )
         self._reader = definition.limits.schema
         self._core = module.Core(topic, partition, store.get_many, Position)
