@@ -213,8 +213,7 @@ impl FixReader {
                 (CHECK_SUM, sum),
             ] => {
                 let start = "8=".len() + begin.len() + "|9=".len() + length.len() + "|".len();
-                let separator = self.separator.len_utf8();
-                let last = usize::from(message.len() >= separator && self.ends(message));
+                let last = usize::from(self.ends(message));
                 let end = message.len().checked_sub(last + "10=123".len())?;
                 let size = end.checked_sub(start)?;
                 let total = message

@@ -1,6 +1,6 @@
 //! The native core of Sowline: applies batches of plain log records to the records of a partition, and loads changes.
 //!
-//! It does what `sowline_materializer.core` does for publishes of plain JSON objects, byte for byte, and stops at the first
+//! It does what `sowline_materializer.core` does for plain commands, byte for byte, and stops at the first
 //! record that it does not know. It does no I/O, and has no clock and no threads. Each module names its Python twin,
 //! which is the specification.
 
