@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 
 use crate::command::{Command, CopyOf};
 use crate::entry::{Entry, NEVER};
+use crate::format::Format;
 use crate::log_record::TIME_MAX;
 use crate::message::Message;
 use crate::partials::View;
@@ -60,6 +61,8 @@ pub struct Topic {
     pub has_deltas: bool,
     /// Computes the fields of its enrichment, if it has one: `sowline_materializer.core.enricher`.
     pub computed: Option<Py<PyAny>>,
+    /// Reads its messages; None for JSON.
+    pub format: Option<Format>,
     /// How its groups are merged, if it is a view.
     pub view: Option<View>,
     /// If it keeps documents, their template as JSON.

@@ -5,10 +5,19 @@ use pyo3::prelude::*;
 use crate::batch::Stop;
 use crate::command::Operation;
 use crate::enrichment::enrich;
+use crate::format::Format;
 use crate::json::{Field, fields};
-use crate::merge::merge;
 use crate::message::Message;
 use crate::target::Target;
+
+/// How bodies are made.
+pub struct Rules<'a> {
+    /// Finds the fields of an enrichment.
+    pub computed: Option<&'a Py<PyAny>>,
+    /// None for JSON.
+    pub format: Option<&'a Format>,
+    pub bytes_max: usize,
+}
 
 /// Space for the bodies of one record after the other.
 #[derive(Default)]
@@ -18,18 +27,18 @@ pub struct Bodies {
 }
 
 impl Bodies {
-    /// Return the body after a publish; `given` are the fields of its body, and `computed` finds those of an enrichment.
+    /// Return the body after a publish; `given` are the fields of its body.
     pub fn after<'a>(
         &'a mut self,
         py: Python<'_>,
-        computed: Option<&Py<PyAny>>,
+        rules: &Rules<'_>,
         message: &Message<'a>,
         given: &[Field<'_>],
         target: &Target<'_>,
-        bytes_max: usize,
     ) -> Result<&'a [u8], Stop> {
+        let bytes_max = rules.bytes_max;
         self.enriched.clear();
-        if let Some(computed) = computed {
+        if let Some(computed) = rules.computed {
             enrich(py, computed, message, target, bytes_max, &mut self.enriched)?;
         }
         let body = if self.enriched.is_empty() {
@@ -45,11 +54,11 @@ impl Bodies {
         // The store holds what was valid once; a text is checked, not trusted.
         std::str::from_utf8(previous).map_err(|_| Stop::Left)?;
         let merged = if self.enriched.is_empty() {
-            merge(previous, given, &mut self.merged)
+            Format::merge(rules.format, previous, body, given, &mut self.merged)
         } else {
             let mut now = Vec::with_capacity(16);
             fields(body, &mut now).ok_or(Stop::Left)?;
-            merge(previous, &now, &mut self.merged)
+            Format::merge(rules.format, previous, body, &now, &mut self.merged)
         };
         merged
             .filter(|()| self.merged.len() <= bytes_max)

@@ -157,6 +157,8 @@ pub struct About<'a> {
     pub expires: i64,
     pub correlation: Option<&'a [u8]>,
     pub numbers: &'a [u8],
+    /// The schema that the message names.
+    pub schema_id: Option<u64>,
     pub origin: Option<CopyOf<'a>>,
     /// What a write to a document adds.
     pub document: Option<OfDocument<'a>>,
@@ -234,6 +236,10 @@ impl About<'_> {
         if !self.numbers.is_empty() {
             out.extend_from_slice(b",\"numbers\":");
             out.extend_from_slice(self.numbers);
+        }
+        if let Some(id) = self.schema_id {
+            out.extend_from_slice(b",\"schema_id\":");
+            push(id, out);
         }
         if self.time != self.log_time {
             out.extend_from_slice(b",\"log_time\":");

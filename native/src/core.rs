@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::batch::{Applied, Batch, Limits, State, Stop, Topic, due_time, is_due};
-use crate::bodies::Bodies;
+use crate::bodies::{Bodies, Rules};
 use crate::change::Change;
 use crate::command::{OPERATIONS, Operation};
 use crate::difference::Difference;
@@ -29,6 +29,7 @@ struct Buffers {
     about: Vec<u8>,
     stored: Vec<u8>,
     difference: Difference,
+    read: Vec<u8>,
 }
 
 /// What became of a log record.
@@ -73,7 +74,11 @@ impl Core {
                 .template
                 .map(|template| Documents::new(partition, topic.key_paths.clone(), template)),
             delta_keys: topic.has_deltas.then(|| topic.key_paths.clone()),
-            records: Records::new(KeyRule::new(topic.key_paths, &topic.domain), get_many),
+            records: Records::new(
+                KeyRule::new(topic.key_paths, &topic.domain),
+                topic.format,
+                get_many,
+            ),
             computed: topic.computed,
             view: topic.view,
             merged: Vec::new(),
@@ -157,7 +162,10 @@ impl Core {
         };
         let (mut at, mut commands) = (start, [0; OPERATIONS.len()]);
         while at < records.records.len() {
-            match self.apply_one(py, &records.records[at..], &mut batch) {
+            let mut read = std::mem::take(&mut self.buffers.read);
+            let outcome = self.apply_one(py, &records.records[at..], &mut batch, &mut read);
+            self.buffers.read = read;
+            match outcome {
                 Ok(Outcome::Applied {
                     change,
                     is_tombstone,
@@ -233,6 +241,7 @@ impl Core {
         py: Python<'_>,
         records: &[LogRecord],
         batch: &mut Batch,
+        read: &mut Vec<u8>,
     ) -> Result<Outcome, Stop> {
         let (record, next) = records.split_first().expect("there is one to apply");
         let headers = headers_of(py, record.headers.as_ref())?.ok_or(Stop::Left)?;
@@ -240,7 +249,8 @@ impl Core {
         for (name, value) in &headers {
             named.push((name.to_str()?, value.as_ref().map(|value| value.as_bytes())));
         }
-        let message = Message::read(py, record, &named, batch).ok_or(Stop::Left)?;
+        let format = self.records.format.as_ref();
+        let message = Message::read(py, record, &named, batch, format, read)?;
         let is_expiry = message.command.operation == Operation::Expire;
         batch.is_noted = is_expiry || message.command.has_trace;
         let given = self.given(&message)?;
@@ -323,6 +333,7 @@ impl Core {
             about,
             stored,
             difference,
+            ..
         } = &mut self.buffers;
         if let After::Repeat = numbers_after(message, target, &batch.limits, numbers)? {
             batch.state.pass(message);
@@ -344,8 +355,12 @@ impl Core {
         let body = match &folded {
             Some(folded) => folded.body,
             None if is_update => {
-                let computed = self.computed.as_ref();
-                Some(bodies.after(py, computed, message, fields, target, most)?)
+                let rules = Rules {
+                    computed: self.computed.as_ref(),
+                    format: self.records.format.as_ref(),
+                    bytes_max: most,
+                };
+                Some(bodies.after(py, &rules, message, fields, target)?)
             }
             None => None,
         };

@@ -1,11 +1,15 @@
 //! A record's bytes in the store: `sowline_materializer.core.record`.
 
+use crate::number::{push, whole};
 use crate::position::Position;
 
 /// Bytes of the fixed header: kind, era, offset, index, time, due time, bytes of the key text and of the rare fields.
 const HEADER_BYTES: usize = 39;
 const LIVE: u8 = 1;
 pub const NEVER: i64 = -1;
+
+/// What a schema id follows: the place of a document's writes.
+const NO_WRITES: &[u8] = b",null,";
 
 /// A stored record, in parts.
 pub struct Entry<'a> {
@@ -79,7 +83,7 @@ fn parts(data: &[u8]) -> Option<Parts<'_>> {
 }
 
 /// Return the first and the third of the rare fields: `[numbers or null,correlation or null]`, and the metadata of a
-/// document's writes if there are any; None if there are more.
+/// document's writes if there are any. A schema id may follow; None if there is more.
 fn rare_of(rare: &[u8]) -> Option<(&[u8], &[u8])> {
     let list = rare.strip_prefix(b"[")?.strip_suffix(b"]")?;
     let (numbers, rest) = match list.strip_prefix(b"null,") {
@@ -92,6 +96,9 @@ fn rare_of(rare: &[u8]) -> Option<(&[u8], &[u8])> {
     let rest = behind_correlation(rest)?;
     if rest.is_empty() {
         return Some((numbers, rest));
+    }
+    if let Some(id) = rest.strip_prefix(NO_WRITES) {
+        return whole(id).map(|_| (numbers, &rest[..0]));
     }
     let writes = rest.strip_prefix(b",")?;
     (writes.starts_with(b"{") && writes.ends_with(b"}")).then_some((numbers, writes))
@@ -144,6 +151,8 @@ pub struct Written<'a> {
     pub key_text: &'a [u8],
     pub numbers: &'a [u8],
     pub correlation: Option<&'a [u8]>,
+    /// The schema that its message names.
+    pub schema_id: Option<u64>,
     /// The states of a group by source partition as a JSON object; empty in any other record.
     pub states: &'a [u8],
     /// The metadata of a document's writes; empty if it is no document.
@@ -154,7 +163,10 @@ pub struct Written<'a> {
 
 impl Written<'_> {
     fn has_rare_fields(&self) -> bool {
-        !self.numbers.is_empty() || self.correlation.is_some() || !self.writes.is_empty()
+        !self.numbers.is_empty()
+            || self.correlation.is_some()
+            || !self.writes.is_empty()
+            || self.schema_id.is_some()
     }
 }
 
@@ -171,7 +183,11 @@ pub fn bytes_of(record: &Written<'_>) -> usize {
             0 => 0,
             bytes => bytes + 1,
         };
-        3 + numbers + record.correlation.map_or(4, |text| text.len() + 2) + writes
+        let mut digits = itoa::Buffer::new();
+        let schema_id = record
+            .schema_id
+            .map_or(0, |id| NO_WRITES.len() + digits.format(id).len());
+        3 + numbers + record.correlation.map_or(4, |text| text.len() + 2) + writes + schema_id
     } else {
         0
     };
@@ -215,6 +231,9 @@ pub fn write(record: &Written<'_>, out: &mut Vec<u8>) {
         if !record.writes.is_empty() {
             out.push(b',');
             out.extend_from_slice(record.writes);
+        } else if let Some(id) = record.schema_id {
+            out.extend_from_slice(NO_WRITES);
+            push(id, out);
         }
         out.push(b']');
     }

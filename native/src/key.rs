@@ -79,11 +79,11 @@ impl KeyRule {
     }
 
     /// Return the key text and the SOW key of a log record; None if only Python can find or refuse them.
-    pub fn key_of<'a>(
+    pub fn key_of<'a: 'b, 'b>(
         &self,
-        given: &[Field<'a>],
+        given: &[Field<'b>],
         kafka_key: &'a [u8],
-    ) -> Option<(Cow<'a, [u8]>, SowKey<'a>)> {
+    ) -> Option<(Cow<'b, [u8]>, SowKey<'a>)> {
         let text = self.text_of(given, kafka_key)?;
         let key = if self.paths.is_empty() {
             SowKey::Own(kafka_key)

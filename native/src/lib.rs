@@ -1,6 +1,6 @@
 //! The native core of Sowline: applies batches of plain log records to the records of a partition, and loads changes.
 //!
-//! It does what `sowline_materializer.core` does for publishes of plain JSON objects, byte for byte, and stops at the first
+//! It does what `sowline_materializer.core` does for plain commands, byte for byte, and stops at the first
 //! record that it does not know. It does no I/O, and has no clock and no threads. Each module names its Python twin,
 //! which is the specification.
 
@@ -17,7 +17,10 @@ mod difference;
 mod documents;
 mod enrichment;
 mod entry;
+mod escapes;
 mod event;
+mod fix;
+mod format;
 mod group_body;
 mod group_input;
 mod group_state;
@@ -33,6 +36,7 @@ mod log_record;
 mod made;
 mod merge;
 mod message;
+mod message_pack;
 mod number;
 mod numbers;
 mod partials;
@@ -71,11 +75,15 @@ mod sowline_native {
     #[pymodule_export]
     use super::event::read_about;
     #[pymodule_export]
+    use super::fix::FixReader;
+    #[pymodule_export]
     use super::groups::Groups;
     #[pymodule_export]
     use super::loader::Loader;
     #[pymodule_export]
     use super::log_record::{LogRecord, LogRecords, by_partition};
+    #[pymodule_export]
+    use super::message_pack::MessagePackReader;
     #[pymodule_export]
     use super::replica::PlainChanges;
     #[pymodule_export]

@@ -366,6 +366,7 @@ impl Loader {
             key_text: &change.key_text,
             numbers: about.numbers,
             correlation: about.correlation,
+            schema_id: None,
             states: b"",
             writes: b"",
             body: Some(message.value),

@@ -68,6 +68,7 @@ pub fn write_about(
         expires: record.expires,
         correlation: message.command.correlation,
         numbers: record.numbers,
+        schema_id: message.schema_id,
         origin: message.command.origin,
         document: record.document.map(|folded| OfDocument {
             key_text,
@@ -105,6 +106,7 @@ pub fn write_stored(
         key_text,
         numbers: record.numbers,
         correlation: record.body.and(message.command.correlation),
+        schema_id: message.schema_id,
         writes,
         states: b"",
         body: record.body,

@@ -3,8 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::batch::{Batch, Limits};
+use crate::batch::{Batch, Limits, Stop};
 use crate::command::{Command, NamedHeaders, Operation, command};
+use crate::format::{Format, Read};
 use crate::log_record::{LOG_APPEND_TIME, LogRecord, TIME_MAX};
 use crate::position::Position;
 
@@ -12,7 +13,7 @@ use crate::position::Position;
 pub struct Message<'a> {
     pub record: &'a LogRecord,
     pub command: Command<'a>,
-    /// The body as it came; empty if there is none.
+    /// The body as JSON; empty if there is none.
     pub body: &'a [u8],
     /// The position of its first change.
     pub at: Position,
@@ -20,37 +21,27 @@ pub struct Message<'a> {
     pub time: i64,
     /// The log time after it, in ms.
     pub log_time: i64,
+    /// The schema that it names.
+    pub schema_id: Option<u64>,
     headers: &'a NamedHeaders<'a>,
 }
 
 impl<'a> Message<'a> {
-    /// Read a log record; None if only Python can read or refuse it.
+    /// Read a log record, with its body in a format; `space` is for that.
     pub fn read(
         py: Python<'a>,
         record: &'a LogRecord,
         headers: &'a NamedHeaders<'a>,
         batch: &Batch,
-    ) -> Option<Self> {
-        let Batch { state, limits, .. } = batch;
-        let body = record.body(py);
-        // Python continues within a log record of which the state holds the first changes.
-        if body.len() > limits.record_bytes_max || record.offset == state.position.offset {
-            return None;
-        }
-        // Python refuses such a time.
-        if !(0..=TIME_MAX).contains(&record.time) {
-            return None;
-        }
-        let mut command = command(headers)?;
-        // Python drops a copy of another log, and one that was applied before.
-        if command.origin.is_some_and(|copy| !state.is_new(&copy)) {
-            return None;
-        }
-        std::str::from_utf8(body).ok()?;
-        // Python refuses a delta without a text.
-        let has_no_body = matches!(command.operation, Operation::Delta | Operation::Expire);
-        if record.value.is_none() && !has_no_body {
-            command.operation = Operation::Delete;
+        format: Option<&Format>,
+        space: &'a mut Vec<u8>,
+    ) -> Result<Self, Stop> {
+        let given = record.body(py);
+        let command = command_of(record, headers, given, batch).ok_or(Stop::Left)?;
+        let read = Format::read(format, py, command.operation, given, space)?;
+        let Read { body, schema_id } = read.ok_or(Stop::Left)?;
+        if body.len() > batch.limits.record_bytes_max || std::str::from_utf8(body).is_err() {
+            return Err(Stop::Left);
         }
         // A publish needs a body, and an expire has none.
         let is_valid = match command.operation {
@@ -61,11 +52,12 @@ impl<'a> Message<'a> {
             Operation::Partials => false,
         };
         if !is_valid {
-            return None;
+            return Err(Stop::Left);
         }
         // A producer's time is that of its record only: `BatchState.begin`.
+        let state = &batch.state;
         let time = record.time.max(state.log_time);
-        Some(Message {
+        Ok(Message {
             record,
             command,
             body,
@@ -76,6 +68,7 @@ impl<'a> Message<'a> {
             } else {
                 state.log_time
             },
+            schema_id,
             headers,
         })
     }
@@ -99,4 +92,33 @@ impl<'a> Message<'a> {
             _ => PyBytes::new(py, body).unbind(),
         }
     }
+}
+
+/// Return the command of a log record; None if only Python can read or refuse it.
+fn command_of<'a>(
+    record: &LogRecord,
+    headers: &NamedHeaders<'a>,
+    given: &[u8],
+    batch: &Batch,
+) -> Option<Command<'a>> {
+    let Batch { state, limits, .. } = batch;
+    // Python continues within a log record of which the state holds the first changes.
+    if given.len() > limits.record_bytes_max || record.offset == state.position.offset {
+        return None;
+    }
+    // Python refuses such a time.
+    if !(0..=TIME_MAX).contains(&record.time) {
+        return None;
+    }
+    let mut command = command(headers)?;
+    // Python drops a copy of another log, and one that was applied before.
+    if command.origin.is_some_and(|copy| !state.is_new(&copy)) {
+        return None;
+    }
+    // Python refuses a delta without a text.
+    let has_no_body = matches!(command.operation, Operation::Delta | Operation::Expire);
+    if record.value.is_none() && !has_no_body {
+        command.operation = Operation::Delete;
+    }
+    Some(command)
 }

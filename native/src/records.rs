@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use rustc_hash::FxBuildHasher;
 
 use crate::checksum::Checksum;
+use crate::format::Format;
 use crate::json::{Field, fields};
 use crate::key::{KeyRule, SowKey};
 use crate::log_record::LogRecord;
@@ -26,6 +27,8 @@ pub type Written<'py> = (Entries, Bound<'py, PyDict>, (i64, u64));
 /// Records, by SOW key. `get_many` reads the bytes of others from the store.
 pub struct Records {
     key_rule: KeyRule,
+    /// Reads the messages of the topic; None for JSON.
+    pub format: Option<Format>,
     get_many: Py<PyAny>,
     slots: Slots,
     changes: Vec<Pending>,
@@ -41,9 +44,10 @@ struct Pending {
 }
 
 impl Records {
-    pub fn new(key_rule: KeyRule, get_many: Py<PyAny>) -> Self {
+    pub fn new(key_rule: KeyRule, format: Option<Format>, get_many: Py<PyAny>) -> Self {
         Records {
             key_rule,
+            format,
             get_many,
             slots: Slots::default(),
             changes: Vec::new(),
@@ -53,12 +57,12 @@ impl Records {
 
     /// Return the key text and the SOW key of a log record, and collect the fields of its body; None if only Python can
     /// find the key. Without a body, the Kafka key names the record.
-    pub fn key_of<'a>(
+    pub fn key_of<'a: 'b, 'b>(
         &self,
-        body: &'a [u8],
+        body: &'b [u8],
         kafka_key: &'a [u8],
-        given: &mut Vec<Field<'a>>,
-    ) -> Option<(Cow<'a, [u8]>, SowKey<'a>)> {
+        given: &mut Vec<Field<'b>>,
+    ) -> Option<(Cow<'b, [u8]>, SowKey<'a>)> {
         if body.is_empty() {
             return self.key_rule.named(kafka_key);
         }
@@ -207,15 +211,18 @@ impl Records {
     pub fn read(&mut self, py: Python<'_>, key: SowKey<'_>, next: &[LogRecord]) -> PyResult<usize> {
         let next = &next[..next.len().min(self.ahead)];
         let mut seen = HashSet::with_hasher(FxBuildHasher);
-        let (mut keys, mut given) = (Vec::new(), Vec::with_capacity(16));
+        let mut keys = Vec::new();
         let mut digits = itoa::Buffer::new();
         let others = next.iter().filter_map(|record| {
+            let (mut json, mut given) = (Vec::new(), Vec::with_capacity(16));
+            let body = Format::json_of(self.format.as_ref(), record.body(py), &mut json)?;
             let kafka_key = record.kafka_key(py);
+            let found = self.key_of(body, kafka_key, &mut given);
+            if let Some((_, key)) = found {
+                return Some(key);
+            }
             // A delta of a document has no key fields: its Kafka key names the document.
-            let (_, key) = self
-                .key_of(record.body(py), kafka_key, &mut given)
-                .or_else(|| self.key_rule.named(kafka_key))?;
-            Some(key)
+            self.key_rule.named(kafka_key).map(|(_, key)| key)
         });
         for key in std::iter::once(key).chain(others) {
             let name = key.bytes(&mut digits);

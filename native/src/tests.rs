@@ -4,9 +4,11 @@ use crate::checksum::Checksum;
 use crate::command::command;
 use crate::entry;
 use crate::event::about;
+use crate::fix::FixReader;
 use crate::json::fields;
 use crate::key::{domain_hash, partition_of, sow_key};
 use crate::merge::merge;
+use crate::message_pack::MessagePackReader;
 use crate::numbers::{self, Publisher};
 use crate::pending::Pending;
 use crate::sorting::in_order;
@@ -20,6 +22,8 @@ const WHOLE: &[&[u8]] = &[
     br#"{"position":"5","after":"1/4.2","op":"delta_publish","time":12,"era":2,"numbers":{"p":[1,0,5]}}"#,
     br#"{"p":[1,0,5],"q q":[18446744073709551615,2,6]}"#,
     br#"[{"p":[1,0,5]},"c"]"#,
+    b"\x83\xa2id\x01\xa1a\x92\xcb\x3f\xe0\0\0\0\0\0\0\xd9\x02\xc3\xa9\xa1o\xde\0\x01\xa1b\xd1\x80\0",
+    b"8=FIX.4.4\x019=15\x0135=D\x0111=1\x0155=a\x0110=194\x01",
 ];
 
 /// Numbers by chance, the same every time.
@@ -52,6 +56,13 @@ fn damaged(whole: &[u8], chance: &mut Chance) -> Vec<u8> {
 fn damaged_texts_are_read_or_refused() {
     let mut chance = Chance(7);
     let mut accepted = 0;
+    let fix = FixReader::new(
+        true,
+        '\u{1}',
+        [(b"55".to_vec(), b"Ticker".to_vec())].into_iter().collect(),
+        Default::default(),
+        Default::default(),
+    );
     for _ in 0..ROUNDS {
         for whole in WHOLE {
             let text = damaged(whole, &mut chance);
@@ -66,6 +77,13 @@ fn damaged_texts_are_read_or_refused() {
                 sequence: (2, 0),
             };
             let _ = numbers::after(&text, Some(publisher), 9, 0, &mut Vec::new());
+            let mut read = Vec::new();
+            if fix.read(&text, &mut read).is_some()
+                || MessagePackReader.read(&text, &mut read).is_some()
+            {
+                assert!(std::str::from_utf8(&read).is_ok());
+                accepted += 1;
+            }
             let Ok(_) = std::str::from_utf8(&text) else {
                 continue;
             };

@@ -34,6 +34,8 @@ class TypedBodies:
     def unresolved(self, values: Iterable[bytes | None]) -> list[int]:
         """Return the schema ids in these messages about which nothing is known, in their order."""
         found: dict[int, None] = {}
+        if self._framing == "none":
+            return []
         for value in values:
             schema_id = self._schema_id(value) if value else None
             if schema_id is not None and self.resolutions.writer(schema_id) is None:

@@ -21,6 +21,7 @@ from tests.property.test_native_columns import PATHS, check_bodies, is_read
 from tests.property.test_native_deltas import check_delta
 from tests.property.test_native_load import load_alike, read_alike
 from tests.property.test_native_replica import life as replica_life
+from tests.property.test_native_types import READERS, check_message, drawn_message
 from tests.property.test_native_views import HEADERS as MESSAGE_HEADERS
 from tests.property.test_native_views import change_of, messages_of
 from tests.property.view_world import defined
@@ -154,6 +155,17 @@ def deltas(seed: int) -> Counter[str]:
     return counts
 
 
+def messages(seed: int) -> Counter[str]:
+    """Read messages of other types, whole and damaged ones."""
+    chance, counts = Random(seed), Counter[str]()
+    for _ in range(INPUTS_A_SEED):
+        message = drawn_message(chance)
+        for codec, reader, schema in READERS:
+            counts["inputs"] += 1
+            counts["accepted"] += check_message(codec, reader, schema, message)
+    return counts
+
+
 def view_groups(seed: int) -> Counter[str]:
     """Let both cores keep the groups of a view while its records come, change and go."""
     chance, counts = Random(seed), Counter[str]()
@@ -201,4 +213,5 @@ TARGETS: Mapping[str, Callable[[int], Counter[str]]] = {
     "deltas": deltas,
     "view-groups": view_groups,
     "view-messages": view_messages,
+    "messages": messages,
 }

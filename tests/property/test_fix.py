@@ -61,7 +61,8 @@ def _unless_refused(call: Callable[[], bytes], reason: str = "bad message") -> A
     return None
 
 
-def _framed(head: bytes, rest: bytes, separator: bytes = b"\x01") -> bytes:
+def framed(head: bytes, rest: bytes, separator: bytes = b"\x01") -> bytes:
+    """Return a message with BodyLength and CheckSum."""
     message = head + separator + b"9=%d" % len(rest) + separator + rest
     return message + b"10=%03d" % (sum(message) % 256) + separator
 
@@ -92,19 +93,19 @@ def _group(count: int, delimiter: int, *members: st.SearchStrategy[bytes]) -> st
 
 _parties = _group(453, 448, _field(447), _field(452), _group(802, 523, _field(803)))
 _legs = _group(555, 600, _field(602), _data(618, 619), _group(539, 524, _field(525)), _field(566))
-_body = _maybe(
+fix_bodies = _maybe(
     _field(11), _field(1), _parties, _field(55), _field(54), _field(38), _legs, _field(60), _data(95, 96),
     _field(58), st.lists(_field(5001), max_size=3).map(b"".join), _field(9999), _data(354, 355),
 )  # fmt: skip
-_header = _maybe(_field(49), _field(56), _field(34), _field(52), _data(90, 91))
+fix_headers = _maybe(_field(49), _field(56), _field(34), _field(52), _data(90, 91))
 
 
-@given(_values, _values, _header, _body, _maybe(_data(93, 89)))
+@given(_values, _values, fix_headers, fix_bodies, _maybe(_data(93, 89)))
 def test_messages_with_a_header_come_back_byte_for_byte(
     begin: bytes, message_type: bytes, header: bytes, body: bytes, trailer: bytes
 ) -> None:
     """Nothing of such a message is lost, unless BeginString or MsgType are not UTF-8: those are refused."""
-    message = _framed(b"8=" + begin, b"35=" + message_type + b"\x01" + header + body + trailer)
+    message = framed(b"8=" + begin, b"35=" + message_type + b"\x01" + header + body + trailer)
     document = _unless_refused(lambda: _read(FIXES[0], message))
     if document is None:
         assert not _is_utf8(begin) or not _is_utf8(message_type)
@@ -123,7 +124,7 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-@given(_body.filter(bool))
+@given(fix_bodies.filter(bool))
 def test_messages_without_a_header_come_back_byte_for_byte(body: bytes) -> None:
     """The fields of a message keep their order and their exact text."""
     document = _read(FIXES[0], body)
@@ -136,16 +137,16 @@ def test_messages_without_a_header_come_back_byte_for_byte(body: bytes) -> None:
 
 
 @st.composite
-def _tag_messages(draw: st.DrawFn) -> bytes:
+def tag_messages(draw: st.DrawFn) -> bytes:
     """Draw fields that may be anything: sometimes with a frame."""
     separator = draw(st.sampled_from([b"\x01", b"|"]))
     fields = draw(st.lists(st.tuples(_names, _texts), min_size=1, max_size=12))
     rest = b"".join(f"{name}={value}".encode() + separator for name, value in fields)
     is_framed = draw(st.booleans())
-    return _framed(b"8=FIX.4.2", b"35=D" + separator + rest, separator) if is_framed else rest
+    return framed(b"8=FIX.4.2", b"35=D" + separator + rest, separator) if is_framed else rest
 
 
-@given(_tag_messages() | st.binary())
+@given(tag_messages() | st.binary())
 @example(b"100=1|2=a|1=b|2=c|")
 @example(b"400=1|300=1|6=a|12=b|")
 @example(b"8=F|9=99999999999999999999|35=D|10=000|")

@@ -11,6 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.changes.progress import Progress
+from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_key, reader_key
+from sowline.codecs.typed_bodies import TypedBodies
 from sowline.commands.command import Headers, LogRecord
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.model.log_time import CREATE_TIME, LOG_APPEND_TIME, NO_TIME_TYPE, TIME_MAX
@@ -239,7 +241,22 @@ def partition_of(
     disk = MemoryStore()
     checkpoint = Checkpoint(definition=definition.digest, limits=definition.limits, log_id="log")
     opened = OpenedPartition(disk, checkpoint, checkpoint.position)  # type: ignore[arg-type]
-    return Partition(definition, 0, opened, cache, WriteBehindStore(disk, module), module), disk
+    store = WriteBehindStore(disk, module)
+    return Partition(definition, 0, opened, cache, store, module, bodies_of(definition)), disk
+
+
+def bodies_of(definition: TopicDefinition) -> TypedBodies | None:
+    """Return what reads the messages of a topic; None for JSON.
+
+    Schema 1 is the reader schema, and schema 2 does not exist.
+    """
+    reader, resolutions = definition.reader, Resolutions()
+    if reader is None:
+        return None
+    resolutions.add(reader_key(reader.digest), entry_value(Resolution(reader)))
+    resolutions.add(id_key(1), entry_value(Resolution(reader)))
+    resolutions.add(id_key(2), entry_value(Resolution(None)))
+    return TypedBodies(reader.type, definition.framing, resolutions)
 
 
 def log_records(records: Sequence[tuple[Any, ...]]) -> Any:

@@ -103,7 +103,8 @@ class Partition:
         self._due_records = DueRecords(self._store)
         self._native: NativeOverlay | None = None
         if native is not None and is_plain(definition):
-            self._native = NativeOverlay(native, definition, number, self._store, self._cache.bytes_max)
+            cached = self._cache.bytes_max
+            self._native = NativeOverlay(native, definition, number, self._store, cached, bodies)
 
     @property
     def core(self) -> Core:
@@ -135,7 +136,7 @@ class Partition:
         if native is not None:
             native.begin()
             try:
-                applier = Applier(self.definition, self.number, self.checkpoint, native, accelerator=native)
+                applier = Applier(self.definition, self.number, self.checkpoint, native, native, self.bodies)
                 return native, _applied_by(applier, records)
             except BaseException as error:
                 # After a panic nothing of the batch is kept. Python, which is the specification, applies this batch

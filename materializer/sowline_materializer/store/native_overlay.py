@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from sowline.codecs.typed_bodies import TypedBodies
 from sowline.commands.command import PARTIALS, CopyOf, LogRecord, Origin
 from sowline.config.topic_definition import TopicDefinition
 from sowline.language.groups.layout import Template
@@ -25,6 +26,7 @@ from sowline_materializer.core.step import REPEAT, Forward
 from sowline_materializer.core.views import GroupBodies
 from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.interface import Store
+from sowline_materializer.store.native_format import FORMATS, native_format
 from sowline_materializer.store.overlay import PendingWrites
 from sowline_materializer.store.write_behind import merged
 
@@ -37,6 +39,7 @@ class _CoreTopic(NamedTuple):
     key_paths: Keys
     has_deltas: bool
     computed: Callable[..., bytes | None] | None
+    format: Any
     template: bytes | None
     """If it keeps documents, their template."""
     view: "_CoreView | None"
@@ -86,11 +89,15 @@ def plain_key_paths(definition: TopicDefinition) -> Keys | None:
 
 
 def is_plain(definition: TopicDefinition) -> bool:
-    """Return whether the native core applies a topic's plain commands: JSON with the keys that it comes with."""
+    """Return whether the native core applies a topic's plain commands: those with the keys that they come with.
+
+    What is computed from messages of other types than JSON must be a record of the type, which Python finds out.
+    """
     rule = definition.key_rule
     has_plain_keys = bool(rule.paths) or (rule.is_supplied and not rule.takes_header)
-    is_json = definition.preprocess is None and definition.reader is None
-    return is_json and has_plain_keys and definition.has_sow
+    is_json = definition.reader is None
+    is_known = is_json or (definition.message_type in FORMATS and definition.enrich is None)
+    return is_known and definition.preprocess is None and has_plain_keys and definition.has_sow
 
 
 def _core_view(definition: TopicDefinition) -> _CoreView | None:
@@ -105,7 +112,7 @@ class NativeOverlay:
     """Reads records from `store`, keeps recent ones in memory, and collects the changes of a batch.
 
     `cache_bytes_max` returns how much memory recent records may take. `module` is `sowline_native`. The topic must be
-    plain (`is_plain`).
+    plain (`is_plain`). `bodies` reads its messages, if they are not JSON.
     """
 
     def __init__(
@@ -115,6 +122,7 @@ class NativeOverlay:
         partition: int,
         store: Store,
         cache_bytes_max: Callable[[], int],
+        bodies: TypedBodies | None = None,
     ) -> None:
         stage = definition.enrich
         topic = _CoreTopic(
@@ -123,9 +131,11 @@ class NativeOverlay:
             definition.key_paths,
             definition.declared.delta and definition.has_deltas,
             None if stage is None else Enricher(definition, stage, partition).computed,
+            None if definition.reader is None else native_format(module, definition.reader, bodies),
             write_body(definition.declared.template) if definition.documents else None,
             _core_view(definition),
         )
+        self._reader = definition.limits.schema
         self._core = module.Core(topic, partition, store.get_many, Position)
         self._records_type = module.LogRecords
         self._partitions = definition.partitions
@@ -139,9 +149,10 @@ class NativeOverlay:
     def apply(self, records: Sequence[LogRecord], start: int, state: BatchState) -> int:
         """Apply log records from `start` on, up to the first that only Python can apply; return its index.
 
-        It knows `LogRecords` of the native core only. If the native core panics, nothing of the batch may be kept.
+        It knows `LogRecords` of the native core only, and only the definition's reader schema. If the native core
+        panics, nothing of the batch may be kept.
         """
-        if not isinstance(records, self._records_type):
+        if not isinstance(records, self._records_type) or state.limits.schema != self._reader:
             return start
         limits, share = state.limits, state.limits.share(self._partitions)
         expiration = limits.expiration if isinstance(limits.expiration, int) else None
