@@ -6,6 +6,7 @@ All kinds do the job of `bench.merging`; only the topic's definition and the for
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 import orjson
 
 from bench.broker import broker
@@ -64,6 +65,15 @@ def _fix(body: Body, is_delta: bool) -> Sent:
     return sent(body, is_delta)._replace(value=text.encode())
 
 
+def _nvfix(body: Body, is_delta: bool) -> Sent:
+    text = "".join(f"{name}={value}\x01" for name, value in body.items())
+    return sent(body, is_delta)._replace(value=text.encode())
+
+
+def _message_pack(body: Body, is_delta: bool) -> Sent:
+    return sent(body, is_delta)._replace(value=msgspec.msgpack.encode(body))
+
+
 def _elsewhere(body: Body, is_delta: bool) -> Sent:
     owner = partition_of(str(body["order"]), PARTITIONS)
     return sent(body, is_delta)._replace(key=OTHER_KEYS[(owner + 1) % PARTITIONS])
@@ -100,6 +110,8 @@ def jobs() -> dict[str, Job]:
         ),
         "documents: literals and deltas of maps": Job(KEYED | {"documents": True}, _document),
         "FIX": Job({"key": ["/11"], "message_type": "fix"}, _fix),
+        "NVFIX": Job(KEYED | {"message_type": "nvfix"}, _nvfix),
+        "MessagePack": Job(KEYED | {"message_type": "msgpack"}, _message_pack),
         "records in another partition than their key's": Job(KEYED, _elsewhere),
     }
 

@@ -57,7 +57,8 @@ SESSION_MS = 300_000
 VIEW = "view"
 COMPUTES, MERGES = "of which: views service", "of which: materializer of the view"
 WITH_JOIN = "{}, with a join"
-PER_CPU_GOAL, LATENCY_GOAL = 0.5, 2.5
+PER_CPU_GOALS = {VIEW: 1.1, WITH_JOIN.format(VIEW): 0.8}
+LATENCY_GOAL = 2.5
 
 RATE = relay.RATE
 SECONDS = relay.SECONDS
@@ -387,7 +388,7 @@ def report(job: Job, runs: int, medians: Mapping[str, Figure]) -> str:
         for name, one in medians.items()
     ]
     ratios = [
-        ratio(f"{ours} compared to {stores}", medians[ours], medians[theirs])
+        ratio(f"{ours} compared to {stores}", medians[ours], medians[theirs], PER_CPU_GOALS[ours])
         for stores in Stores
         for ours, theirs in ((VIEW, str(stores)), (WITH_JOIN.format(VIEW), WITH_JOIN.format(stores)))
     ]
@@ -399,12 +400,12 @@ def report(job: Job, runs: int, medians: Mapping[str, Figure]) -> str:
     return f"{caption}\n\n{table(head, [*rows, *ratios])}"
 
 
-def ratio(name: str, ours: Figure, theirs: Figure) -> tuple[str, ...]:
-    """Return what a view took compared to Kafka Streams, as a row."""
+def ratio(name: str, ours: Figure, theirs: Figure, goal: float) -> tuple[str, ...]:
+    """Return what a view took compared to Kafka Streams, as a row; `goal` is for the CPU."""
     return (
         name,
         f"{ours.rate / theirs.rate:.2f} times its changes/s",
-        f"{theirs.cpu_us / ours.cpu_us:.2f} times as much per CPU (goal {PER_CPU_GOAL})",
+        f"{theirs.cpu_us / ours.cpu_us:.2f} times as much per CPU (goal {goal})",
         f"{theirs.whole_cpu_us / ours.whole_cpu_us:.2f} times",
         f"{ours.rss_mb / theirs.rss_mb:.2f} of its memory",
     )
