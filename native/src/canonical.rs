@@ -1,10 +1,8 @@
 //! JSON as it is stored in a document: `sowline.model.body.write_body` of what was read.
 
+use crate::escapes::write_text;
 use crate::json::{Kind, Value, elements, members};
-use crate::value::unescaped;
-
-/// The longest integer that is written here, in characters: it is within 64 bits.
-const INTEGER_BYTES_MAX: usize = 18;
+use crate::value::{INTEGER_BYTES_MAX, unescaped};
 
 /// Digits that a double always keeps: it has no shorter text than a fraction of so many.
 const DIGITS_MAX: usize = 15;
@@ -26,39 +24,11 @@ pub fn push_value(text: &[u8], kind: Kind, out: &mut Vec<u8>) -> Option<()> {
             out.extend_from_slice(is_usual.then_some(text)?);
         }
         Kind::Fraction => out.extend_from_slice(fraction(text)?),
-        Kind::EscapedText => push_text(&unescaped(&text[1..text.len() - 1])?, out),
+        Kind::EscapedText => write_text(&unescaped(&text[1..text.len() - 1])?, out),
         Kind::Array => push_array(text, out)?,
         Kind::Object => push_object(text, out)?,
     }
     Some(())
-}
-
-/// Append UTF-8 as a JSON text with the fewest escapes, as `orjson` writes it.
-pub fn push_text(spelled: &[u8], out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    out.push(b'"');
-    for byte in spelled {
-        let named = match byte {
-            b'"' | b'\\' => *byte,
-            0x08 => b'b',
-            0x09 => b't',
-            0x0a => b'n',
-            0x0c => b'f',
-            0x0d => b'r',
-            0x00..0x20 => {
-                out.extend_from_slice(b"\\u00");
-                out.push(DIGITS[usize::from(byte >> 4)]);
-                out.push(DIGITS[usize::from(byte & 15)]);
-                continue;
-            }
-            _ => {
-                out.push(*byte);
-                continue;
-            }
-        };
-        out.extend_from_slice(&[b'\\', named]);
-    }
-    out.push(b'"');
 }
 
 /// Return the text of the double that a fraction without an exponent spells; None if only Python can find it.

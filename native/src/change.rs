@@ -4,9 +4,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
-use crate::canonical::push_text;
 use crate::command::{CopyOf, Operation};
 use crate::entry::NEVER;
+use crate::escapes::write_text;
 use crate::number::push;
 use crate::position::Position;
 
@@ -253,7 +253,7 @@ impl About<'_> {
                 out.extend_from_slice(b",\"outcome\":\"noop\"");
             }
             out.extend_from_slice(b",\"key_text\":");
-            push_text(document.key_text, out);
+            write_text(document.key_text, out);
         }
         for (name, text) in [
             (&b",\"key_text\":"[..], of_view.key_text),

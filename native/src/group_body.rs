@@ -187,7 +187,10 @@ impl<'a> Total<'a> {
     /// Append a result as JSON; None if only Python can.
     fn write(&self, result: ResultKind, out: &mut Vec<u8>) -> Option<()> {
         match (self, result) {
-            (Total::Count(count), ResultKind::Count) => push(*count, out),
+            (Total::Count(count), ResultKind::Count) => {
+                i64::try_from(*count).ok()?;
+                push(*count, out);
+            }
             (Total::Sum { count: 0, .. }, ResultKind::Sum | ResultKind::Average)
             | (Total::Extremes(None), ResultKind::Least | ResultKind::Most) => {
                 out.extend_from_slice(b"null");

@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use rustc_hash::FxHashMap;
 
+use crate::escapes::write_text;
 use crate::group_input::{Input, Reading, Row, Scalar};
 use crate::group_state::{Rule, State};
 use crate::number::push;
-use crate::partials::quoted;
 
 struct Group {
     records: u64,
@@ -253,7 +253,7 @@ impl Group {
         }
         let mut out = Vec::with_capacity(128);
         out.push(b'[');
-        out.extend_from_slice(&quoted(key));
+        write_text(key, &mut out);
         out.push(b',');
         push(self.records, &mut out);
         out.extend_from_slice(b",[");

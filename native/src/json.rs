@@ -82,6 +82,9 @@ pub struct Scanner<'a> {
     number_bytes_max: usize,
 }
 
+/// The longest number of an exact sum, in characters; Python reads or refuses longer ones.
+const EXACT_BYTES_MAX: usize = 1000;
+
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 
@@ -110,10 +113,10 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Return a scanner that takes numbers of any length: exact sums are integers of up to 700 digits.
+    /// Return a scanner that takes longer numbers: exact sums are integers of up to 700 digits.
     pub fn exact(text: &'a [u8]) -> Self {
         Scanner {
-            number_bytes_max: usize::MAX,
+            number_bytes_max: EXACT_BYTES_MAX,
             ..Self::new(text)
         }
     }

@@ -16,7 +16,7 @@ pub fn members<'a>(
     members_of(Scanner::new(text), each)
 }
 
-/// Do the same for an object with numbers of any length.
+/// Do the same for an object with the numbers of exact sums.
 pub fn exact_members<'a>(
     text: &'a [u8],
     each: impl FnMut(&'a [u8], Value<'a>) -> Option<()>,
@@ -80,7 +80,7 @@ pub fn elements<'a>(text: &'a [u8], each: impl FnMut(Value<'a>) -> Option<()>) -
     elements_of(Scanner::new(text), each)
 }
 
-/// Do the same for an array with numbers of any length.
+/// Do the same for an array with the numbers of exact sums.
 pub fn exact_elements<'a>(text: &'a [u8], each: impl FnMut(Value<'a>) -> Option<()>) -> Option<()> {
     elements_of(Scanner::exact(text), each)
 }

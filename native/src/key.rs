@@ -6,12 +6,10 @@ use blake2::digest::consts::U8;
 use blake2::{Blake2b, Digest};
 
 use crate::json::{Field, Kind, members};
+use crate::value::INTEGER_BYTES_MAX;
 
 /// The longest key text, in bytes; Python reads or refuses longer ones.
 const KEY_BYTES_MAX: usize = 1024;
-
-/// The longest integer that is a key here, in characters: it is within 64 bits.
-const INTEGER_BYTES_MAX: usize = 18;
 
 /// A hash that has read the key domain.
 pub type DomainHash = Blake2b<U8>;

@@ -10,6 +10,7 @@ use crate::change::{About, Change, OfView};
 use crate::command::Operation;
 use crate::difference::Difference;
 use crate::entry::{self, NEVER};
+use crate::escapes::write_text;
 use crate::group_body::Template;
 use crate::json::{Kind, Value, exact_elements, exact_members};
 use crate::number::{push, whole};
@@ -18,7 +19,7 @@ use crate::records::Records;
 use crate::value::unescaped;
 
 /// The longest key text of a group, in bytes; Python takes longer ones.
-const KEY_BYTES_MAX: usize = 1024;
+const KEY_BYTES_MAX: usize = 255;
 
 /// How the bodies of a view are made: `sowline_materializer.core.views.ViewFold`.
 #[derive(FromPyObject)]
@@ -298,26 +299,6 @@ pub fn spelled(value: Value<'_>) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// Return a key text as a JSON string, as `orjson` writes it.
-pub fn quoted(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() + 16);
-    out.push(b'"');
-    for byte in text {
-        match byte {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            8 => out.extend_from_slice(b"\\b"),
-            12 => out.extend_from_slice(b"\\f"),
-            0..0x20 => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            _ => out.push(*byte),
-        }
-    }
-    out.push(b'"');
-    out
-}
-
 /// Write the groups of a message, and append their changes to `changes`; return how many more are live.
 ///
 /// `ViewFold._write`.
@@ -375,7 +356,10 @@ impl Merged {
         last: Option<&Reflection>,
         out: &mut Vec<u8>,
     ) {
-        let key_text = self.body.is_none().then(|| quoted(&self.key_text));
+        let mut key_text = Vec::new();
+        if self.body.is_none() {
+            write_text(&self.key_text, &mut key_text);
+        }
         out.clear();
         About {
             operation: Operation::Partials,
@@ -393,7 +377,7 @@ impl Merged {
             of_view: OfView {
                 is_last: last.is_some(),
                 is_deleted: self.body.is_none() && self.previous.is_some(),
-                key_text: key_text.as_deref().unwrap_or_default(),
+                key_text: &key_text,
                 taken: last.map_or(b"", |it| &it.taken),
                 reflects: last.map_or(b"", |it| &it.reflects),
             },

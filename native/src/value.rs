@@ -2,8 +2,8 @@
 
 use crate::json::{Scanner, Value};
 
-/// The longest integer that is read here, in characters: it is within 64 bits.
-const INTEGER_BYTES_MAX: usize = 18;
+/// The longest integer that is read, or is a key, here, in characters: it is within 64 bits.
+pub const INTEGER_BYTES_MAX: usize = 18;
 
 /// Powers of ten.
 const POWERS: [f64; 8] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];

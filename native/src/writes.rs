@@ -2,8 +2,8 @@
 
 use md5::{Digest, Md5};
 
-use crate::canonical::push_text;
 use crate::command::Command;
+use crate::escapes::write_text;
 use crate::number::{push, whole};
 
 /// How many tags a write has at most, and how many characters a tag.
@@ -176,7 +176,7 @@ fn tags(list: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for tag in &tags {
         out.push(if out.is_empty() { b'[' } else { b',' });
-        push_text(tag, &mut out);
+        write_text(tag, &mut out);
     }
     if !out.is_empty() {
         out.push(b']');

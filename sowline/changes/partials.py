@@ -21,6 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from sowline.errors import SowlineError
+from sowline.model.key import SUPPLIED_BYTES_MAX
 from sowline.model.position import Position
 
 NO_STATE: Final = msgspec.Raw(b"null")
@@ -70,9 +71,14 @@ _decode = msgspec.json.Decoder(Partials).decode
 def read_partials(value: bytes | None) -> Partials:
     """Return the message in a Kafka value; raise `bad message`."""
     try:
-        return _decode(value or b"")
+        message = _decode(value or b"")
     except (msgspec.DecodeError, ValueError) as error:
         raise SowlineError("bad message", f"expected partial states of a view: {error}") from error
+    # A longer key could not be stored: its partition would stop, in the middle of a batch
+    # (test_a_group_with_a_long_key_is_refused).
+    if any(len(state.key.encode()) > SUPPLIED_BYTES_MAX for state in message.states):
+        raise SowlineError("bad message", f"expected keys of groups of at most {SUPPLIED_BYTES_MAX} bytes")
+    return message
 
 
 class PartialsHead(msgspec.Struct, frozen=True, gc=False):

@@ -195,6 +195,44 @@ def test_native_merges_as_python_does(
     assert state_of(disk) == state_of(other_disk)
 
 
+@pytest.mark.parametrize("view", [{"grouping": ["/g"], "projection": SIMPLE}, {"filter": "/q > 1"}])
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_other_commands_in_the_log_of_a_view_are_refused(view: dict[str, Any], partitions: int) -> None:
+    """A publish, a delta, a delete and an expiry of a record that the view may have."""
+    definition = defined(view, 2, partitions)
+    (one, _), (other, _) = partition_of(definition, native), partition_of(definition, None)
+    publisher = [("sow.publisher", b"p"), ("sow.sequence", b"1")]
+    sent: list[tuple[Any, ...]] = [
+        (b'["a"]', b'{"g":"a","n":9}', None),
+        (b'["a"]', b'{"n":1}', [("sow.command", b"delta_publish")]),
+        (b'["a"]', None, None),
+        (b"7", b"{}", publisher),
+        (b"7", b"{}", publisher),
+        (b"7", None, [("sow.command", b"expire"), ("sow.guard", b"3")]),
+    ]
+    records = [(offset, 1000, key, value, headers) for offset, (key, value, headers) in enumerate(sent)]
+    step = apply_alike(one, other, records, 0).step
+    assert [letter.reason for letter in step.dead] == ["view"] * len(sent)
+    assert not step.changes
+
+
+@pytest.mark.parametrize(
+    ("partition", "up_to"),
+    [(-1, "5"), (1 << 40, "5"), (0, "9999999999999999990"), (0, "9999999990/1")],
+)
+def test_numbers_beyond_the_native_core_are_pythons(partition: int, up_to: str) -> None:
+    """Such a message has the same effect, and the next one too."""
+    definition = defined({"grouping": ["/g"], "projection": SIMPLE}, 2, 1)
+    (one, _), (other, _) = partition_of(definition, native), partition_of(definition, None)
+    later = "9999999999/2" if "/" in up_to else "9999999999999999999"
+    snapshot = Partials(definition.digest, partition, "-1", up_to, is_snapshot=True)
+    messages = [snapshot, Partials(definition.digest, partition, up_to, later)]
+    records = [(offset, 1000, None, one.encode(), HEADERS) for offset, one in enumerate(messages)]
+    prepared = apply_alike(one, other, records, 0)
+    assert prepared.failed is None
+    assert not prepared.step.dead
+
+
 @pytest.mark.parametrize("delta", [False, True])
 def test_the_states_of_simple_views_are_merged_natively(delta: bool) -> None:
     """Python computes no record of them."""

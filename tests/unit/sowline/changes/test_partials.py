@@ -72,6 +72,13 @@ def test_anything_else_is_a_bad_message(value: bytes | None) -> None:
     assert refusal.value.reason == "bad message"
 
 
+def test_a_group_with_a_long_key_is_refused() -> None:
+    """The store holds keys of up to 255 bytes."""
+    states = [PartialState("5", "é" * 128, NO_STATE)]
+    with pytest.raises(SowlineError, match="of at most 255 bytes"):
+        read_partials(Partials("d", 0, "-1", "5", states).encode())
+
+
 @given(st.dictionaries(st.integers(0, 1000), st.tuples(st.sampled_from(["-1", "7", "2/7.1"]), st.integers())))
 def test_held_states_are_read_as_they_were_written(given: dict[int, tuple[str, int]]) -> None:
     """Their JSON does not depend on the order in which they came."""
