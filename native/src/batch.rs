@@ -46,7 +46,8 @@ pub struct Applied {
     pub last_change: Position,
     pub log_time: i64,
     pub live_records: i64,
-    pub origins: HashMap<u64, u64>,
+    /// The origins of forwarded records that were applied, in order: partition and offset.
+    pub origins: Vec<(u64, u64)>,
     /// How many changes there are of each command.
     pub commands: HashMap<&'static str, usize>,
 }
@@ -88,6 +89,9 @@ pub struct Batch {
     pub limits: Limits,
     /// Whether Python looks at the current log record again.
     pub is_noted: bool,
+    /// The origins of the forwarded records that were applied. A checkpoint lists them in the order in which their
+    /// partitions came first, which a table does not keep.
+    pub origins: Vec<(u64, u64)>,
 }
 
 impl Batch {
@@ -95,6 +99,18 @@ impl Batch {
     pub fn is_full(&self) -> bool {
         let records = self.state.live_records;
         self.limits.records_max.is_some_and(|most| records >= most)
+    }
+
+    /// Go behind a log record with a change; `added` is how many records there are more.
+    pub fn add_change(&mut self, message: &Message<'_>, added: i64) {
+        let state = &mut self.state;
+        state.pass(message);
+        state.last_change = state.position;
+        state.live_records += added;
+        if let Some(copy) = message.command.origin {
+            state.origins.insert(copy.partition, copy.offset);
+            self.origins.push((copy.partition, copy.offset));
+        }
     }
 }
 
@@ -109,16 +125,6 @@ impl State {
     pub fn pass(&mut self, message: &Message<'_>) {
         self.position = message.at;
         self.log_time = message.log_time;
-    }
-
-    /// Go behind a log record with a change; `added` is how many records there are more.
-    pub fn add_change(&mut self, message: &Message<'_>, added: i64) {
-        self.pass(message);
-        self.last_change = self.position;
-        self.live_records += added;
-        if let Some(copy) = message.command.origin {
-            self.origins.insert(copy.partition, copy.offset);
-        }
     }
 }
 

@@ -9,6 +9,9 @@ const LIFETIME_MAX: f64 = 1e9;
 
 const TEXT_BYTES_MAX: usize = 250;
 
+/// The highest number of a partition that Kafka has.
+const PARTITION_MAX: u64 = i32::MAX as u64;
+
 /// What a command does with its record.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum Operation {
@@ -180,7 +183,7 @@ fn copy_of(text: &[u8]) -> Option<CopyOf<'_>> {
     let at = place.iter().position(|byte| *byte == b'@')?;
     Some(CopyOf {
         log_id: &text[..colon],
-        partition: whole(&place[..at])?,
+        partition: whole(&place[..at]).filter(|number| *number <= PARTITION_MAX)?,
         offset: whole(&place[at + 1..])?,
     })
 }

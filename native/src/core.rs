@@ -159,6 +159,7 @@ impl Core {
             state,
             limits,
             is_noted: false,
+            origins: Vec::new(),
         };
         let (mut at, mut commands) = (start, [0; OPERATIONS.len()]);
         while at < records.records.len() {
@@ -193,7 +194,7 @@ impl Core {
             last_change: state.last_change,
             log_time: state.log_time,
             live_records: state.live_records,
-            origins: state.origins,
+            origins: batch.origins,
             commands: OPERATIONS
                 .map(Operation::name)
                 .into_iter()
@@ -247,7 +248,8 @@ impl Core {
         let headers = headers_of(py, record.headers.as_ref())?.ok_or(Stop::Left)?;
         let mut named = Vec::with_capacity(headers.len());
         for (name, value) in &headers {
-            named.push((name.to_str()?, value.as_ref().map(|value| value.as_bytes())));
+            let name = name.to_str().map_err(|_| Stop::Left)?;
+            named.push((name, value.as_ref().map(|value| value.as_bytes())));
         }
         let format = self.records.format.as_ref();
         let message = Message::read(py, record, &named, batch, format, read)?;
@@ -383,7 +385,7 @@ impl Core {
         let is_tombstone = body.is_none() && data.is_some() && folded.is_none();
         self.records.write(target.slot, data);
         let added = i64::from(body.is_some()) - i64::from(previous.is_some());
-        batch.state.add_change(message, added);
+        batch.add_change(message, added);
         Ok(Outcome::Applied {
             change,
             is_tombstone,

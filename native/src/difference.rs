@@ -80,7 +80,9 @@ impl Difference {
                     }
                 }
                 _ => {
-                    let is_key = !is_object && below.iter().any(|steps| steps.is_empty());
+                    let is_key = !is_object
+                        && !below.is_empty()
+                        && below.iter().all(|steps| steps.is_empty());
                     let is_same = match old {
                         None => false,
                         Some(old) => is_same(old, field)?,

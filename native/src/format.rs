@@ -1,5 +1,6 @@
 //! The bodies of a topic whose message type is not JSON: `sowline_materializer.core.bodies`.
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -40,7 +41,12 @@ impl Format {
         let body = match format {
             // A delta is read and merged under its schema.
             Some(Format::Codec(read)) if operation == Operation::Publish => {
-                let decoded: Decoded<'_> = read.bind(py).call1((body,))?.extract()?;
+                let decoded: Decoded<'_> = match read.bind(py).call1((body,)) {
+                    Ok(decoded) => decoded.extract()?,
+                    // Python meets the same error again, and names the log record.
+                    Err(error) if error.is_instance_of::<PyException>(py) => None,
+                    Err(error) => return Err(error),
+                };
                 decoded.map(|(json, id)| {
                     schema_id = id;
                     out.clear();

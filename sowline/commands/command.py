@@ -28,6 +28,9 @@ TAG_CHARS_MAX = 100
 EXPIRATION_SECONDS_MAX = LIFETIME_MS_MAX // 1000
 """The longest lifetime that a command may request."""
 
+PARTITION_MAX = (1 << 31) - 1
+"""The highest number of a partition that Kafka has."""
+
 _TOPIC_ID = re.compile("[A-Za-z0-9+/_-]{1,100}")
 """Kafka's id of a topic as text: base64 in either alphabet, so it contains neither `:` nor `@`."""
 
@@ -183,7 +186,12 @@ def _copy_of(name: str, text: str) -> CopyOf:
     partition, _, offset = origin.partition("@")
     if not _TOPIC_ID.fullmatch(log_id):
         raise _bad(f"expected <topic id>:<partition>@<offset> in {name}, got {text[:60]!r}")
-    return CopyOf(log_id, Origin(_whole(name, partition), _whole(name, offset)))
+    number = _whole(name, partition)
+    # A document's change id has four bytes for it. A larger one would stop the partition
+    # (test_an_origin_is_in_a_partition_that_kafka_can_have).
+    if number > PARTITION_MAX:
+        raise _bad(f"expected a partition of at most {PARTITION_MAX} in {name}, got {text[:60]!r}")
+    return CopyOf(log_id, Origin(number, _whole(name, offset)))
 
 
 def _guard(name: str, text: str) -> Position:

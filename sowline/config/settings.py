@@ -65,7 +65,7 @@ class Settings(PlainNumbers):
     )
     batch_records_max: int = Field(default=1000, ge=1, le=10_000, description="log records applied at once")
     cache_bytes_max: int = Field(
-        default=1 << 27, ge=0, description="memory for the records that a materializer wrote most recently"
+        default=1 << 27, ge=0, description="memory for the records that a materializer used most recently"
     )
     store_bytes_max: int = Field(
         default=1 << 27, ge=1 << 23, description="memory for all stores of a materializer: buffers and blocks"

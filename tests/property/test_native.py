@@ -234,6 +234,10 @@ PLAIN = st.tuples(
 RECORDS = st.lists(st.one_of(PLAIN, PLAIN, PLAIN, ODD), max_size=25)
 
 
+CACHES = (0, 300, 1 << 20)
+"""Bytes for records in memory: none stays after a commit, one or two do, or all."""
+
+
 def partition_of(
     definition: TopicDefinition, module: Any, cache: RecordCache | None = None
 ) -> tuple[Partition, MemoryStore]:
@@ -359,6 +363,30 @@ PRODUCERS_TIMES = st.tuples(
     kafka_keys=[None],
 )
 @example(
+    limits={"key": "/id"},
+    sent=[
+        (b'{"id":%d}' % partition, 0, [("sow.origin", b"log:%d@1" % partition)])
+        for partition in (3, 1, 4, 2, 5)
+    ],
+    cuts=[],
+    discarded=False,
+    run_max=1,
+    producers={},
+    kafka_keys=[None],
+)
+@example(
+    limits={"key": ["/a", "/a/b"], "delta": True, "documents": True},
+    sent=[
+        (b'{"a":"x","q":1}', 0, [("sow.command", b"delta")]),
+        (b'{..,"q":2}', 0, [("sow.command", b"delta")]),
+    ],
+    cuts=[],
+    discarded=False,
+    run_max=1,
+    producers={},
+    kafka_keys=[b'["x","y"]'],
+)
+@example(
     limits={"key": "/id", "expiration": "1s"},
     sent=[
         (b'{"id":1}', 0, None),
@@ -399,7 +427,8 @@ def check(
     by turns; a delete without a body has one in any case.
     """
     definition = define_topic(**{"name": "orders", **limits})
-    (one, disk), (other, other_disk) = partition_of(definition, native), partition_of(definition, None)
+    cache = RecordCache(lambda: CACHES[len(sent) % len(CACHES)])
+    (one, disk), (other, other_disk) = partition_of(definition, native, cache), partition_of(definition, None)
     assert (one.core, other.core) == ("native", "python")
     time, records = 1000, []
     for offset, (body, later, headers) in enumerate(sent):

@@ -19,6 +19,7 @@ from sowline.codecs.codec import Codec, codec_of
 from sowline.codecs.framing import frame
 from sowline.codecs.resolutions import Resolution, entry_value, id_key, reader_key
 from sowline.codecs.schema import AVRO, FIX, MSGPACK, PROTOBUF, CodecType, MessagePayload, Schema
+from sowline.codecs.typed_bodies import ReadBody, TypedBodies
 from sowline.commands.command import Headers
 from sowline.config.topic_definition import define_topic
 from sowline.model.limits import define_value
@@ -29,6 +30,7 @@ from tests.property.test_msgpack import MAPS
 from tests.property.test_native import (
     HEADERS,
     apply_alike,
+    log_records,
     native,
     partition_of,
     state_of,
@@ -354,6 +356,29 @@ def test_whole_records_of_schemas_are_not_left_to_python(type: CodecType) -> Non
         (None, None),
     ]
     assert check_typed(topic_of(type), sent, 2) == len(sent)
+
+
+def test_what_is_before_a_message_that_a_codec_fails_at_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that its codec does not know: the batch ends before that message."""
+    definition = define_topic(**topic_of(AVRO))
+    partition, _ = partition_of(definition, native)
+    write = codec_of(Schema(AVRO, SCHEMED[AVRO])).write
+    messages = [frame("confluent", AVRO, 1, write(b'{"id":"%d","qty":5}' % number)) for number in range(3)]
+    assert partition.bodies is not None
+    partition.bodies.resolutions.add(id_key(1), entry_value(Resolution(None)))
+    read = TypedBodies.read
+
+    def failing(bodies: TypedBodies, value: bytes, reader: str) -> ReadBody:
+        if value == messages[1]:
+            raise RecursionError("boom")
+        return read(bodies, value, reader)
+
+    monkeypatch.setattr(TypedBodies, "read", failing)
+    records = [(offset, 1000, None, message, None) for offset, message in enumerate(messages)]
+    prepared = partition.prepare(log_records(records), 100)
+    assert [change.position.offset for change in prepared.step.changes] == [0]
+    assert prepared.failed is not None
+    assert prepared.failed.offset == 1
 
 
 def test_other_options_are_pythons() -> None:

@@ -78,7 +78,8 @@ class Step:
     `unreported` holds checkpoints with the number of changes before them. Each follows a forwarded record without a
     change, or new limits, which nothing else reports before the next change. `others` are the log records that the
     accelerator has not applied alone, expiries, and those with a trace context. `commands` counts the changes by
-    command. `tombstones` has the log time and the SOW key of each deleted record that is kept for its publishers' numbers.
+    command. `tombstones` has the log time and the SOW key of each deleted record that is kept for its publishers'
+    numbers.
     """
 
     checkpoint: Checkpoint

@@ -66,7 +66,7 @@ class OwnerCommands:
         return [Append(None, self._definition, _DEFINE)]
 
     def applied(self, others: Iterable[LogRecord], log_time: int, now: int) -> None:
-        """Note that log records up to a log time were applied at `now`; `others` are those that are not plain."""
+        """Note that log records up to a log time were applied at `now`; `others` are those of a step."""
         for record in others:
             if record.headers and (record.value is None or not self._is_defined):
                 self._resolve(record, now)

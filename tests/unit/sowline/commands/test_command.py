@@ -261,6 +261,17 @@ def test_so_many_tags_so_long() -> None:
         joined_tags(["x", "a,b"])
 
 
+# origins
+
+
+def test_an_origin_is_in_a_partition_that_kafka_can_have() -> None:
+    """Kafka numbers partitions up to 2,147,483,647."""
+    origin = read(origin="log:2147483647@1").origin
+    assert origin is not None
+    assert origin.source.partition == 2147483647
+    refused({"origin": "log:2147483648@1"}, "expected a partition of at most 2147483647 in sow.origin")
+
+
 # what a refusal says
 
 
