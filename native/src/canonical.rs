@@ -1,7 +1,7 @@
 //! JSON as it is stored in a document: `sowline.model.body.write_body` of what was read.
 
 use crate::escapes::write_text;
-use crate::json::{Kind, Value, elements, members};
+use crate::json::{FIELDS_MAX, Field, Kind, Value, elements, members};
 use crate::value::{INTEGER_BYTES_MAX, unescaped};
 
 /// Digits that a double always keeps: it has no shorter text than a fraction of so many.
@@ -9,9 +9,6 @@ const DIGITS_MAX: usize = 15;
 
 /// How many zeros a fraction below one has behind its point, at most; a smaller one has an exponent.
 const ZEROS_MAX: usize = 3;
-
-/// How many fields of an object are compared with each other.
-const FIELDS_MAX: usize = 64;
 
 /// Append a value of the scanner to `out`, in the one text that it has in documents.
 ///
@@ -70,6 +67,17 @@ fn push_object(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     })?;
     close(mark, b'{', b'}', out);
     Some(())
+}
+
+/// Append an object of these fields, whose values are written as they are.
+pub fn push_fields<'a, 'f: 'a>(fields: impl IntoIterator<Item = &'a Field<'f>>, out: &mut Vec<u8>) {
+    let mut mark = b'{';
+    for field in fields {
+        out.push(std::mem::replace(&mut mark, b','));
+        push_name(field.name, out);
+        out.extend_from_slice(field.value);
+    }
+    close(mark, b'{', b'}', out);
 }
 
 /// Append a name of the scanner, which has no escapes, and its colon.

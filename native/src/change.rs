@@ -28,7 +28,7 @@ pub struct Change {
     pub delta: Option<Py<PyBytes>>,
     /// The states of a group of a view, by source partition.
     pub states: Option<Py<PyBytes>>,
-    /// What it says of a write to a document.
+    /// The headers of a write, if the record is a document.
     pub document: Option<DocumentHeaders>,
     pub at: Position,
     pub operation: Operation,
@@ -188,7 +188,7 @@ pub const NO_VIEW: OfView<'_> = OfView {
     reflects: b"",
 };
 
-/// What the header of a change says of a write to a document.
+/// What a write to a document adds to the header of a change.
 #[derive(Clone, Copy)]
 pub struct OfDocument<'a> {
     pub key_text: &'a [u8],

@@ -127,7 +127,7 @@ pub fn command<'a>(headers: &NamedHeaders<'a>) -> Option<Command<'a>> {
             "tags" => found.tags = Some(plain(value)?),
             "change_id" => found.change_id = Some(plain(value)?),
             "origin" => found.origin = Some(copy_of(value)?),
-            "guard" => found.guard = Some(position(value)?),
+            "guard" => found.guard = Some(Position::parse(value)?),
             "expiration" => found.expiration = Some(seconds(value)?),
             _ => return None,
         }
@@ -145,20 +145,6 @@ pub fn command<'a>(headers: &NamedHeaders<'a>) -> Option<Command<'a>> {
         || found.is_of_document();
     let is_valid = is_expiry == found.guard.is_some() && !(is_expiry && has_more);
     is_valid.then_some(found)
-}
-
-/// Return the position in `[era/]offset[.n]`; None for one before the log, which no record has.
-fn position(text: &[u8]) -> Option<Position> {
-    let (era, text) = match text.iter().position(|byte| *byte == b'/') {
-        None => (0, text),
-        Some(slash) => (whole(&text[..slash])?, &text[slash + 1..]),
-    };
-    let (offset, nth) = pair(text)?;
-    Some(Position {
-        era: u32::try_from(era).ok()?,
-        offset: i64::try_from(offset).ok()?,
-        nth: u32::try_from(nth).ok()?,
-    })
 }
 
 /// Return a text that JSON holds as it is.

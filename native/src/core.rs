@@ -265,9 +265,10 @@ impl Core {
             .records
             .key_of(keyed, record.kafka_key(py), &mut fields)
             .ok_or(Stop::Left)?;
-        if let Some(documents) = &self.documents {
-            documents.key_texts(&key_text).ok_or(Stop::Left)?;
-        }
+        let key_texts = match &self.documents {
+            None => Vec::new(),
+            Some(documents) => documents.key_texts(&key_text).ok_or(Stop::Left)?,
+        };
         let mut digits = itoa::Buffer::new();
         let slot = match self.records.slot(key.bytes(&mut digits)) {
             Some(slot) => slot,
@@ -279,6 +280,7 @@ impl Core {
             slot,
             sow_key: PyBytes::new(py, key.bytes(&mut digits)).unbind(),
             key_text: &key_text,
+            key_texts,
             // Another key text may have the same SOW key.
             entry: match entry {
                 None => None,

@@ -1,5 +1,6 @@
 //! What a change has changed of a record: `sowline.model.difference` for plain objects.
 
+use crate::canonical::push_name;
 use crate::json::{Field, Kind, fields};
 
 /// How many levels of objects are compared here; Python compares deeper ones.
@@ -64,9 +65,7 @@ impl Difference {
             if !is_first {
                 self.body.push(b',');
             }
-            self.body.push(b'"');
-            self.body.extend_from_slice(field.name);
-            self.body.extend_from_slice(b"\":");
+            push_name(field.name, &mut self.body);
             let is_object = field.kind == Kind::Object;
             match old {
                 Some(old) if is_object && old.kind == Kind::Object => {

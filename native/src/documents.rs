@@ -1,9 +1,9 @@
 //! Writes to documents, as literals and as deltas of plain maps: `sowline_materializer.core.document_writer`.
 
-use crate::canonical::{close, push_name, push_value};
+use crate::canonical::{push_fields, push_value};
 use crate::command::Operation;
 use crate::deltas::{map_or_object, text_order};
-use crate::json::{Field, Kind, elements, fields, members, members_behind_brace};
+use crate::json::{FIELDS_MAX, Field, Kind, elements, fields, member, members_behind_brace};
 use crate::merge::merge;
 use crate::message::Message;
 use crate::target::Target;
@@ -11,9 +11,6 @@ use crate::writes::{Write, Writes, write_accounts};
 
 /// The longest text of a delta, in bytes.
 const TEXT_BYTES_MAX: usize = 1 << 20;
-
-/// How many fields a write has at most: names are compared with each other.
-const FIELDS_MAX: usize = 64;
 
 /// Applies writes to the documents of a topic.
 pub struct Documents {
@@ -163,7 +160,7 @@ impl Documents {
             (Some(_), _, _) => None,
             (None, Operation::DeltaPublish, Some(_)) => {
                 space.own.clear();
-                push_fields(&held, &[], &mut space.own);
+                push_fields(&held, &mut space.own);
                 made.clear();
                 merge(&space.own, given, made)?;
                 fields(made, &mut merged)?;
@@ -179,29 +176,21 @@ impl Documents {
             // Python keeps the fields that the template hides.
             return None;
         }
-        self.require_key(content, target.key_text)?;
+        self.require_key(content, &target.key_texts)?;
         space.body.clear();
         content.apply(previous.map(|_| &held[..]), &template, &mut space.body)
     }
 
     /// Check that a write does not change the key: None if it does, or if only Python can judge it.
-    fn require_key(&self, content: &Content<'_>, key_text: &[u8]) -> Option<()> {
-        let texts = self.key_texts(key_text)?;
+    fn require_key(&self, content: &Content<'_>, texts: &[&[u8]]) -> Option<()> {
         for (path, expected) in self.key_paths.iter().zip(texts) {
             let (first, below) = path.split_first()?;
             let mut found = content.find(first.as_bytes());
             for step in below {
-                let Some((text, Kind::Object)) = found else {
-                    found = None;
-                    break;
+                found = match found {
+                    Some((text, Kind::Object)) => member(text, step.as_bytes())?,
+                    _ => None,
                 };
-                found = None;
-                members(text, |name, value| {
-                    if name == step.as_bytes() {
-                        found = Some((value.text(), value.kind));
-                    }
-                    Some(())
-                })?;
             }
             let own = match found {
                 None => continue,
@@ -209,7 +198,7 @@ impl Documents {
                 Some((text, Kind::Integer | Kind::Boolean)) => text,
                 Some(_) => return None,
             };
-            if own != expected {
+            if own != *expected {
                 return None;
             }
         }
@@ -219,17 +208,6 @@ impl Documents {
 
 fn has(fields: &[Field<'_>], name: &[u8]) -> bool {
     fields.iter().any(|field| field.name == name)
-}
-
-/// Append an object of these fields to `out`.
-fn push_fields(first: &[Field<'_>], then: &[Field<'_>], out: &mut Vec<u8>) {
-    let mut mark = b'{';
-    for field in first.iter().chain(then) {
-        out.push(std::mem::replace(&mut mark, b','));
-        push_name(field.name, out);
-        out.extend_from_slice(field.value);
-    }
-    close(mark, b'{', b'}', out);
 }
 
 /// What a write gives a document: all its fields, or some of them.
@@ -346,7 +324,7 @@ impl<'a> Content<'a> {
                 None => after.push(given),
             }
         }
-        push_fields(&after, template, out);
+        push_fields(after.iter().chain(template), out);
         let has_other_fields = held.is_none() || after.len() != before.len();
         if has_other_fields || verdicts.contains(&Verdict::Different) {
             return Some(true);

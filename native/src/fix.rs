@@ -6,11 +6,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rustc_hash::FxBuildHasher;
 
+use crate::canonical::push_fields;
 use crate::escapes::{is_as_written, is_plain, write_text};
-use crate::json::{self, Kind};
-
-/// How many fields a message may have.
-const FIELDS_MAX: usize = 64;
+use crate::json::{self, FIELDS_MAX, Kind};
 
 const TAG_DIGITS_MAX: usize = 9;
 
@@ -155,13 +153,7 @@ impl FixReader {
         if !held.is_sorted_by_key(|field| self.rank(field.name)) {
             held.sort_by_key(|field| self.rank(field.name));
             let mut arranged = Vec::with_capacity(body.len());
-            for (number, field) in held.iter().enumerate() {
-                arranged.extend_from_slice(if number == 0 { b"{\"" } else { b",\"" });
-                arranged.extend_from_slice(field.name);
-                arranged.extend_from_slice(b"\":");
-                arranged.extend_from_slice(field.value);
-            }
-            arranged.push(b'}');
+            push_fields(&held, &mut arranged);
             *body = arranged;
         }
         Some(())

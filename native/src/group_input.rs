@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 
 use crate::group_body::may_be_number;
-use crate::json::{Field, Kind, fields, members};
+use crate::json::{Field, Kind, fields, member};
 use crate::key::KeyRule;
 use crate::value::{integer_of, unescaped};
 
@@ -249,15 +249,7 @@ fn below<'a>(own: &[Field<'a>], first: &str, rest: &[String]) -> Option<Found<'a
             Kind::Array => return None,
             _ => return Some(None),
         }
-        let mut found = None;
-        // Of a repeated name the last value counts.
-        members(text, |name, value| {
-            if name == step.as_bytes() {
-                found = Some((value.text(), value.kind));
-            }
-            Some(())
-        })?;
-        match found {
+        match member(text, step.as_bytes())? {
             None => return Some(None),
             Some(next) => (text, kind) = next,
         }

@@ -66,7 +66,7 @@ impl Groups {
             }
         }
         let [left, entered] = inputs;
-        self.apply(py, left, entered).map(Some)
+        self.replace(py, left, entered).map(Some)
     }
 
     /// Replace the inputs of a record by those of another one; return the changed states of groups.
@@ -76,7 +76,33 @@ impl Groups {
         left: Option<Input>,
         entered: Option<Input>,
     ) -> PyResult<Vec<Changed>> {
-        self.apply(py, left, entered)
+        let mut changed = Vec::with_capacity(2);
+        match (left, entered) {
+            (Some(left), Some(entered)) if left.key == entered.key => {
+                self.change_group(
+                    py,
+                    entered.key,
+                    Some(left.arguments),
+                    Some(entered.arguments),
+                    &mut changed,
+                )?;
+            }
+            (left, entered) => {
+                if let Some(left) = left {
+                    self.change_group(py, left.key, Some(left.arguments), None, &mut changed)?;
+                }
+                if let Some(entered) = entered {
+                    self.change_group(
+                        py,
+                        entered.key,
+                        None,
+                        Some(entered.arguments),
+                        &mut changed,
+                    )?;
+                }
+            }
+        }
+        Ok(changed)
     }
 
     /// Return the join keys of a record of the source; None if only Python can make them.
@@ -122,41 +148,6 @@ impl Groups {
 }
 
 impl Groups {
-    fn apply(
-        &mut self,
-        py: Python<'_>,
-        left: Option<Input>,
-        entered: Option<Input>,
-    ) -> PyResult<Vec<Changed>> {
-        let mut changed = Vec::with_capacity(2);
-        match (left, entered) {
-            (Some(left), Some(entered)) if left.key == entered.key => {
-                self.change_group(
-                    py,
-                    entered.key,
-                    Some(left.arguments),
-                    Some(entered.arguments),
-                    &mut changed,
-                )?;
-            }
-            (left, entered) => {
-                if let Some(left) = left {
-                    self.change_group(py, left.key, Some(left.arguments), None, &mut changed)?;
-                }
-                if let Some(entered) = entered {
-                    self.change_group(
-                        py,
-                        entered.key,
-                        None,
-                        Some(entered.arguments),
-                        &mut changed,
-                    )?;
-                }
-            }
-        }
-        Ok(changed)
-    }
-
     /// Take a record out of a group, in, or both; append the group to `changed` if its state is another one.
     fn change_group(
         &mut self,

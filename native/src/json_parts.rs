@@ -1,9 +1,9 @@
 //! Walks through the parts of objects and arrays.
 
-use crate::json::{Field, Scanner, Value};
+use crate::json::{Field, Kind, Scanner, Value};
 
-/// How many fields of an object it remembers: names are compared with each other.
-const FIELDS_MAX: usize = 64;
+/// How many fields of an object are remembered: names are compared with each other.
+pub const FIELDS_MAX: usize = 64;
 
 /// Call `each` for every name and value of the object that `text` is, in order; a name may come again.
 ///
@@ -51,6 +51,20 @@ fn members_behind<'a>(
         each(name, scanner.spaced_value()?)?;
     }
     (scanner.at == scanner.text.len()).then_some(())
+}
+
+/// Return the text and the kind of the last member with a name of the object that `text` is; an inner None if it has none.
+///
+/// Returns None where `members` does.
+pub fn member<'a>(text: &'a [u8], name: &[u8]) -> Option<Option<(&'a [u8], Kind)>> {
+    let mut found = None;
+    members(text, |own, value| {
+        if own == name {
+            found = Some((value.text(), value.kind));
+        }
+        Some(())
+    })?;
+    Some(found)
 }
 
 /// Collect the fields of the object that `text` is; of a repeated name the last value counts, in the first position.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use blake2::digest::consts::U8;
 use blake2::{Blake2b, Digest};
 
-use crate::json::{Field, Kind, members};
+use crate::json::{Field, Kind, member};
 use crate::value::INTEGER_BYTES_MAX;
 
 /// The longest key text, in bytes; Python reads or refuses longer ones.
@@ -133,18 +133,10 @@ fn part_in<'a>(given: &[Field<'a>], path: &[String]) -> Option<&'a [u8]> {
     let field = given.iter().find(|field| field.name == first.as_bytes())?;
     let (mut text, mut kind) = (field.value, field.kind);
     for step in below {
-        let mut found = None;
         if kind != Kind::Object {
             return None;
         }
-        // Of a repeated name the last value counts.
-        members(text, |name, value| {
-            if name == step.as_bytes() {
-                found = Some((value.text(), value.kind));
-            }
-            Some(())
-        })?;
-        (text, kind) = found?;
+        (text, kind) = member(text, step.as_bytes())??;
     }
     match kind {
         Kind::Text => Some(&text[1..text.len() - 1]),

@@ -1,5 +1,6 @@
 //! Merges a delta into a body: `sowline.model.merge` for plain objects.
 
+use crate::canonical::push_name;
 use crate::json::{Field, Kind, fields};
 
 /// How many levels of objects are merged here; Python merges deeper ones, or refuses them.
@@ -42,7 +43,5 @@ fn begin(name: &[u8], out: &mut Vec<u8>, is_first: &mut bool) {
     if !std::mem::replace(is_first, false) {
         out.push(b',');
     }
-    out.push(b'"');
-    out.extend_from_slice(name);
-    out.extend_from_slice(b"\":");
+    push_name(name, out);
 }

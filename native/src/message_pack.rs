@@ -6,10 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::escapes::{is_plain, write_text};
-use crate::json::DEPTH_MAX;
-
-/// How many names of a map are compared with each other.
-const NAMES_MAX: usize = 64;
+use crate::json::{DEPTH_MAX, FIELDS_MAX};
 
 /// Doubles that `orjson` and Rust write in the same way, apart from zero.
 const PLAIN_DOUBLES: std::ops::Range<f64> = 1e-4..1e16;
@@ -168,7 +165,7 @@ impl<'a> Parts<'a, '_> {
     /// Write a map. Python reads one in which a name comes again, has an escape, or may be that of a value.
     fn map(&mut self, length: usize, depth: u32) -> Option<()> {
         let depth = depth.checked_sub(1)?;
-        if length > NAMES_MAX {
+        if length > FIELDS_MAX {
             return None;
         }
         let mut names: Vec<&[u8]> = Vec::with_capacity(length);

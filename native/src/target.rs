@@ -11,6 +11,8 @@ pub struct Target<'a> {
     pub slot: usize,
     pub sow_key: Py<PyBytes>,
     pub key_text: &'a [u8],
+    /// The texts of the key fields, if the topic keeps documents.
+    pub key_texts: Vec<&'a [u8]>,
     /// What is stored; None if there is nothing.
     pub entry: Option<Entry<'a>>,
 }

@@ -234,6 +234,15 @@ PLAIN = st.tuples(
 RECORDS = st.lists(st.one_of(PLAIN, PLAIN, PLAIN, ODD), max_size=25)
 
 
+AT_ONCE: dict[str, Any] = {
+    "cuts": [],
+    "discarded": False,
+    "run_max": 1,
+    "producers": {},
+    "kafka_keys": [None],
+}
+"""An example in one batch, without Kafka keys and with the broker's times."""
+
 CACHES = (0, 300, 1 << 20)
 """Bytes for records in memory: none stays after a commit, one or two do, or all."""
 
@@ -341,11 +350,7 @@ PRODUCERS_TIMES = st.tuples(
         (b'{"id":1,"a":{"b":1}}', 0, None),
         (b'{"id":1,"a":{"c":2}}', 0, [("sow.command", b"delta_publish")]),
     ],
-    cuts=[],
-    discarded=False,
-    run_max=1,
-    producers={},
-    kafka_keys=[None],
+    **AT_ONCE,
 )
 @example(
     limits={"key": ["/o/a", "/id"]},
@@ -356,11 +361,7 @@ PRODUCERS_TIMES = st.tuples(
         (b'{"id":1,"o":{"\\u0061":"x"}}', 0, None),
         (b'{"id":1,"o":"a"}', 0, None),
     ],
-    cuts=[],
-    discarded=False,
-    run_max=1,
-    producers={},
-    kafka_keys=[None],
+    **AT_ONCE,
 )
 @example(
     limits={"key": "/id"},
@@ -368,11 +369,7 @@ PRODUCERS_TIMES = st.tuples(
         (b'{"id":%d}' % partition, 0, [("sow.origin", b"log:%d@1" % partition)])
         for partition in (3, 1, 4, 2, 5)
     ],
-    cuts=[],
-    discarded=False,
-    run_max=1,
-    producers={},
-    kafka_keys=[None],
+    **AT_ONCE,
 )
 @example(
     limits={"key": ["/a", "/a/b"], "delta": True, "documents": True},
