@@ -11,6 +11,7 @@ from sowline.model.position import Position
 from sowline_views.core.join_keys import NO_MATCH
 from sowline_views.core.joined_tables import JoinedEvent, JoinedTable, KeyedTable, MultipliedTable
 from sowline_views.core.joins import JoinedStates, TakenOut
+from sowline_views.core.native_groups import JoinedRow, NativeGroupedStates
 from sowline_views.core.outgoing import OutgoingPartials
 from sowline_views.core.source_partition import SourcePartition
 from sowline_views.core.states import StateChange
@@ -21,6 +22,8 @@ _concerned = JoinedStates.concerned
 _take_in = JoinedStates.take_in
 _key_of = JoinedTable.key_of
 _in_portions = OutgoingPartials._in_portions
+_native_row = JoinedStates._native_row
+_change_rows = NativeGroupedStates.change_rows
 
 
 def _one_join_side_behind() -> list[Any]:
@@ -94,6 +97,23 @@ def _each_step_of_many_states_ends() -> list[Any]:
             yield one._replace(message=structs.replace(one.message, ends=True))
 
     return [patch.object(OutgoingPartials, "_in_portions", in_portions)]
+
+
+def _native_join_keys_without_a_match_forgotten() -> list[Any]:
+    def native_row(self: JoinedStates, native: NativeGroupedStates, body: bytes | None) -> Any:
+        made = _native_row(self, native, body)
+        return made and made._replace(
+            keys=[(join, key) for join, key in made.keys if self._tables.all[join].body(key)]
+        )
+
+    return [patch.object(JoinedStates, "_native_row", native_row)]
+
+
+def _deleted_record_kept_in_native_groups() -> list[Any]:
+    def change_rows(self: NativeGroupedStates, before: JoinedRow | None, now: JoinedRow | None) -> Any:
+        return _change_rows(self, before if now else None, now)
+
+    return [patch.object(NativeGroupedStates, "change_rows", change_rows)]
 
 
 JOIN_MISTAKES: dict[str, Mistake] = mistakes_in(globals())

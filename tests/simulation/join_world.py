@@ -71,6 +71,21 @@ def _group(rows: list[Row]) -> Body:
     }
 
 
+def groups_by_customer(rows: Iterable[Row]) -> dict[str, Body]:
+    """`by customer`: the orders by the tier of their customer; NULL is the tier of those without one."""
+    found: defaultdict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[None if row.customer is None else row.customer["tier"]].append(row)
+    return {
+        _text([tier]): {
+            "c": {"tier": tier},
+            "orders": len(members),
+            "most": max(row.order["q"] for row in members),
+        }
+        for tier, members in found.items()
+    }
+
+
 def labeled(rows: Iterable[Row]) -> dict[str, Body]:
     """`labeled`: each order with the tier of its customer."""
     return {
@@ -87,6 +102,15 @@ JOINS: dict[str, tuple[dict[str, Any], Callable[[Iterable[Row]], dict[str, Body]
             "projection": ["COUNT(1) AS /orders", "MAX(/q) AS /most"],
         },
         groups_by_tier,
+    ),
+    # The only one of which the native core finds the join keys.
+    "by customer": (
+        {
+            "join": [CUSTOMER],
+            "grouping": ["/c/tier"],
+            "projection": ["COUNT(1) AS /orders", "MAX(/q) AS /most"],
+        },
+        groups_by_customer,
     ),
     "labeled": ({"join": [CUSTOMER], "projection": ["/q", "/c/tier AS /tier"]}, labeled),
 }
