@@ -33,6 +33,7 @@ BENCHMARKS = (
     "expiry",
     "emodb",
     "peers",
+    "random_keys",
     "views",
     "relay",
     "growth",

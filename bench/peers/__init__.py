@@ -6,7 +6,7 @@ raw loop merges nothing: it is the measure of all Python on Kafka.
 """
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from sowline.config.topic_definition import define_topic
 RAW, QUIX = "raw loop: copies, merges nothing", "Quix Streams 3.28.1"
 ONE, TWO = "materializer, one process", "materializer, a process for each partition"
 NUMBERED = "{}, with publishers' numbers"
+HEAD = ("", "records/s", "µs CPU a record", "with start-up", "peak RSS, MB")
 
 
 class Contestant(NamedTuple):
@@ -66,12 +67,18 @@ def run(records: int, runs: int) -> str:
             for contestant in CONTESTANTS
             if contestant.name in (Stores.PLAIN, ONE)
         ]
-        figures: dict[str, list[Figure]] = {name: [] for name, _, _ in entered}
-        for number in range(runs):
-            for name, contestant, load in entered:
-                figures[name].append(_measured(contestant, load, checked=not number))
-                print(line(name, figures[name][-1]), flush=True)
-    return report(records, runs, {name: median(some) for name, some in figures.items()})
+        figures = by_turns(entered, runs)
+    return report(records, runs, figures)
+
+
+def by_turns(entered: Sequence[tuple[str, Contestant, Load]], runs: int) -> dict[str, Figure]:
+    """Measure each over its load as often as `runs` says, one after the other; return the medians by name."""
+    figures: dict[str, list[Figure]] = {name: [] for name, _, _ in entered}
+    for number in range(runs):
+        for name, contestant, load in entered:
+            figures[name].append(_measured(contestant, load, checked=not number))
+            print(line(name, figures[name][-1]), flush=True)
+    return {name: median(some) for name, some in figures.items()}
 
 
 def _measured(contestant: Contestant, load: Load, checked: bool) -> Figure:
@@ -84,16 +91,11 @@ def _measured(contestant: Contestant, load: Load, checked: bool) -> Figure:
 
 def report(records: int, runs: int, figures: dict[str, Figure]) -> str:
     """Return the table of medians, and the ratios that are asked for."""
-    rows = [
-        (name, f"{one.rate:,.0f}", f"{one.cpu_us:.1f}", f"{one.whole_cpu_us:.1f}", f"{one.rss_mb:,.0f}")
-        for name, one in figures.items()
-    ]
-    checkpoint = ("", "records/s", "µs CPU a record", "with start-up", "peak RSS, MB")
     ours, two = figures[ONE], figures[TWO]
-    ratios = [_ratio(ours, figures[name], f"one process compared to {name}") for name in (*Stores, QUIX)]
+    ratios = [ratio(ours, figures[name], f"one process compared to {name}") for name in (*Stores, QUIX)]
     ratios += [
-        _ratio(two, figures[Stores.PLAIN], "two processes compared to Kafka Streams, two threads"),
-        _ratio(
+        ratio(two, figures[Stores.PLAIN], "two processes compared to Kafka Streams, two threads"),
+        ratio(
             figures[NUMBERED.format(ONE)],
             figures[NUMBERED.format(Stores.PLAIN)],
             "one process compared to Kafka Streams, with publishers' numbers",
@@ -101,10 +103,19 @@ def report(records: int, runs: int, figures: dict[str, Figure]) -> str:
     ]
     both = ("two processes compared to one", f"{two.rate / ours.rate:.2f} times its records/s", "", "", "")
     caption = f"{records:,} records of {records // 10:,} keys in {PARTITIONS} partitions, medians of {runs}."
-    return f"{caption}\n\n{table(checkpoint, [*rows, *ratios, both])}"
+    return f"{caption}\n\n{table(HEAD, [*rows(figures), *ratios, both])}"
 
 
-def _ratio(ours: Figure, other: Figure, name: str) -> tuple[str, ...]:
+def rows(figures: Mapping[str, Figure]) -> list[tuple[str, ...]]:
+    """Return a row for each, by the columns of `HEAD`."""
+    return [
+        (name, f"{one.rate:,.0f}", f"{one.cpu_us:.1f}", f"{one.whole_cpu_us:.1f}", f"{one.rss_mb:,.0f}")
+        for name, one in figures.items()
+    ]
+
+
+def ratio(ours: Figure, other: Figure, name: str) -> tuple[str, ...]:
+    """Return the row that compares one to another."""
     return (
         name,
         f"{ours.rate / other.rate:.1f} times its records/s",

@@ -203,6 +203,10 @@ class RunnerService(ABC):
         """Return None: a restart of the process, without anything else, would help no name."""
         return None
 
+    def details(self) -> dict[str, Any]:
+        """Return what `/status` reports besides its health."""
+        return {}
+
     def metrics(self) -> Iterable[Metric]:
         """Yield the metrics; docs/metrics.md describes each."""
         written, behind = self._families()
@@ -217,7 +221,7 @@ class RunnerService(ABC):
 
     def serve(self, usual_port: int) -> None:
         """Run all, and serve their health port, until the service stops."""
-        health = HealthServer(self, self._settings.host, self._settings.port or usual_port)
+        health = HealthServer(self, self._settings.host, self._settings.port or usual_port, self.details)
         health.start()
         try:
             self.run()

@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
+from typing import Any
 
 import structlog
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -37,7 +38,11 @@ class ViewsService(RunnerService):
         super().__init__(settings, topics, stop, views)
         self._directory: SpillDirectory | None = None
         self._native = native_core(settings.core)
-        self.core: Core = "python" if self._native is None else "native"
+
+    @property
+    def core(self) -> Core:
+        """What keeps the groups of a view that starts: Python does after a panic of the native core."""
+        return "python" if self._native is None or panics() else "native"
 
     def _prepare(self, stack: ExitStack) -> None:
         # A view that computes holds Python's lock. Another one releases it at each call that waits for Kafka, and
@@ -52,8 +57,7 @@ class ViewsService(RunnerService):
         topic = self._topics.named(name)
         assert topic.view is not None
         source = self._topics.named(topic.view.source)
-        # After a panic, Python computes each view that starts.
-        native = None if panics() else self._native
+        native = self._native if self.core == "native" else None
         return ViewRunner(self._settings, topic, source, self._stop, self._joined(topic, stack), native)
 
     def _joined(self, topic: TopicDefinition, stack: ExitStack) -> list[JoinedTable]:
@@ -69,6 +73,10 @@ class ViewsService(RunnerService):
 
     def _log_stop(self, name: str, reason: str, why: str, traceback: bool) -> None:
         log.error("view stopped", view=name, reason=reason, why=why, exc_info=traceback)
+
+    def details(self) -> dict[str, Any]:
+        """Return what `/status` reports of the core that keeps groups."""
+        return {"core": self.core}
 
     def metrics(self) -> Iterable[Metric]:
         """Yield the metrics; docs/metrics.md describes each."""

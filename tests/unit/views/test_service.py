@@ -23,13 +23,16 @@ def _failing(runner: ViewRunner) -> None:
 def test_after_a_panic_python_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next runner of each view has no native core."""
     given: list[Any] = []
+    reported: list[Any] = []
     monkeypatch.setattr("sowline_views.service.native_core", lambda choice: "the core")
     monkeypatch.setattr("sowline_views.service.ViewRunner", lambda *more: given.append(more[-1]))
     service = ViewsService(SETTINGS, TOPICS, threading.Event())
     for panics in (0, 1):
         monkeypatch.setattr("sowline_views.service.panics", lambda panics=panics: panics)
+        reported.append(service.details())
         service.run_each(service.runners["v"])
     assert given == ["the core", None]
+    assert reported == [{"core": "native"}, {"core": "python"}]
 
 
 def test_an_unexpected_error_stops_it_visibly(monkeypatch: pytest.MonkeyPatch) -> None:
