@@ -1,10 +1,10 @@
-"""From Kafka to ten thousand clients, each with one key: Lightstreamer's published load test at this machine's size.
+"""From Kafka to ten thousand clients with one key each: Lightstreamer's published load test at this machine's size.
 
 Records of 1 KB are published to the log at a rate, for keys by chance. A materializer and a query service, each a
 process of its own, take them to clients that subscribe to one key each. Publisher, broker, services and clients share
 the cores of this machine. Each rate is held for some seconds; it is sustained if all messages have arrived soon
-after the last was published.
-
+after the last was published. Lightstreamer's clients share 40 keys, so that each record goes to many of them. In a
+harder variant each client has a key of its own.
 
 Publisher and clients do as little as they can for a message, because they share the cores with what is measured. Yet
 each client verifies that it gets all messages of its key, in order.
@@ -31,7 +31,6 @@ from sowline.config.topic_definition import define_topic
 from sowline.kafka.admin import Cluster
 
 CLIENTS = 10_000
-RATES = (5_000, 10_000, 15_000, 20_000, 25_000, 30_000)
 SECONDS = 10.0
 LATE_SECONDS = 1.0
 """How long after the last publish the last message may come, for the rate to be sustained."""
@@ -43,11 +42,31 @@ TICK_SECONDS = 0.005
 TOPIC = "prices"
 
 
+class Shape(NamedTuple):
+    """How many keys the clients share, and the messages a second that all of them together are to get."""
+
+    keys: int
+    rates: tuple[int, ...]
+
+    @property
+    def clients_a_key(self) -> int:
+        """How many clients get each record."""
+        return CLIENTS // self.keys
+
+
+SHAPES = (
+    Shape(40, (25_000, 50_000, 75_000, 100_000, 125_000, 150_000, 175_000, 200_000)),
+    Shape(CLIENTS, (5_000, 10_000, 15_000, 20_000, 25_000, 30_000, 35_000, 40_000)),
+)
+
+
 class Held(NamedTuple):
     """What came of one rate."""
 
+    shape: Shape
     rate: int
-    published: int
+    sent: int
+    """Messages to all clients."""
     late_seconds: float
     mean_ms: float
     p99_ms: float
@@ -68,8 +87,9 @@ def run(records: int, runs: int) -> str:
         found = _measure(kafka, service)
     rows = [
         (
+            f"{one.shape.keys:,}",
             f"{one.rate:,}",
-            f"{one.published / SECONDS:,.0f}",
+            f"{one.sent / SECONDS:,.0f}",
             f"{one.late_seconds:.1f}",
             f"{one.mean_ms:,.0f}",
             f"{one.p99_ms:,.0f}",
@@ -77,7 +97,15 @@ def run(records: int, runs: int) -> str:
         )
         for one in found
     ]
-    head = ("messages/s", "published/s", "last one after, s", "mean, ms", "p99, ms", "µs CPU of the service")
+    head = (
+        "keys",
+        "messages/s",
+        "sent/s",
+        "last one after, s",
+        "mean, ms",
+        "p99, ms",
+        "µs CPU of the service",
+    )
     return f"{CLIENTS:,} clients, {RECORD_BYTES:,} bytes a record.\n\n{table(head, rows)}"
 
 
@@ -98,59 +126,63 @@ def _environment(kafka: str, directory: Path) -> dict[str, str]:
 def _measure(kafka: str, service: Running) -> list[Held]:
     found: list[Held] = []
     port = int(service.url.rpartition(":")[2])
-    listeners = Listeners(port, [_request(number) for number in range(CLIENTS)])
-    for rate in RATES:
-        found.append(_held(kafka, service, listeners, rate))
-        print(*found[-1], flush=True)
-        if found[-1].late_seconds > LATE_SECONDS:
-            break
-    listeners.close()
+    for shape in SHAPES:
+        listeners = Listeners(port, [_request(number % shape.keys) for number in range(CLIENTS)])
+        for rate in shape.rates:
+            found.append(_held(kafka, service, listeners, shape, rate))
+            print(*found[-1], flush=True)
+            if found[-1].late_seconds > LATE_SECONDS:
+                break
+        listeners.close()
     return found
 
 
-def _request(number: int) -> bytes:
+def _request(key: int) -> bytes:
     request = {"command": "subscribe", "command_id": "1", "topic": TOPIC, "ack_type": "processed"}
-    return orjson.dumps({**request, "filter": f"/order = {number}"})
+    return orjson.dumps({**request, "filter": f"/order = {key}"})
 
 
-def _held(kafka: str, service: Running, listeners: Listeners, rate: int) -> Held:
+def _held(kafka: str, service: Running, listeners: Listeners, shape: Shape, rate: int) -> Held:
     """Publish at a rate, and wait for all messages."""
     listeners.begin()
     before = service.usage().cpu_seconds
     context = get_context("spawn")
     here, there = context.Pipe()
-    publisher = context.Process(target=_publish, args=(kafka, rate, there), daemon=True)
+    publisher = context.Process(
+        target=_publish, args=(kafka, shape.keys, rate / shape.clients_a_key, there), daemon=True
+    )
     publisher.start()
     numbers, ended = here.recv()
-    published = sum(numbers)
-    listeners.reached(published, SECONDS_MAX)
+    sent = sum(numbers) * shape.clients_a_key
+    listeners.reached(sent, SECONDS_MAX)
     cpu = service.usage().cpu_seconds - before
     publisher.join()
-    if listeners.counts() != numbers:
+    if listeners.counts() != numbers * shape.clients_a_key:
         raise AssertionError("expected for each client as many messages as were published for its key")
     times = sorted(listeners.seconds)
     return Held(
+        shape,
         rate,
-        published,
+        sent,
         max(0.0, listeners.last - ended),
         statistics.mean(times) * 1e3,
         times[len(times) * 99 // 100] * 1e3,
-        cpu / published * 1e6,
+        cpu / sent * 1e6,
     )
 
 
-def _publish(kafka: str, rate: int, done: Any) -> None:
+def _publish(kafka: str, keys: int, rate: float, done: Any) -> None:
     """Publish records for `SECONDS`, then report how many of each key, and when the last was."""
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5, "partitioner": "murmur2_random"})
     producer.list_topics(timeout=10)
     notes = "n" * (RECORD_BYTES - 70)
-    keys, numbers = [str(number) for number in range(CLIENTS)], [0] * CLIENTS
+    names, numbers = [str(number) for number in range(keys)], [0] * keys
     chance, began, sent = random.Random(rate).random, time.monotonic(), 0
     while (now := time.monotonic()) - began < SECONDS:
         for _ in range(int((now - began) * rate) - sent):
-            key = int(chance() * CLIENTS)
+            key = int(chance() * keys)
             body = f'{{"order":{key},"sent":{now:.6f},"number":{numbers[key]},"notes":"{notes}"}}'
-            producer.produce(TOPIC, body, keys[key])
+            producer.produce(TOPIC, body, names[key])
             numbers[key] += 1
             sent += 1
         producer.poll(0)

@@ -118,8 +118,8 @@ def ratio(ours: Figure, other: Figure, name: str) -> tuple[str, ...]:
     """Return the row that compares one to another."""
     return (
         name,
-        f"{ours.rate / other.rate:.1f} times its records/s",
-        f"{other.cpu_us / ours.cpu_us:.1f} times less CPU",
-        f"{other.whole_cpu_us / ours.whole_cpu_us:.1f} times",
+        f"{ours.rate / other.rate:.2f} times its records/s",
+        f"{other.cpu_us / ours.cpu_us:.2f} times as many per CPU second",
+        f"{other.whole_cpu_us / ours.whole_cpu_us:.2f} times",
         f"{ours.rss_mb / other.rss_mb:.2f} of its memory",
     )
