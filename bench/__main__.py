@@ -22,6 +22,7 @@ BENCHMARKS = (
     "gateway",
     "connections",
     "keyed",
+    "handoff",
     "shards",
     "subscribers",
     "overload",

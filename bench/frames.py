@@ -6,8 +6,8 @@ what it measures is the server at the other end.
 
 import asyncio
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 HANDSHAKE = (
     b"GET /v1 HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -33,7 +33,7 @@ class Ask(NamedTuple):
 class Reader(asyncio.Protocol):
     """One connection: sends its request, notes the answer, and counts what comes behind it."""
 
-    def __init__(self, ask: Ask, *, keep: bool) -> None:
+    def __init__(self, ask: Ask, keep: bool) -> None:
         loop = asyncio.get_running_loop()
         self._ask = ask
         self._keep = keep
@@ -113,17 +113,25 @@ class Reader(asyncio.Protocol):
             self.finished.set_result(time.monotonic())
 
 
+ReaderT = TypeVar("ReaderT", bound=Reader)
+
+
 def frame_of_client(request: bytes) -> bytes:
     """A text frame as clients send them; masked with zeros, which changes nothing."""
     return b"%c\xfe%b\0\0\0\0%b" % (TEXT, len(request).to_bytes(2, "big"), request)
 
 
-async def connect(port: int, asks: Sequence[Ask]) -> list[Reader]:
+async def connect(
+    port: int,
+    asks: Sequence[Ask],
+    made: Callable[[Ask, bool], ReaderT],
+    at_once: int = CONNECTING_MAX,
+) -> list[ReaderT]:
     """Open a connection for each, and wait until all have their answer; the first one keeps its frames."""
     loop = asyncio.get_running_loop()
-    readers: list[Reader] = []
-    for start in range(0, len(asks), CONNECTING_MAX):
-        some = [Reader(ask, keep=not start and not n) for n, ask in enumerate(asks[start:][:CONNECTING_MAX])]
+    readers: list[ReaderT] = []
+    for start in range(0, len(asks), at_once):
+        some = [made(ask, not start and not n) for n, ask in enumerate(asks[start:][:at_once])]
         await asyncio.gather(
             *(loop.create_connection(lambda one=one: one, "127.0.0.1", port) for one in some)  # type: ignore[misc]
         )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import orjson
 
-from bench.frames import Ask, connect
+from bench.frames import Ask, Reader, connect
 from bench.servers import BareService, BenchQueryService, BenchService, Load, opened
 from sowline.runtime.process import spare_the_collector
 
@@ -146,7 +146,7 @@ async def _taken(
     connection: BenchService, asks: list[Ask], load: Load | list[bytes]
 ) -> tuple[Taken, list[bytes]]:
     """Let all take a load; return also the frames of the first."""
-    readers = await connect(connection.port, asks)
+    readers = await connect(connection.port, asks, Reader)
     connection.push(load)
     ended = max(await asyncio.gather(*(reader.finished for reader in readers)))
     cost = connection.cost()

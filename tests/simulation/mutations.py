@@ -36,6 +36,7 @@ from sowline_materializer.worker.assignment import Assignment
 from sowline_materializer.worker.batch import BatchProcessor
 from sowline_materializer.worker.owned import OwnedPartitions
 from sowline_materializer.worker.repair import Repair
+from sowline_query_service.live.catching_up import _Pass
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.live.subscription import LiveSubscription
 from sowline_query_service.replica.partition_replica import PartitionReplica, Ring
@@ -49,6 +50,7 @@ from tests.simulation.schema_mutations import SCHEMA_MISTAKES
 
 _on_change = Subscription.on_change
 _after = Ring.after
+_deliver_in_pass = _Pass._deliver
 _begin = BatchState.begin
 _loaded_head = ChangesLoader.checkpoint
 _messages = Stream._messages
@@ -164,6 +166,17 @@ def _live_one_change_late() -> list[Any]:
         dispatcher.add(self._live)
 
     return [patch.object(CatchUp, "run", run)]
+
+
+def _pass_reached_one_change_late() -> list[Any]:
+    def deliver(self: _Pass, change: Any) -> Any:
+        ahead, self._ahead = self._ahead, []
+        messages = _deliver_in_pass(self, change)
+        self._ahead = ahead
+        self._enter(change.position)
+        return messages
+
+    return [patch.object(_Pass, "_deliver", deliver)]
 
 
 def _no_out_of_focus() -> list[Any]:

@@ -8,6 +8,7 @@ from sowline.runtime.tracing import begin
 from sowline.serving.cooperative import Turns
 from sowline.subscriptions.engine.matching import LiveSubscriptions
 from sowline.subscriptions.engine.subscription import ChangeView, Delivery
+from sowline_query_service.live.catching_up import CatchingUp
 from sowline_query_service.live.subscription import LiveSubscription, deliver
 from sowline_query_service.live.window import LiveWindow
 from sowline_query_service.topics.topic_state import TopicState
@@ -22,6 +23,7 @@ class Dispatcher:
     def __init__(self) -> None:
         self._live: dict[str, LiveSubscriptions[LiveSubscription]] = {}
         self._windows: dict[str, dict[WindowName, LiveWindow]] = {}
+        self._catching_up: dict[str, CatchingUp] = {}
         self.messages_sent = 0
         self.fell_behind = 0
         """Times that a subscription left live delivery because its client was too slow."""
@@ -34,9 +36,24 @@ class Dispatcher:
         live.add(live_subscription, live_subscription.engine)
         live_subscription.go_live()
 
+    async def bring(self, live_subscription: LiveSubscription) -> bool:
+        """Make a subscription live, with others, once it was sent the changes that the replica has in memory.
+
+        Return False if it has to go on by itself: its client is too slow, or the replica has not all of them.
+        """
+        topic = live_subscription.topic
+        found = self._catching_up.get(topic.definition.name)
+        if found is None:
+            found = CatchingUp(topic, self.turns, self.add, self.count)
+            self._catching_up[topic.definition.name] = found
+        return await found.bring(live_subscription)
+
     def remove(self, live_subscription: LiveSubscription) -> None:
         """Stop live delivery to a subscription, if it is live; its position is then the current one of its topic."""
-        live = self._live.get(live_subscription.topic.definition.name)
+        name = live_subscription.topic.definition.name
+        if (catching_up := self._catching_up.get(name)) is not None:
+            catching_up.drop(live_subscription)
+        live = self._live.get(name)
         if live is not None:
             live.remove(live_subscription)
         live_subscription.stay_behind()

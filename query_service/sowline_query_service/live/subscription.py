@@ -111,6 +111,9 @@ class LiveSubscription:
 
     def go_live(self) -> None:
         """Follow the topic from now on."""
+        # Here, not where its task begins to wait: in between it may fall behind again, and would wait for ever
+        # (test_who_falls_behind_at_once_catches_up_again).
+        self._behind.clear()
         self.live.set()
 
     def stay_behind(self) -> None:
@@ -131,8 +134,7 @@ class LiveSubscription:
         self._behind.set()
 
     async def wait_behind(self) -> None:
-        """Wait until the subscription is no longer live."""
-        self._behind.clear()
+        """Wait until the subscription has fallen behind since it became live."""
         await self._behind.wait()
 
 

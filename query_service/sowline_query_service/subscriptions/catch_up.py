@@ -208,6 +208,9 @@ class CatchUp:
         # with one, and so on (test_a_client_without_room_is_waited_for).
         outbox = self._live.outbox
         await outbox.wait_turn()
+        if await dispatcher.bring(self._live):
+            return
+        await outbox.wait_turn()
         while behind := self._after.behind():
             for number in behind:
                 async for changes in self._after.of(number):
