@@ -23,6 +23,7 @@ BENCHMARKS = (
     "connections",
     "keyed",
     "handoff",
+    "slow_reader",
     "shards",
     "subscribers",
     "overload",
