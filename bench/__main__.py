@@ -24,6 +24,7 @@ BENCHMARKS = (
     "keyed",
     "handoff",
     "slow_reader",
+    "one_write",
     "shards",
     "subscribers",
     "overload",
