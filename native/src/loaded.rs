@@ -10,14 +10,14 @@ use crate::kinds::{EXPIRY, RECORD, of_kind};
 use crate::pending::Pending;
 
 /// How many entries are written until another thread may have Python's lock.
-const PORTION: usize = 256;
+const PORTION: usize = 128;
 
 /// Entries in the order of their keys.
 #[pyclass(frozen, module = "sowline_native")]
 pub struct LoadedEntries {
-    pub pending: Pending,
+    pending: Pending,
     /// The indexes of the entries that were changed, in the order of their keys.
-    pub changed: Vec<u32>,
+    records: Vec<u32>,
     /// Entries of the index of due times in their order; false if one is removed.
     expiries: Vec<(Vec<u8>, bool)>,
 }
@@ -25,10 +25,8 @@ pub struct LoadedEntries {
 impl LoadedEntries {
     /// Take over what was loaded, and change the checksum of the store by it.
     pub fn of(pending: Pending, checksum: &mut Checksum) -> Self {
-        let changed = pending.changed();
         let mut expiries = Vec::new();
-        for index in &changed {
-            let entry = pending.at(*index);
+        for entry in pending.changed() {
             let (was, now) = entry.change();
             let Ok(()) = checksum.replace(entry.key, was, now, |index, is_there| {
                 expiries.push((index, is_there));
@@ -37,37 +35,43 @@ impl LoadedEntries {
         }
         expiries.sort_unstable();
         LoadedEntries {
-            pending,
-            changed,
+            records: pending.in_order(),
             expiries,
+            pending,
         }
     }
+}
 
-    fn entries(&self) -> impl Iterator<Item = (u8, &[u8], Option<&[u8]>)> {
-        let expiries = self.expiries.iter();
-        let expiries =
-            expiries.map(|(due, is_there)| (EXPIRY, &due[..], is_there.then_some(&b""[..])));
-        let records = self.changed.iter().map(|index| self.pending.at(*index));
-        expiries.chain(records.map(|entry| (RECORD, entry.key, entry.data)))
+fn write(
+    py: Python<'_>,
+    file: &Bound<'_, PyAny>,
+    kind: u8,
+    key: &[u8],
+    data: Option<&[u8]>,
+) -> PyResult<()> {
+    let key = of_kind(py, kind, key)?;
+    match data {
+        None => file.del_item(key),
+        Some(data) => file.set_item(key, PyBytes::new(py, data)),
     }
 }
 
 #[pymethods]
 impl LoadedEntries {
     fn __len__(&self) -> usize {
-        self.expiries.len() + self.changed.len()
+        self.expiries.len() + self.records.len()
     }
 
     /// Write all of them to a file.
     fn write_to(&self, py: Python<'_>, file: &Bound<'_, PyAny>) -> PyResult<()> {
-        for (nth, (kind, key, data)) in self.entries().enumerate() {
-            if nth % PORTION == 0 {
-                py.detach(|| ());
-            }
-            let key = of_kind(py, kind, key)?;
-            match data {
-                None => file.del_item(key)?,
-                Some(data) => file.set_item(key, PyBytes::new(py, data))?,
+        for (due, is_there) in &self.expiries {
+            write(py, file, EXPIRY, due, is_there.then_some(b""))?;
+        }
+        for portion in self.records.chunks(PORTION) {
+            py.detach(|| self.pending.fetch(portion));
+            for index in portion {
+                let entry = self.pending.at(*index);
+                write(py, file, RECORD, entry.key, entry.data)?;
             }
         }
         Ok(())

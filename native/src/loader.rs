@@ -161,11 +161,12 @@ impl Loader {
                 entries: checksum.0,
                 sum: checksum.1,
             };
-            let entries = LoadedEntries::of(self.pending.take(), &mut checksum);
+            let pending = self.pending.take();
             let stored = self.stored.get_or_insert_with(KeyFilter::new);
-            for index in &entries.changed {
-                stored.add(entries.pending.at(*index).key);
+            for entry in pending.changed() {
+                stored.add(entry.key);
             }
+            let entries = LoadedEntries::of(pending, &mut checksum);
             (entries, (checksum.entries, checksum.sum))
         })
     }

@@ -1,5 +1,7 @@
 //! Entries of a load that wait to be written to the store.
 
+use std::hint::black_box;
+
 use hashbrown::HashTable;
 
 use crate::checksum::{Committed, entry_hash};
@@ -11,6 +13,12 @@ const ENTRY_BYTES: usize = 120;
 
 /// How many bytes are allocated at once. One allocation for each entry takes longer than to read its change.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// How much memory the processor fetches at once.
+const CACHE_LINE_BYTES: usize = 64;
+
+/// Behind so many lines of an entry, the processor has noticed that they follow each other.
+const LINES_MAX: usize = 8;
 
 /// Where an entry is, and what the store's checksum holds of it.
 struct Slot {
@@ -212,12 +220,33 @@ impl Pending {
         std::mem::take(self)
     }
 
-    /// The indexes of the entries that were changed, in the order of their keys.
-    pub fn changed(&self) -> Vec<u32> {
+    /// The entries that were changed, in the order in which they are in memory.
+    pub fn changed(&self) -> impl Iterator<Item = Entry<'_>> {
+        let dirty = self.slots.iter().filter(|slot| slot.is_dirty);
+        dirty.map(|slot| self.entry(slot))
+    }
+
+    /// The indexes of those entries in the order of their keys.
+    pub fn in_order(&self) -> Vec<u32> {
         let dirty = (0..).zip(&self.slots).filter(|(_, slot)| slot.is_dirty);
         let keys = dirty.map(|(index, slot)| (index, self.arena.key(slot)));
         let ordered = in_order(keys, |(_, key)| key);
         ordered.into_iter().map(|(index, _)| index).collect()
+    }
+
+    /// Let the processor fetch entries that are needed soon, all at once; otherwise it waits for each of them.
+    pub fn fetch(&self, indexes: &[u32]) {
+        let mut read = 0;
+        for index in indexes {
+            let slot = &self.slots[*index as usize];
+            let start = slot.start as usize;
+            let end = start + slot.key_bytes as usize + slot.data_bytes as usize;
+            let bytes = &self.arena.chunks[slot.chunk as usize][start..end];
+            for line in bytes.chunks(CACHE_LINE_BYTES).take(LINES_MAX) {
+                read ^= line[0];
+            }
+        }
+        black_box(read);
     }
 
     /// Return an entry by its index.

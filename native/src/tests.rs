@@ -112,7 +112,7 @@ fn entries_come_in_the_order_of_their_keys() {
     }
     pending.add_stored(b"stored", Some(b"is not changed"));
     let entries = pending.take();
-    let changed = entries.changed();
+    let changed = entries.in_order();
     let changed: Vec<_> = changed.iter().map(|index| entries.at(*index)).collect();
     let found: Vec<_> = changed.iter().map(|one| one.key).collect();
     let mut expected = keys;
@@ -146,7 +146,7 @@ fn entries_that_grow_and_shrink_keep_to_themselves() {
     let held: usize = expected.values().map(Vec::len).sum();
     assert!((held..held * 4 + 20 * 200).contains(&pending.bytes));
     let entries = pending.take();
-    let found = entries.changed();
+    let found = entries.in_order();
     let found = found.iter().map(|index| entries.at(*index));
     let found = found.map(|one| (one.key, one.data));
     let expected = expected
