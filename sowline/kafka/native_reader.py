@@ -18,7 +18,7 @@ from sowline.runtime.library_logs import LIBRDKAFKA
 
 log = structlog.get_logger()
 
-BATCH_MAX: Final = 10_000
+BATCH_MAX: Final = 2000
 """How many messages are taken at once. They cost no object, but each batch takes Python's lock a few times."""
 
 WAIT_MS: Final = 100

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterable, Sequence
-from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +10,7 @@ from confluent_kafka import KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from structlog.testing import capture_logs
 
-from sowline.config.kafka_options import kafka_config
+from sowline.config.kafka_options import KafkaConfig, kafka_config
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import exact_producer, read_range
 from sowline.kafka.messages import headers_of
@@ -28,6 +27,8 @@ LOADS = 40
 
 BATCH_MAX = 7
 """So few messages a batch that most loads have several."""
+
+NO_OPTIONS: KafkaConfig = {}
 
 Read = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]
 
@@ -67,11 +68,15 @@ class Rig:
         """Return the end of a partition."""
         return Cluster(self.kafka).ends(self.topic, [partition])[partition]
 
-    def by_python(self, start: int, end: int, partition: int = 0, **options: str) -> Iterable[Sequence[Message]]:
+    def by_python(
+        self, start: int, end: int, partition: int = 0, options: KafkaConfig = NO_OPTIONS
+    ) -> Iterable[Sequence[Message]]:
         """Read with Python's reader."""
         return read_range({**self.kafka, **options}, self.topic, partition, start, end, BATCH_MAX)
 
-    def natively(self, start: int, end: int, partition: int = 0, **options: str) -> Iterable[Sequence[Message]]:
+    def natively(
+        self, start: int, end: int, partition: int = 0, options: KafkaConfig = NO_OPTIONS
+    ) -> Iterable[Sequence[Message]]:
         """Read with the native reader."""
         return read_natively(native, {**self.kafka, **options}, self.topic, partition, start, end)
 
@@ -120,7 +125,7 @@ def test_messages_of_all_kinds(rig: Rig) -> None:
     written = [
         Written(0, b"k", None, []),
         Written(1, b"", b"", [("sow", b"")]),
-        Written(2, b"k", b"v", [("sow", None), ("sow", b"x"), ("other", b"\0\xff")]),  # type: ignore[list-item]
+        Written(2, b"k", b"v", [("sow", None), ("sow", b"x"), ("other", b"\0\xff")]),
         Written(3, None, b"v" * 100_000, []),  # type: ignore[arg-type]
     ]
     rig.write(written)
@@ -164,7 +169,8 @@ def test_a_topic_that_is_replaced_while_it_is_read(rig: Rig) -> None:
     """The offsets of the old topic do not exist in the new one."""
     rig.make()
     rig.write(Written(at, b"k", b"v" * 100, []) for at in range(100))
-    batches = iter(rig.natively(0, 200, **{"queued.min.messages": "1", "fetch.message.max.bytes": "1000"}))
+    few = {"queued.min.messages": "1", "fetch.message.max.bytes": "1000"}
+    batches = iter(rig.natively(0, 200, options=few))
     assert len(next(batches)) == BATCH_MAX
     rig.delete()
     rig.make()
@@ -173,12 +179,12 @@ def test_a_topic_that_is_replaced_while_it_is_read(rig: Rig) -> None:
     assert errors_alike(rig, 50, 100)
 
 
-def errors_alike(rig: Rig, start: int, end: int, **options: str) -> tuple[Any, ...]:
+def errors_alike(rig: Rig, start: int, end: int, options: KafkaConfig = NO_OPTIONS) -> tuple[Any, ...]:
     """Return code and text of the error that both readers raise."""
     raised = []
-    for read in (rig.by_python, partial(rig.natively)):
+    for read in (rig.by_python, rig.natively):
         with pytest.raises(KafkaException) as error:
-            list(read(start, end, **options))
+            list(read(start, end, options=options))
         raised.append((error.value.args[0].code(), error.value.args[0].str()))
     assert raised[0] == raised[1]
     return raised[0]
@@ -190,7 +196,7 @@ def errors_alike(rig: Rig, start: int, end: int, **options: str) -> tuple[Any, .
 def test_a_setting_that_librdkafka_refuses(rig: Rig, options: dict[str, str]) -> None:
     """Python's client raises its error, and the log has the reason."""
     with capture_logs() as logs:
-        _, text = errors_alike(rig, 0, 9, **options)
+        _, text = errors_alike(rig, 0, 9, options)
     assert [(line["event"], line["why"]) for line in logs] == [("Python reads a load", text)]
 
 

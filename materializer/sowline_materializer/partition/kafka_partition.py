@@ -83,9 +83,7 @@ class PartitionReader:
         """Yield the messages of the changes partition between two offsets."""
         return read_range(self._kafka, self._definition.changes, self.number, start, end)
 
-    def changes_to_load(
-        self, start: int, end: int, native: ModuleType | None
-    ) -> Iterator[Sequence[Message]]:
+    def changes_to_load(self, start: int, end: int, native: ModuleType | None) -> Iterator[Sequence[Message]]:
         """Yield the same for a load; `native` is the module of the native core, which reads them if it can."""
         if native is None:
             return self.changes(start, end)

@@ -38,7 +38,10 @@ def test_settings_of_librdkafka_are_taken() -> None:
 def test_what_only_python_takes_is_left_to_python(name: str, value: Any) -> None:
     """And the log has its name, but no value."""
     native = Mock()
-    with patch("sowline.kafka.native_reader.read_range", return_value=iter([["message"]])), capture_logs() as logs:
+    with (
+        patch("sowline.kafka.native_reader.read_range", return_value=iter([["message"]])),
+        capture_logs() as logs,
+    ):
         found = list(read_natively(native, {**KAFKA, name: value}, "orders.changes", 3, 5, 9))
     assert found == [["message"]]
     assert not native.KafkaReader.called
@@ -60,7 +63,9 @@ def test_a_client_that_shows_no_functions_is_left_to_python() -> None:
 class Batch(list[str]):
     """A batch of a stand-in for the native reader."""
 
-    def __init__(self, *messages: str, next_offset: int | None = None, failure: KafkaError | None = None) -> None:
+    def __init__(
+        self, *messages: str, next_offset: int | None = None, failure: KafkaError | None = None
+    ) -> None:
         super().__init__(messages)
         self.next_offset = next_offset
         self.failures = [] if failure is None else [SimpleNamespace(error=lambda: failure)]
@@ -95,7 +100,11 @@ def read(*batches: Batch) -> tuple[list[list[str]], Reader]:
 
 @pytest.mark.parametrize(
     "last",
-    [Batch("b", next_offset=9), Batch("b", failure=KafkaError(KafkaError._PARTITION_EOF)), Batch("b", next_offset=12)],
+    [
+        Batch("b", next_offset=9),
+        Batch("b", failure=KafkaError(KafkaError._PARTITION_EOF)),
+        Batch("b", next_offset=12),
+    ],
 )
 def test_it_ends_at_the_offset_or_with_the_partition(last: Batch) -> None:
     """The last offsets may be holes: markers of transactions, or records that were aborted."""
@@ -105,7 +114,8 @@ def test_it_ends_at_the_offset_or_with_the_partition(last: Batch) -> None:
 
 
 @pytest.mark.parametrize(
-    "code", [KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    "code",
+    [KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError.TOPIC_AUTHORIZATION_FAILED],
 )
 def test_errors_that_do_not_pass_are_raised(code: int) -> None:
     """Those that Python's reader raises."""
