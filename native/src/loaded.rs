@@ -10,7 +10,7 @@ use crate::kinds::{EXPIRY, RECORD, of_kind};
 use crate::pending::Pending;
 
 /// How many entries are written until another thread may have Python's lock.
-const PORTION: usize = 128;
+const PORTION: usize = 32;
 
 /// Entries in the order of their keys.
 #[pyclass(frozen, module = "sowline_native")]

@@ -149,7 +149,13 @@ impl Loader {
     fn put(&mut self, key: &[u8], data: Option<&[u8]>) {
         let write = |out: &mut Vec<u8>| out.extend_from_slice(data.unwrap_or_default());
         let place = self.pending.place(key);
-        self.pending.write(place, key, data.is_some(), write);
+        self.pending.write(
+            place,
+            key,
+            data.is_some(),
+            data.map_or(0, <[u8]>::len),
+            write,
+        );
     }
 
     /// Return what is to be written to the store, and the checksum after it; forget it.
@@ -169,6 +175,21 @@ impl Loader {
             let entries = LoadedEntries::of(pending, &mut checksum);
             (entries, (checksum.entries, checksum.sum))
         })
+    }
+}
+
+impl State {
+    /// Note changes that were loaded.
+    ///
+    /// Noted between the writes of entries, each would wait until the entry before it has reached the memory.
+    fn saw(&mut self, changes: &[Plain<'_>]) {
+        for change in changes {
+            let (about, position) = (&change.about, change.about.position);
+            self.wholeness
+                .saw_change(change.message.offset, position, about.after);
+            self.time = self.time.max(about.partition_time());
+            self.newest = self.newest.max(Some(position));
+        }
     }
 }
 
@@ -195,6 +216,7 @@ impl Loader {
                 }
                 let applied = |change: &&Plain<'_>| self.apply(change, state).is_some();
                 let count = plain.iter().take_while(applied).count();
+                state.saw(&plain[..count]);
                 loaded += count;
                 if count < PORTION {
                     return Ok(loaded);
@@ -258,7 +280,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Load one change; None if only Python can: then nothing was touched.
+    /// Load one change into its entry; None if only Python can: then nothing was touched.
     fn apply(&mut self, change: &Plain<'_>, state: &mut State) -> Option<()> {
         let (about, message) = (&change.about, &change.message);
         let position = about.position;
@@ -274,11 +296,6 @@ impl Loader {
                 (position > held.position, held.is_live)
             }
         };
-        state
-            .wholeness
-            .saw_change(message.offset, position, about.after);
-        state.time = state.time.max(about.partition_time());
-        state.newest = state.newest.max(Some(position));
         if !is_newer {
             return Some(());
         }
@@ -295,7 +312,9 @@ impl Loader {
             body: Some(message.value),
         };
         self.pending
-            .write(place, message.key, true, |out| entry::write(&record, out));
+            .write(place, message.key, true, entry::bytes_of(&record), |out| {
+                entry::write(&record, out);
+            });
         state.live += i64::from(!was_live);
         Some(())
     }

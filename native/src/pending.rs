@@ -4,8 +4,7 @@ use std::hint::black_box;
 
 use hashbrown::HashTable;
 
-use crate::checksum::{Committed, entry_hash};
-use crate::entry::{self, NEVER};
+use crate::checksum::Committed;
 use crate::sorting::{hash_of, in_order};
 
 /// About how much memory an entry takes in addition to its bytes.
@@ -20,7 +19,8 @@ const CACHE_LINE_BYTES: usize = 64;
 /// Behind so many lines of an entry, the processor has noticed that they follow each other.
 const LINES_MAX: usize = 8;
 
-/// Where an entry is, and what the store's checksum holds of it.
+/// Where an entry is, and what the store's checksum holds of it; all of it in one line of the cache.
+#[repr(align(64))]
 struct Slot {
     key_hash: u64,
     chunk: u32,
@@ -29,8 +29,6 @@ struct Slot {
     data_bytes: u32,
     /// How many bytes of data fit where it is.
     room: u32,
-    /// The hash of the entry for the checksum.
-    hash: u32,
     is_there: bool,
     is_dirty: bool,
     committed: Option<Committed>,
@@ -41,17 +39,13 @@ pub struct Entry<'a> {
     pub key: &'a [u8],
     /// The data; None if the entry is removed.
     pub data: Option<&'a [u8]>,
-    hash: u32,
     committed: Option<Committed>,
 }
 
 impl Entry<'_> {
     /// What the store's checksum and index of due times hold of it, before and after the write.
     pub fn change(&self) -> (Option<Committed>, Option<Committed>) {
-        let now = self.data.map(|data| Committed {
-            hash: self.hash,
-            due: entry::due(data).unwrap_or(NEVER),
-        });
+        let now = self.data.map(|data| Committed::of(self.key, data));
         (self.committed, now)
     }
 }
@@ -73,8 +67,8 @@ impl Arena {
         &self.chunks[slot.chunk as usize][start..start + slot.data_bytes as usize]
     }
 
-    /// Add a key and data with so much room; return the chunk and where in it they begin.
-    fn add(&mut self, key: &[u8], data: &[u8], room: usize) -> (u32, u32) {
+    /// Add a key, and data that `write` appends; so many bytes have to fit into one chunk. Return where they begin.
+    fn add(&mut self, key: &[u8], room: usize, write: impl FnOnce(&mut Vec<u8>)) -> (u32, u32) {
         let bytes = key.len() + room;
         let fits = |chunk: &Vec<u8>| chunk.capacity() - chunk.len() >= bytes;
         if !self.chunks.last().is_some_and(fits) {
@@ -84,9 +78,13 @@ impl Arena {
         let chunk = &mut self.chunks[index];
         let start = chunk.len();
         chunk.extend_from_slice(key);
-        chunk.extend_from_slice(data);
-        chunk.resize(start + bytes, 0);
+        write(chunk);
         (small(index), small(start))
+    }
+
+    /// Return how many bytes were added behind a start.
+    fn added(&self, chunk: u32, start: u32) -> usize {
+        self.chunks[chunk as usize].len() - start as usize
     }
 
     fn replace(&mut self, slot: &Slot, data: &[u8]) {
@@ -113,7 +111,7 @@ pub struct Pending {
     table: HashTable<u32>,
     slots: Vec<Slot>,
     arena: Arena,
-    /// Where the data of an entry is written first.
+    /// Where data is written that replaces other data.
     scratch: Vec<u8>,
     /// About how much memory they take.
     pub bytes: usize,
@@ -146,7 +144,6 @@ impl Pending {
         Entry {
             key: self.arena.key(slot),
             data: slot.is_there.then(|| self.arena.data(slot)),
-            hash: slot.hash,
             committed: slot.committed,
         }
     }
@@ -154,57 +151,66 @@ impl Pending {
     /// Add an entry that the store holds, or lacks.
     pub fn add_stored(&mut self, key: &[u8], data: Option<&[u8]>) {
         let committed = data.map(|data| Committed::of(key, data));
-        let place = self.place(key);
-        let index = self.write(place, key, data.is_some(), |out| {
-            out.extend_from_slice(data.unwrap_or_default());
+        let (place, given) = (self.place(key), data.unwrap_or_default());
+        let index = self.write(place, key, data.is_some(), given.len(), |out| {
+            out.extend_from_slice(given);
         });
         let slot = &mut self.slots[index as usize];
         (slot.committed, slot.is_dirty) = (committed, false);
     }
 
     /// Change the entry at the place of a key, or add one that the store lacks; return its index. `write` appends the
-    /// data.
+    /// data, of so many bytes.
     pub fn write(
         &mut self,
         place: Place,
         key: &[u8],
         is_there: bool,
+        data_bytes: usize,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> u32 {
+        let Some(index) = place.index else {
+            return self.add(key, place.key_hash, is_there, data_bytes, write);
+        };
         self.scratch.clear();
         write(&mut self.scratch);
-        let data = &self.scratch;
-        let hash = entry_hash(key, data);
-        let Some(index) = place.index else {
-            return self.add(key, place.key_hash, is_there, hash);
-        };
-        let slot = &mut self.slots[index as usize];
+        let (slot, data) = (&mut self.slots[index as usize], &self.scratch);
         if data.len() <= slot.room as usize {
             self.arena.replace(slot, data);
         } else {
             // A body that grows with each change would leave its bytes behind each time.
             let room = data.len() + data.len() / 2;
             self.bytes += key.len() + room;
-            (slot.chunk, slot.start) = self.arena.add(key, data, room);
+            (slot.chunk, slot.start) = self.arena.add(key, room, |out| {
+                out.extend_from_slice(data);
+                out.resize(out.len() + room - data.len(), 0);
+            });
             slot.room = small(room);
         }
         slot.data_bytes = small(data.len());
-        (slot.is_there, slot.is_dirty, slot.hash) = (is_there, true, hash);
+        (slot.is_there, slot.is_dirty) = (is_there, true);
         index
     }
 
-    fn add(&mut self, key: &[u8], key_hash: u64, is_there: bool, hash: u32) -> u32 {
-        let (index, data) = (small(self.slots.len()), &self.scratch);
-        let (chunk, start) = self.arena.add(key, data, data.len());
-        self.bytes += ENTRY_BYTES + key.len() + data.len();
+    fn add(
+        &mut self,
+        key: &[u8],
+        key_hash: u64,
+        is_there: bool,
+        data_bytes: usize,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> u32 {
+        let index = small(self.slots.len());
+        let (chunk, start) = self.arena.add(key, data_bytes, write);
+        let data_bytes = self.arena.added(chunk, start) - key.len();
+        self.bytes += ENTRY_BYTES + key.len() + data_bytes;
         self.slots.push(Slot {
             key_hash,
             chunk,
             start,
             key_bytes: small(key.len()),
-            data_bytes: small(data.len()),
-            room: small(data.len()),
-            hash,
+            data_bytes: small(data_bytes),
+            room: small(data_bytes),
             is_there,
             is_dirty: true,
             committed: None,
@@ -215,9 +221,14 @@ impl Pending {
         index
     }
 
-    /// Remove all entries, and return them.
+    /// Remove all entries, and return them. As many are expected to come again.
     pub fn take(&mut self) -> Pending {
-        std::mem::take(self)
+        let empty = Pending {
+            table: HashTable::with_capacity(self.slots.len()),
+            slots: Vec::with_capacity(self.slots.len()),
+            ..Pending::default()
+        };
+        std::mem::replace(self, empty)
     }
 
     /// The entries that were changed, in the order in which they are in memory.

@@ -107,7 +107,9 @@ fn entries_come_in_the_order_of_their_keys() {
     for key in keys {
         for data in [&b"old"[..], b"new data"] {
             let place = pending.place(key);
-            pending.write(place, key, true, |out| out.extend_from_slice(data));
+            pending.write(place, key, true, data.len(), |out| {
+                out.extend_from_slice(data)
+            });
         }
     }
     pending.add_stored(b"stored", Some(b"is not changed"));
@@ -137,7 +139,7 @@ fn entries_that_grow_and_shrink_keep_to_themselves() {
         let key = format!("{}", chance.below(20));
         let data = vec![round.to_le_bytes()[0]; chance.below(300)];
         let place = pending.place(key.as_bytes());
-        pending.write(place, key.as_bytes(), true, |out| {
+        pending.write(place, key.as_bytes(), true, data.len(), |out| {
             out.extend_from_slice(&data)
         });
         expected.insert(key.into_bytes(), data);
