@@ -8,32 +8,43 @@ use std::sync::Arc;
 use crate::consumer::{Client, KafkaError};
 use crate::functions::{Functions, NO_ERROR, RawHeaders, RawMessage, text_at};
 
-/// A message, and its headers, which librdkafka keeps with it.
+/// A message that was handed out, and its headers, which librdkafka keeps with it. It is given back when this is dropped.
 struct Received {
     message: NonNull<RawMessage>,
     headers: Option<NonNull<RawHeaders>>,
+    functions: &'static Functions,
 }
 
-/// The messages of a batch. They are freed with it, and keep their client until then.
-pub struct Batch {
-    received: Vec<Received>,
-    client: Arc<Client>,
-}
-
-// SAFETY: a message may be freed on any thread, and here nothing changes it: its headers are parsed before there is a
-// batch, and all other functions only read.
-unsafe impl Send for Batch {}
-// SAFETY: see above.
-unsafe impl Sync for Batch {}
-
-impl Drop for Batch {
+impl Drop for Received {
     fn drop(&mut self) {
-        for received in &self.received {
-            // SAFETY: the message is this batch's, and nothing borrows from it any more.
-            unsafe { (self.client.functions.rd_kafka_message_destroy)(received.message.as_ptr()) };
+        // SAFETY: the message is this one's, and nothing borrows from it any more.
+        unsafe { (self.functions.rd_kafka_message_destroy)(self.message.as_ptr()) };
+    }
+}
+
+impl Received {
+    fn message(&self) -> Message<'_> {
+        Message {
+            // SAFETY: the message lives as long as this does, and nothing changes it.
+            raw: unsafe { self.message.as_ref() },
+            headers: self.headers,
+            functions: self.functions,
         }
     }
 }
+
+/// The messages of a batch. They are given back with it, and keep their client until then.
+pub struct Batch {
+    received: Vec<Received>,
+    /// Dropped behind the messages.
+    _client: Arc<Client>,
+}
+
+// SAFETY: a message may be given back on any thread, and here nothing changes it: its headers are parsed before there
+// is a batch, and all other functions only read.
+unsafe impl Send for Batch {}
+// SAFETY: see above.
+unsafe impl Sync for Batch {}
 
 impl Batch {
     /// Take over messages, and parse their headers.
@@ -43,18 +54,15 @@ impl Batch {
     pub(crate) unsafe fn of(client: &Arc<Client>, messages: Vec<*mut RawMessage>) -> Self {
         let functions = client.functions;
         let received = messages.into_iter().filter_map(NonNull::new);
-        let received = received.map(|message| {
-            let mut headers = ptr::null_mut();
-            // SAFETY: nobody else has the message. Of one without headers, the pointer stays as it is.
-            unsafe { (functions.rd_kafka_message_headers)(message.as_ptr(), &raw mut headers) };
-            Received {
-                message,
-                headers: NonNull::new(headers),
-            }
+        let received = received.map(|message| Received {
+            message,
+            // SAFETY: nobody else has the message.
+            headers: unsafe { parsed_headers(functions, message) },
+            functions,
         });
         Batch {
             received: received.collect(),
-            client: client.clone(),
+            _client: client.clone(),
         }
     }
 
@@ -68,42 +76,35 @@ impl Batch {
 
     /// Remove the messages for which a test fails.
     pub fn retain(&mut self, keep: impl Fn(&Message<'_>) -> bool) {
-        let client = &self.client;
-        let mut removed = Vec::new();
-        self.received.retain(|received| {
-            let is_kept = keep(&message_of(client.functions, received));
-            if !is_kept {
-                removed.push(received.message);
-            }
-            is_kept
-        });
-        for message in removed {
-            // SAFETY: the message was this batch's, which has it no more.
-            unsafe { (client.functions.rd_kafka_message_destroy)(message.as_ptr()) };
-        }
+        self.received.retain(|received| keep(&received.message()));
     }
 
     /// Return a message by its index in the batch.
     pub fn get(&self, index: usize) -> Option<Message<'_>> {
-        let received = self.received.get(index)?;
-        Some(message_of(self.client.functions, received))
+        self.received.get(index).map(Received::message)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Message<'_>> {
-        let functions = self.client.functions;
-        self.received
-            .iter()
-            .map(|received| message_of(functions, received))
+        self.received.iter().map(Received::message)
     }
 }
 
-fn message_of<'a>(functions: &'static Functions, received: &'a Received) -> Message<'a> {
-    Message {
-        // SAFETY: the message lives as long as its batch, and nothing changes it.
-        raw: unsafe { received.message.as_ref() },
-        headers: received.headers,
-        functions,
+/// Parse the headers of a message, which librdkafka keeps with it; None if it has none.
+///
+/// # Safety
+/// Nobody else has the message.
+unsafe fn parsed_headers(
+    functions: &Functions,
+    message: NonNull<RawMessage>,
+) -> Option<NonNull<RawHeaders>> {
+    // SAFETY: the message lives, and nobody changes it during the call.
+    if unsafe { message.as_ref() }.err != NO_ERROR {
+        return None;
     }
+    let mut headers = ptr::null_mut();
+    // SAFETY: nobody else has the message. Of one without headers, the pointer stays as it is.
+    unsafe { (functions.rd_kafka_message_headers)(message.as_ptr(), &raw mut headers) };
+    NonNull::new(headers)
 }
 
 /// A message of a batch, or an error about the partition.

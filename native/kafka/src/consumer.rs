@@ -30,13 +30,13 @@ impl KafkaError {
     }
 }
 
-/// A client of librdkafka. It is closed and freed when neither its consumer nor a batch of it is left.
+/// A client of librdkafka. It is freed when neither its consumer nor a batch of it is left.
 pub(crate) struct Client {
     pub functions: &'static Functions,
     handle: NonNull<RawClient>,
     queue: NonNull<RawQueue>,
     /// The opaque value of the client. It is freed behind the client.
-    lines: Box<Lines>,
+    lines: Arc<Lines>,
 }
 
 // SAFETY: all functions of librdkafka may be called from any thread, at the same time.
@@ -48,8 +48,6 @@ impl Drop for Client {
     fn drop(&mut self) {
         // SAFETY: the queue is this client's, and nobody uses it any more. librdkafka wants it back before the client.
         unsafe { (self.functions.rd_kafka_queue_destroy)(self.queue.as_ptr()) };
-        // SAFETY: the client is a consumer.
-        unsafe { (self.functions.rd_kafka_consumer_close)(self.handle.as_ptr()) };
         // SAFETY: nothing of the client is left: each batch keeps the client, and has given its messages back.
         unsafe { (self.functions.rd_kafka_destroy)(self.handle.as_ptr()) };
     }
@@ -102,11 +100,11 @@ impl Conf {
     }
 
     /// Make a consumer, which takes the settings.
-    fn client(mut self, lines: Box<Lines>) -> Result<Client, KafkaError> {
+    fn client(mut self, lines: Arc<Lines>) -> Result<Client, KafkaError> {
         let functions = self.functions;
         // SAFETY: the callback fits, and the lines are freed behind the client.
         unsafe { (functions.rd_kafka_conf_set_log_cb)(self.raw, Some(add_line)) };
-        let opaque = ptr::from_ref::<Lines>(&lines).cast_mut().cast();
+        let opaque = Arc::as_ptr(&lines).cast_mut().cast();
         // SAFETY: the client only hands the value on to `add_line`.
         unsafe { (functions.rd_kafka_conf_set_opaque)(self.raw, opaque) };
         let mut text = [0; TEXT_BYTES];
@@ -153,6 +151,14 @@ pub struct Consumer {
     client: Arc<Client>,
 }
 
+impl Drop for Consumer {
+    /// Close the client: it fetches no more, even if batches of it are left.
+    fn drop(&mut self) {
+        // SAFETY: the client is a consumer. Messages that were handed out stay until they are given back.
+        unsafe { (self.client.functions.rd_kafka_consumer_close)(self.client.handle.as_ptr()) };
+    }
+}
+
 impl Consumer {
     /// Make a consumer with the settings that `CONFIGURATION.md` of librdkafka lists.
     pub fn new<'a>(
@@ -163,7 +169,7 @@ impl Consumer {
         for (name, value) in settings {
             conf.set(name, value)?;
         }
-        let client = conf.client(Box::default())?;
+        let client = conf.client(Arc::default())?;
         Ok(Consumer {
             client: Arc::new(client),
         })
