@@ -124,7 +124,7 @@ impl Drop for KafkaBatch {
     }
 }
 
-/// Drop a consumer or a batch without Python's lock: the last of them closes the client, which waits for its threads.
+/// Drop a consumer or a batch without Python's lock: to close and to free a client waits for its threads.
 fn drop_detached(last: impl Send) {
     // Without an interpreter there is no lock, and it is dropped all the same.
     Python::try_attach(|py| py.detach(|| drop(last)));
