@@ -55,16 +55,16 @@ impl KafkaReader {
             let Some(consumer) = &*consumer else {
                 return KafkaBatch::default();
             };
-            KafkaBatch::of(consumer.batch(messages_max, wait_ms), end)
+            let batch = consumer.batch(messages_max, wait_ms);
+            KafkaBatch::of(batch, end, logged(consumer))
         })
     }
 
-    /// Return the log lines of the client since the last call: the level of syslog, and the text.
+    /// Return the log lines of the client that no batch has: the level of syslog, and the text.
     fn lines(&self, py: Python<'_>) -> Vec<(i32, String)> {
         py.detach(|| {
             let consumer = self.consumer.lock().unwrap_or_else(PoisonError::into_inner);
-            let lines = consumer.as_ref().map(Consumer::lines).unwrap_or_default();
-            lines.into_iter().map(logged).collect()
+            consumer.as_ref().map(logged).unwrap_or_default()
         })
     }
 
@@ -77,9 +77,10 @@ impl KafkaReader {
     }
 }
 
-fn logged(line: Line) -> (i32, String) {
-    let text = format!("{} [{}] {}", line.facility, line.client, line.text);
-    (line.level, text)
+fn logged(consumer: &Consumer) -> Vec<(i32, String)> {
+    let text = |line: &Line| format!("{} [{}] {}", line.facility, line.client, line.text);
+    let lines = consumer.lines().into_iter();
+    lines.map(|line| (line.level, text(&line))).collect()
 }
 
 /// Return the error as Python's client has it.
@@ -105,6 +106,9 @@ pub struct KafkaBatch {
     /// The offset behind the last message that arrived, even if that is not in the batch; None if none arrived.
     #[pyo3(get)]
     next_offset: Option<i64>,
+    /// The log lines of the client since the batch before. To ask for them apart would take Python's lock once more.
+    #[pyo3(get)]
+    lines: Vec<(i32, String)>,
 }
 
 impl Drop for KafkaReader {
@@ -131,7 +135,7 @@ fn drop_detached(last: impl Send) {
 }
 
 impl KafkaBatch {
-    fn of(mut batch: Batch, end: i64) -> Self {
+    fn of(mut batch: Batch, end: i64, lines: Vec<(i32, String)>) -> Self {
         let (mut failures, mut next_offset) = (Vec::new(), None);
         for message in batch.iter() {
             match message.error() {
@@ -148,6 +152,7 @@ impl KafkaBatch {
             batch: Some(batch),
             failures,
             next_offset,
+            lines,
         }
     }
 

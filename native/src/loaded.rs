@@ -9,8 +9,12 @@ use crate::checksum::Checksum;
 use crate::kinds::{EXPIRY, RECORD, of_kind};
 use crate::pending::Pending;
 
-/// How many entries are written until another thread may have Python's lock.
+/// How many entries are fetched from memory at once.
 const PORTION: usize = 32;
+
+/// How many portions are written until another thread may have Python's lock. To pass the lock on takes as long as to
+/// write some entries, and the other thread may want it for as many.
+const PORTIONS_LOCKED: usize = 16;
 
 /// Entries in the order of their keys.
 #[pyclass(frozen, module = "sowline_native")]
@@ -67,8 +71,11 @@ impl LoadedEntries {
         for (due, is_there) in &self.expiries {
             write(py, file, EXPIRY, due, is_there.then_some(b""))?;
         }
-        for portion in self.records.chunks(PORTION) {
-            py.detach(|| self.pending.fetch(portion));
+        for (nth, portion) in self.records.chunks(PORTION).enumerate() {
+            if nth % PORTIONS_LOCKED == 0 {
+                py.detach(|| ());
+            }
+            self.pending.fetch(portion);
             for index in portion {
                 let entry = self.pending.at(*index);
                 write(py, file, RECORD, entry.key, entry.data)?;

@@ -68,6 +68,7 @@ class Batch(list[str]):
     ) -> None:
         super().__init__(messages)
         self.next_offset = next_offset
+        self.lines = [(3, "FAIL [rdkafka#1] refused")]
         self.failures = [] if failure is None else [SimpleNamespace(error=lambda: failure)]
 
 
@@ -83,8 +84,8 @@ class Reader:
         return next(self._batches)
 
     def lines(self) -> list[tuple[int, str]]:
-        """Return a line for each call."""
-        return [(3, "FAIL [rdkafka#1] refused"), (7, "CONF [rdkafka#1] a=b")]
+        """Return a line that no batch has."""
+        return [(7, "TERMINATE [rdkafka#1] bye")]
 
     def close(self) -> None:
         """Note it."""
@@ -128,7 +129,7 @@ def test_lines_of_the_client_are_logged(caplog: pytest.LogCaptureFixture) -> Non
     """With the levels that Python's client gives them."""
     with caplog.at_level(logging.DEBUG, logger=LIBRDKAFKA):
         read(Batch("a", next_offset=9))
-    assert caplog.record_tuples[:2] == [
+    assert caplog.record_tuples == [
         (LIBRDKAFKA, logging.ERROR, "FAIL [rdkafka#1] refused"),
-        (LIBRDKAFKA, logging.DEBUG, "CONF [rdkafka#1] a=b"),
+        (LIBRDKAFKA, logging.DEBUG, "TERMINATE [rdkafka#1] bye"),
     ]
