@@ -62,8 +62,8 @@ fuzz: set-up ## odd inputs for the native core, compared with Python, each kind 
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
 
 rust: prerequisites ## clippy and tests of the native core; Miri and the audit of its crates, where they are installed
-	@cd native && cargo clippy --release --all-targets -- -D warnings
-	@cd native && cargo test --release
+	@cd native && cargo clippy --release --workspace --all-targets -- -D warnings
+	@cd native && cargo test --release --workspace
 	@cd native && if cargo +nightly miri --version >/dev/null 2>&1; then cargo +nightly miri test; \
 	    else echo "sowline: without Miri: rustup component add --toolchain nightly miri"; fi
 	@cd native && if cargo audit --version >/dev/null 2>&1; then cargo audit; \
@@ -118,7 +118,7 @@ $(INSTALLED): pyproject.toml uv.lock Makefile | prerequisites
 	@$(BIN)/python -m sowline.runtime.jars
 	@pwd >$@
 
-$(VENV)/core-yes: $(INSTALLED) $(wildcard native/Cargo.* native/pyproject.toml native/src/*.rs)
+$(VENV)/core-yes: $(INSTALLED) $(wildcard native/Cargo.* native/pyproject.toml native/src/*.rs native/kafka/Cargo.toml native/kafka/src/*.rs)
 	@echo "sowline: building the native core"
 	@$(BIN)/python -m pip install --quiet ./native
 	@rm -f $(VENV)/core-no

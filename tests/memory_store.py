@@ -3,7 +3,24 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sowline_materializer.store.checksum import Checksum
-from sowline_materializer.store.interface import EXPIRY, NO_EXPIRIES, RECORD, LastCommit
+from sowline_materializer.store.interface import EXPIRY, NO_EXPIRIES, RECORD, LastCommit, SortedEntries
+
+
+class _File:
+    """A file of entries, which are None where one is removed. RocksDB also refuses what is not in order."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[bytes, bytes | None]] = []
+
+    def __setitem__(self, key: bytes, data: bytes) -> None:
+        self._add(key, data)
+
+    def __delitem__(self, key: bytes) -> None:
+        self._add(key, None)
+
+    def _add(self, key: bytes, data: bytes | None) -> None:
+        assert not self.entries or self.entries[-1][0] < key
+        self.entries.append((key, data))
 
 
 class MemoryStore(LastCommit):
@@ -43,10 +60,12 @@ class MemoryStore(LastCommit):
         self._write(writes.items(), expiries.items())
         self._checksum, self._checkpoint = checksum, checkpoint
 
-    def load(self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum) -> None:
-        """Write entries. Each key is behind its kind; None removes it."""
-        entries, expiries = of_kinds(keys, data)
-        self._write(entries.items(), expiries.items())
+    def load(self, entries: SortedEntries, checksum: Checksum) -> None:
+        """Write entries."""
+        file = _File()
+        entries.write_to(file)
+        records, expiries = of_kinds([key for key, _ in file.entries], [data for _, data in file.entries])
+        self._write(records.items(), expiries.items())
         self._checksum = checksum
 
     def commit_sorted(

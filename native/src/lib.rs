@@ -1,8 +1,8 @@
 //! The native core of Sowline: applies batches of plain log records to the records of a partition, and loads changes.
 //!
 //! It does what `sowline_materializer.core` does for plain commands, byte for byte, and stops at the first
-//! record that it does not know. It does no I/O, and has no clock and no threads. Each module names its Python twin,
-//! which is the specification.
+//! record that it does not know. Only `kafka_reader` does I/O; nothing else has a clock or threads. Each module names its
+//! Python twin, which is the specification.
 
 mod batch;
 mod bodies;
@@ -27,10 +27,12 @@ mod group_state;
 mod groups;
 mod json;
 mod json_parts;
+mod kafka_reader;
 mod key;
 mod key_filter;
 mod kinds;
 mod layout;
+mod loaded;
 mod loader;
 mod log_record;
 mod made;
@@ -49,6 +51,7 @@ mod replica_tables;
 mod scan;
 mod slots;
 mod sorting;
+mod source;
 mod survey;
 mod target;
 mod unflushed;
@@ -78,6 +81,10 @@ mod sowline_native {
     use super::fix::FixReader;
     #[pymodule_export]
     use super::groups::Groups;
+    #[pymodule_export]
+    use super::kafka_reader::{KafkaBatch, KafkaMessage, KafkaReader};
+    #[pymodule_export]
+    use super::loaded::LoadedEntries;
     #[pymodule_export]
     use super::loader::Loader;
     #[pymodule_export]

@@ -1,26 +1,22 @@
 //! Loads plain changes into the entries of a store: `sowline_materializer.partition.changes_loader`.
 
 use std::borrow::Cow;
-use std::convert::Infallible;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PySet};
+use pyo3::types::{PyBytes, PyDict, PySet};
 
 use crate::checksum::Checksum;
 use crate::entry;
-use crate::event::{About, about, about_of};
+use crate::event::{About, about};
 use crate::json::fields;
 use crate::key::KeyRule;
 use crate::key_filter::KeyFilter;
-use crate::kinds::{EXPIRY, RECORD, of_kind};
+use crate::loaded::LoadedEntries;
 use crate::pending::Pending;
 use crate::position::Position;
 use crate::reading::stored;
-use crate::sorting::in_order;
+use crate::source::{Held, LeftKeys, Message, Source, end_in, held};
 use crate::wholeness::Wholeness;
-
-/// Keys with their kinds, data or None for a removed entry, and the checksum after them.
-type Written<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, (i64, u64));
 
 /// What a load knows besides its entries: the era, the newest change, log time, and live records.
 #[derive(FromPyObject)]
@@ -47,46 +43,12 @@ pub struct LoadedTo {
 const AHEAD_MIN: usize = 16;
 const AHEAD_MAX: usize = 16_384;
 
-/// The columns of messages, as Python passes them, and the keys that only Python can load.
-struct Columns<'a, 'py> {
-    keys: &'a Bound<'py, PyList>,
-    values: &'a Bound<'py, PyList>,
-    headers: &'a Bound<'py, PyList>,
-    offsets: Vec<i64>,
-    ranks: &'a Bound<'py, PyDict>,
-    stale_keys: &'a Bound<'py, PySet>,
-}
-
-/// A message with the objects that hold its bytes.
-struct Held<'py> {
-    offset: i64,
-    key: Bound<'py, PyBytes>,
-    value: Bound<'py, PyBytes>,
-    about: Bound<'py, PyBytes>,
-}
-
-impl Held<'_> {
-    fn bytes(&self) -> Message<'_> {
-        Message {
-            offset: self.offset,
-            key: self.key.as_bytes(),
-            value: self.value.as_bytes(),
-            about: self.about.as_bytes(),
-        }
-    }
-}
-
-/// A message of a changes topic, as bytes.
-struct Message<'a> {
-    offset: i64,
-    key: &'a [u8],
-    value: &'a [u8],
-    about: &'a [u8],
-}
+/// How many changes are read before their entries are changed: what is read then is still in the processor's cache.
+const PORTION: usize = 512;
 
 /// A plain change, and the key text of its record.
 struct Plain<'a> {
-    message: &'a Message<'a>,
+    message: Message<'a>,
     about: About<'a>,
     key_text: Cow<'a, [u8]>,
 }
@@ -127,36 +89,33 @@ impl Loader {
     /// Load messages from `start` on, up to the first that only Python can load; return the state after
     /// them.
     ///
-    /// Python also loads the changes of the keys in `ranks` and `stale_keys`. The lists have an item for each message:
-    /// Kafka keys, values, headers and offsets.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "Python calls it once for a batch, with the batch's columns"
-    )]
+    /// Python also loads the changes of the keys in `ranks` and `stale_keys`.
     fn load<'py>(
         &mut self,
         py: Python<'py>,
-        keys: &Bound<'py, PyList>,
-        values: &Bound<'py, PyList>,
-        headers: &Bound<'py, PyList>,
-        offsets: Vec<i64>,
+        messages: Source<'py>,
         start: usize,
         mut state: State,
         ranks: &Bound<'py, PyDict>,
         stale_keys: &Bound<'py, PySet>,
     ) -> PyResult<LoadedTo> {
-        let columns = Columns {
-            keys,
-            values,
-            headers,
-            offsets,
-            ranks,
-            stale_keys,
-        };
-        let (mut at, end) = (start, columns.offsets.len());
+        let left = LeftKeys { ranks, stale_keys };
+        let (mut at, end) = (start, messages.len());
         while at < end {
             let stop = end.min(at + self.ahead);
-            let loaded = self.load_some(py, &columns.messages(at, stop)?, &mut state)?;
+            let loaded = match &messages {
+                Source::Columns(columns) => {
+                    let held = held(columns, at..stop, &left)?;
+                    let some: Vec<Message<'_>> = held.iter().map(Held::bytes).collect();
+                    self.load_some(py, some.into_iter(), &mut state)?
+                }
+                Source::Batch(batch) => {
+                    let batch = batch.get();
+                    let stop = end_in(py, batch, at..stop, &left)?;
+                    let some = (at..stop).map_while(|at| batch.loadable(at));
+                    self.load_some(py, some, &mut state)?
+                }
+            };
             at += loaded;
             if at < stop {
                 self.ahead = loaded.max(AHEAD_MIN);
@@ -182,113 +141,98 @@ impl Loader {
                 self.pending.add_stored(key, None);
             }
         }
-        let data = self.pending.get(key).and_then(|entry| entry.data());
+        let data = self.pending.get(key).and_then(|entry| entry.data);
         Ok(data.map(|data| PyBytes::new(py, data)))
     }
 
     /// Change an entry that was read before; None removes it.
     fn put(&mut self, key: &[u8], data: Option<&[u8]>) {
         let write = |out: &mut Vec<u8>| out.extend_from_slice(data.unwrap_or_default());
-        self.pending
-            .write(key, data.is_some(), data.map_or(0, <[u8]>::len), write);
+        let place = self.pending.place(key);
+        self.pending.write(
+            place,
+            key,
+            data.is_some(),
+            data.map_or(0, <[u8]>::len),
+            write,
+        );
     }
 
-    /// Return what is to be written to the store, in the order of the keys, and forget it.
+    /// Return what is to be written to the store, and the checksum after it; forget it.
     ///
     /// `checksum` is that of the store before.
-    fn written<'py>(&mut self, py: Python<'py>, checksum: (i64, u64)) -> PyResult<Written<'py>> {
-        let mut checksum = Checksum {
-            entries: checksum.0,
-            sum: checksum.1,
-        };
-        let stored = self.stored.get_or_insert_with(KeyFilter::new);
-        let pending = &mut self.pending;
-        let entries = py.detach(|| pending.take());
-        let (changed, expiries) = py.detach(|| {
-            let changed = in_order(entries.iter(), |entry| entry.key());
-            let mut expiries = Vec::new();
-            for entry in &changed {
-                let (was, now) = entry.change();
-                let Ok(()) = checksum.replace(entry.key(), was, now, |index, is_there| {
-                    expiries.push((index, is_there));
-                    Ok::<(), Infallible>(())
-                });
-                stored.add(entry.key());
+    fn written(&mut self, py: Python<'_>, checksum: (i64, u64)) -> (LoadedEntries, (i64, u64)) {
+        py.detach(|| {
+            let mut checksum = Checksum {
+                entries: checksum.0,
+                sum: checksum.1,
+            };
+            let pending = self.pending.take();
+            let stored = self.stored.get_or_insert_with(KeyFilter::new);
+            for entry in pending.changed() {
+                stored.add(entry.key);
             }
-            expiries.sort_unstable();
-            (changed, expiries)
-        });
-        let (keys, data) = (PyList::empty(py), PyList::empty(py));
-        for (index, is_there) in &expiries {
-            keys.append(of_kind(py, EXPIRY, index)?)?;
-            data.append(is_there.then(|| PyBytes::new(py, b"")))?;
-        }
-        for entry in &changed {
-            keys.append(of_kind(py, RECORD, entry.key())?)?;
-            data.append(entry.data().map(|data| PyBytes::new(py, data)))?;
-        }
-        drop(changed);
-        py.detach(|| drop((entries, expiries)));
-        Ok((keys, data, (checksum.entries, checksum.sum)))
+            let entries = LoadedEntries::of(pending, &mut checksum);
+            (entries, (checksum.entries, checksum.sum))
+        })
     }
 }
 
-impl<'py> Columns<'_, 'py> {
-    /// Return the messages from `start` to `stop`, up to the first that only Python can load.
-    fn messages(&self, start: usize, stop: usize) -> PyResult<Vec<Held<'py>>> {
-        let mut held = Vec::with_capacity(stop - start);
-        for at in start..stop {
-            let (Ok(key), Ok(value)) = (
-                self.keys.get_item(at)?.cast_into::<PyBytes>(),
-                self.values.get_item(at)?.cast_into::<PyBytes>(),
-            ) else {
-                break;
-            };
-            if (!self.ranks.is_empty() && self.ranks.contains(&key)?)
-                || (!self.stale_keys.is_empty() && self.stale_keys.contains(&key)?)
-            {
-                break;
-            }
-            let Some(about) = about_of(&self.headers.get_item(at)?)? else {
-                break;
-            };
-            held.push(Held {
-                offset: self.offsets[at],
-                key,
-                value,
-                about,
-            });
+impl State {
+    /// Note changes that were loaded.
+    ///
+    /// Noted between the writes of entries, each would wait until the entry before it has reached the memory.
+    fn saw(&mut self, changes: &[Plain<'_>]) {
+        for change in changes {
+            let (about, position) = (&change.about, change.about.position);
+            self.wholeness
+                .saw_change(change.message.offset, position, about.after);
+            self.time = self.time.max(about.partition_time());
+            self.newest = self.newest.max(Some(position));
         }
-        Ok(held)
     }
 }
 
 impl Loader {
     /// Load messages up to the first that is not plain; return how many were loaded.
-    fn load_some(
+    ///
+    /// Other threads run meanwhile: Python is only needed to read entries from the store.
+    fn load_some<'a>(
         &mut self,
         py: Python<'_>,
-        held: &[Held<'_>],
+        mut messages: impl Iterator<Item = Message<'a>> + Send,
         state: &mut State,
     ) -> PyResult<usize> {
-        let messages: Vec<Message<'_>> = held.iter().map(Held::bytes).collect();
-        // The rest needs no Python: other threads run meanwhile.
-        let (plain, unread) = py.detach(|| {
-            let plain = self.plain_of(&messages, state.era);
-            let unread = self.unread(&plain);
-            (plain, unread)
-        });
-        self.read(py, unread.iter().map(|key| PyBytes::new(py, key)))?;
-        Ok(py.detach(|| {
-            let applied = |change: &&Plain<'_>| self.apply(change, state).is_some();
-            plain.iter().take_while(applied).count()
-        }))
+        py.detach(|| {
+            let mut loaded = 0;
+            loop {
+                let plain = self.plain_of(messages.by_ref().take(PORTION), state.era);
+                let unread = self.unread(&plain);
+                if !unread.is_empty() {
+                    Python::attach(|py| {
+                        let keys = unread.iter().map(|key| PyBytes::new(py, key));
+                        self.read(py, keys)
+                    })?;
+                }
+                let applied = |change: &&Plain<'_>| self.apply(change, state).is_some();
+                let count = plain.iter().take_while(applied).count();
+                state.saw(&plain[..count]);
+                loaded += count;
+                if count < PORTION {
+                    return Ok(loaded);
+                }
+            }
+        })
     }
 
     /// Return the messages as changes, up to the first that is not plain or is of another era.
-    fn plain_of<'a>(&self, messages: &'a [Message<'a>], era: u32) -> Vec<Plain<'a>> {
+    fn plain_of<'a>(
+        &self,
+        messages: impl Iterator<Item = Message<'a>>,
+        era: u32,
+    ) -> Vec<Plain<'a>> {
         let mut given = Vec::with_capacity(16);
-        let mut plain = Vec::with_capacity(messages.len());
+        let mut plain = Vec::with_capacity(PORTION);
         for message in messages {
             let Some(about) = about(message.about) else {
                 break;
@@ -336,11 +280,12 @@ impl Loader {
         Ok(())
     }
 
-    /// Load one change; None if only Python can: then nothing was touched.
+    /// Load one change into its entry; None if only Python can: then nothing was touched.
     fn apply(&mut self, change: &Plain<'_>, state: &mut State) -> Option<()> {
-        let (about, message) = (&change.about, change.message);
+        let (about, message) = (&change.about, &change.message);
         let position = about.position;
-        let held = self.pending.get(message.key).and_then(|entry| entry.data());
+        let place = self.pending.place(message.key);
+        let held = self.pending.there(&place).and_then(|entry| entry.data);
         let (is_newer, was_live) = match held {
             None => (true, false),
             Some(data) => {
@@ -351,11 +296,6 @@ impl Loader {
                 (position > held.position, held.is_live)
             }
         };
-        state
-            .wholeness
-            .saw_change(message.offset, position, about.after);
-        state.time = state.time.max(about.partition_time());
-        state.newest = state.newest.max(Some(position));
         if !is_newer {
             return Some(());
         }
@@ -372,7 +312,7 @@ impl Loader {
             body: Some(message.value),
         };
         self.pending
-            .write(message.key, true, entry::bytes_of(&record), |out| {
+            .write(place, message.key, true, entry::bytes_of(&record), |out| {
                 entry::write(&record, out);
             });
         state.live += i64::from(!was_live);

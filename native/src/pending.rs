@@ -1,112 +1,267 @@
 //! Entries of a load that wait to be written to the store.
 
+use std::hint::black_box;
+
 use hashbrown::HashTable;
 
-use crate::checksum::{Committed, entry_hash};
-use crate::entry::{self, NEVER};
-use crate::sorting::hash_of;
+use crate::checksum::Committed;
+use crate::sorting::{hash_of, in_order};
 
 /// About how much memory an entry takes in addition to its bytes.
 const ENTRY_BYTES: usize = 120;
 
-/// An entry as it is now, and what the store's checksum holds of it.
-pub struct Entry {
-    /// The key, and the data behind it. One allocation holds both, and is used again when the data changes.
-    bytes: Vec<u8>,
-    key_bytes: usize,
+/// How many bytes are allocated at once. One allocation for each entry takes longer than to read its change.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// How much memory the processor fetches at once.
+const CACHE_LINE_BYTES: usize = 64;
+
+/// Behind so many lines of an entry, the processor has noticed that they follow each other.
+const LINES_MAX: usize = 8;
+
+/// Where an entry is, and what the store's checksum holds of it; all of it in one line of the cache.
+#[repr(align(64))]
+struct Slot {
+    key_hash: u64,
+    chunk: u32,
+    start: u32,
+    key_bytes: u32,
+    data_bytes: u32,
+    /// How many bytes of data fit where it is.
+    room: u32,
     is_there: bool,
     is_dirty: bool,
-    hash: u32,
     committed: Option<Committed>,
 }
 
-impl Entry {
-    pub fn key(&self) -> &[u8] {
-        &self.bytes[..self.key_bytes]
-    }
-
+/// An entry as it is now.
+pub struct Entry<'a> {
+    pub key: &'a [u8],
     /// The data; None if the entry is removed.
-    pub fn data(&self) -> Option<&[u8]> {
-        self.is_there.then(|| &self.bytes[self.key_bytes..])
-    }
+    pub data: Option<&'a [u8]>,
+    committed: Option<Committed>,
+}
 
+impl Entry<'_> {
     /// What the store's checksum and index of due times hold of it, before and after the write.
     pub fn change(&self) -> (Option<Committed>, Option<Committed>) {
-        let now = self.data().map(|data| Committed {
-            hash: self.hash,
-            due: entry::due(data).unwrap_or(NEVER),
-        });
+        let now = self.data.map(|data| Committed::of(self.key, data));
         (self.committed, now)
     }
+}
+
+/// Keys and data, each data behind its key, in chunks that never move.
+#[derive(Default)]
+struct Arena {
+    chunks: Vec<Vec<u8>>,
+}
+
+impl Arena {
+    fn key(&self, slot: &Slot) -> &[u8] {
+        let start = slot.start as usize;
+        &self.chunks[slot.chunk as usize][start..start + slot.key_bytes as usize]
+    }
+
+    fn data(&self, slot: &Slot) -> &[u8] {
+        let start = slot.start as usize + slot.key_bytes as usize;
+        &self.chunks[slot.chunk as usize][start..start + slot.data_bytes as usize]
+    }
+
+    /// Add a key, and data that `write` appends; so many bytes have to fit into one chunk. Return where they begin.
+    fn add(&mut self, key: &[u8], room: usize, write: impl FnOnce(&mut Vec<u8>)) -> (u32, u32) {
+        let bytes = key.len() + room;
+        let fits = |chunk: &Vec<u8>| chunk.capacity() - chunk.len() >= bytes;
+        if !self.chunks.last().is_some_and(fits) {
+            self.chunks.push(Vec::with_capacity(bytes.max(CHUNK_BYTES)));
+        }
+        let index = self.chunks.len() - 1;
+        let chunk = &mut self.chunks[index];
+        let start = chunk.len();
+        chunk.extend_from_slice(key);
+        write(chunk);
+        (small(index), small(start))
+    }
+
+    /// Return how many bytes were added behind a start.
+    fn added(&self, chunk: u32, start: u32) -> usize {
+        self.chunks[chunk as usize].len() - start as usize
+    }
+
+    fn replace(&mut self, slot: &Slot, data: &[u8]) {
+        let start = slot.start as usize + slot.key_bytes as usize;
+        self.chunks[slot.chunk as usize][start..start + data.len()].copy_from_slice(data);
+    }
+}
+
+/// Return a number as one of 32 bits: no message of Kafka is larger, and no load keeps as much.
+fn small(number: usize) -> u32 {
+    u32::try_from(number).expect("a size below 4 GiB")
+}
+
+/// Where the entry of a key is, or would be, until the entries change.
+pub struct Place {
+    key_hash: u64,
+    index: Option<u32>,
 }
 
 /// Entries by key.
 #[derive(Default)]
 pub struct Pending {
-    table: HashTable<Entry>,
+    /// The indexes of slots.
+    table: HashTable<u32>,
+    slots: Vec<Slot>,
+    arena: Arena,
+    /// Where data is written that replaces other data.
+    scratch: Vec<u8>,
     /// About how much memory they take.
     pub bytes: usize,
 }
 
 impl Pending {
-    pub fn get(&self, key: &[u8]) -> Option<&Entry> {
-        self.table.find(hash_of(key), |entry| entry.key() == key)
+    /// Return where the entry of a key is, or would be.
+    pub fn place(&self, key: &[u8]) -> Place {
+        let key_hash = hash_of(key);
+        let is_it = |index: &u32| {
+            let slot = &self.slots[*index as usize];
+            slot.key_hash == key_hash && self.arena.key(slot) == key
+        };
+        Place {
+            key_hash,
+            index: self.table.find(key_hash, is_it).copied(),
+        }
+    }
+
+    /// Return the entry at a place, if there is one.
+    pub fn there(&self, place: &Place) -> Option<Entry<'_>> {
+        place.index.map(|index| self.at(index))
+    }
+
+    pub fn get(&self, key: &[u8]) -> Option<Entry<'_>> {
+        self.there(&self.place(key))
+    }
+
+    fn entry(&self, slot: &Slot) -> Entry<'_> {
+        Entry {
+            key: self.arena.key(slot),
+            data: slot.is_there.then(|| self.arena.data(slot)),
+            committed: slot.committed,
+        }
     }
 
     /// Add an entry that the store holds, or lacks.
     pub fn add_stored(&mut self, key: &[u8], data: Option<&[u8]>) {
         let committed = data.map(|data| Committed::of(key, data));
-        let given = data.unwrap_or_default();
-        self.write(key, data.is_some(), given.len(), |out| {
+        let (place, given) = (self.place(key), data.unwrap_or_default());
+        let index = self.write(place, key, data.is_some(), given.len(), |out| {
             out.extend_from_slice(given);
         });
-        let entry = self
-            .table
-            .find_mut(hash_of(key), |entry| entry.key() == key);
-        let entry = entry.expect("it was just added");
-        (entry.committed, entry.is_dirty) = (committed, false);
+        let slot = &mut self.slots[index as usize];
+        (slot.committed, slot.is_dirty) = (committed, false);
     }
 
-    /// Change an entry, or add one that the store lacks. `write` appends the data, of so many bytes.
+    /// Change the entry at the place of a key, or add one that the store lacks; return its index. `write` appends the
+    /// data, of so many bytes.
     pub fn write(
         &mut self,
+        place: Place,
         key: &[u8],
         is_there: bool,
         data_bytes: usize,
         write: impl FnOnce(&mut Vec<u8>),
-    ) {
-        let hash = hash_of(key);
-        let found = self.table.entry(
-            hash,
-            |entry| entry.key() == key,
-            |entry| hash_of(entry.key()),
-        );
-        let entry = found
-            .or_insert_with(|| {
-                self.bytes += ENTRY_BYTES + key.len();
-                let mut bytes = Vec::with_capacity(key.len() + data_bytes);
-                bytes.extend_from_slice(key);
-                Entry {
-                    bytes,
-                    key_bytes: key.len(),
-                    is_there,
-                    is_dirty: true,
-                    hash: 0,
-                    committed: None,
-                }
-            })
-            .into_mut();
-        let before = entry.bytes.len();
-        entry.bytes.truncate(entry.key_bytes);
-        write(&mut entry.bytes);
-        self.bytes = (self.bytes + entry.bytes.len()).saturating_sub(before);
-        entry.hash = entry_hash(key, &entry.bytes[entry.key_bytes..]);
-        (entry.is_there, entry.is_dirty) = (is_there, true);
+    ) -> u32 {
+        let Some(index) = place.index else {
+            return self.add(key, place.key_hash, is_there, data_bytes, write);
+        };
+        self.scratch.clear();
+        write(&mut self.scratch);
+        let (slot, data) = (&mut self.slots[index as usize], &self.scratch);
+        if data.len() <= slot.room as usize {
+            self.arena.replace(slot, data);
+        } else {
+            // A body that grows with each change would leave its bytes behind each time.
+            let room = data.len() + data.len() / 2;
+            self.bytes += key.len() + room;
+            (slot.chunk, slot.start) = self.arena.add(key, room, |out| {
+                out.extend_from_slice(data);
+                out.resize(out.len() + room - data.len(), 0);
+            });
+            slot.room = small(room);
+        }
+        slot.data_bytes = small(data.len());
+        (slot.is_there, slot.is_dirty) = (is_there, true);
+        index
     }
 
-    /// Remove all entries; return those that were changed, in no order.
-    pub fn take(&mut self) -> Vec<Entry> {
-        let taken = std::mem::take(self).table.into_iter();
-        taken.filter(|entry| entry.is_dirty).collect()
+    fn add(
+        &mut self,
+        key: &[u8],
+        key_hash: u64,
+        is_there: bool,
+        data_bytes: usize,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> u32 {
+        let index = small(self.slots.len());
+        let (chunk, start) = self.arena.add(key, data_bytes, write);
+        let data_bytes = self.arena.added(chunk, start) - key.len();
+        self.bytes += ENTRY_BYTES + key.len() + data_bytes;
+        self.slots.push(Slot {
+            key_hash,
+            chunk,
+            start,
+            key_bytes: small(key.len()),
+            data_bytes: small(data_bytes),
+            room: small(data_bytes),
+            is_there,
+            is_dirty: true,
+            committed: None,
+        });
+        let slots = &self.slots;
+        let key_hash_at = |index: &u32| slots[*index as usize].key_hash;
+        self.table.insert_unique(key_hash, index, key_hash_at);
+        index
+    }
+
+    /// Remove all entries, and return them. As many are expected to come again.
+    pub fn take(&mut self) -> Pending {
+        let empty = Pending {
+            table: HashTable::with_capacity(self.slots.len()),
+            slots: Vec::with_capacity(self.slots.len()),
+            ..Pending::default()
+        };
+        std::mem::replace(self, empty)
+    }
+
+    /// The entries that were changed, in the order in which they are in memory.
+    pub fn changed(&self) -> impl Iterator<Item = Entry<'_>> {
+        let dirty = self.slots.iter().filter(|slot| slot.is_dirty);
+        dirty.map(|slot| self.entry(slot))
+    }
+
+    /// The indexes of those entries in the order of their keys.
+    pub fn in_order(&self) -> Vec<u32> {
+        let dirty = (0..).zip(&self.slots).filter(|(_, slot)| slot.is_dirty);
+        let keys = dirty.map(|(index, slot)| (index, self.arena.key(slot)));
+        let ordered = in_order(keys, |(_, key)| key);
+        ordered.into_iter().map(|(index, _)| index).collect()
+    }
+
+    /// Let the processor fetch entries that are needed soon, all at once; otherwise it waits for each of them.
+    pub fn fetch(&self, indexes: &[u32]) {
+        let mut read = 0;
+        for index in indexes {
+            let slot = &self.slots[*index as usize];
+            let start = slot.start as usize;
+            let end = start + slot.key_bytes as usize + slot.data_bytes as usize;
+            let bytes = &self.arena.chunks[slot.chunk as usize][start..end];
+            for line in bytes.chunks(CACHE_LINE_BYTES).take(LINES_MAX) {
+                read ^= line[0];
+            }
+        }
+        black_box(read);
+    }
+
+    /// Return an entry by its index.
+    pub fn at(&self, index: u32) -> Entry<'_> {
+        self.entry(&self.slots[index as usize])
     }
 }

@@ -11,7 +11,6 @@ use crate::merge::merge;
 use crate::message_pack::MessagePackReader;
 use crate::numbers::{self, Publisher};
 use crate::pending::Pending;
-use crate::sorting::in_order;
 
 /// How many damaged texts are made of each whole one; Miri takes about a thousand times as long.
 const ROUNDS: u64 = if cfg!(miri) { 100 } else { 20_000 };
@@ -107,24 +106,55 @@ fn entries_come_in_the_order_of_their_keys() {
     let keys: [&[u8]; 5] = [b"b", b"a", &same[..38], &same[..37], b""];
     for key in keys {
         for data in [&b"old"[..], b"new data"] {
-            pending.write(key, true, data.len(), |out| out.extend_from_slice(data));
+            let place = pending.place(key);
+            pending.write(place, key, true, data.len(), |out| {
+                out.extend_from_slice(data)
+            });
         }
     }
     pending.add_stored(b"stored", Some(b"is not changed"));
     let entries = pending.take();
-    let changed = in_order(entries.iter(), |one| one.key());
-    let found: Vec<_> = changed.iter().map(|one| one.key()).collect();
+    let changed = entries.in_order();
+    let changed: Vec<_> = changed.iter().map(|index| entries.at(*index)).collect();
+    let found: Vec<_> = changed.iter().map(|one| one.key).collect();
     let mut expected = keys;
     expected.sort_unstable();
     assert_eq!(found, expected);
     let mut checksum = Checksum { entries: 0, sum: 0 };
     for one in changed {
-        assert_eq!(one.data(), Some(&b"new data"[..]));
+        assert_eq!(one.data, Some(&b"new data"[..]));
         let (was, now) = one.change();
-        let nothing_due = checksum.replace(one.key(), was, now, |_, _| Err(()));
+        let nothing_due = checksum.replace(one.key, was, now, |_, _| Err(()));
         assert_eq!(nothing_due, Ok(()));
     }
     assert_eq!(checksum.entries, 5);
+}
+
+#[test]
+fn entries_that_grow_and_shrink_keep_to_themselves() {
+    let mut pending = Pending::default();
+    let mut chance = Chance(7);
+    let mut expected = std::collections::BTreeMap::new();
+    for round in 0..ROUNDS.min(2_000) {
+        let key = format!("{}", chance.below(20));
+        let data = vec![round.to_le_bytes()[0]; chance.below(300)];
+        let place = pending.place(key.as_bytes());
+        pending.write(place, key.as_bytes(), true, data.len(), |out| {
+            out.extend_from_slice(&data)
+        });
+        expected.insert(key.into_bytes(), data);
+    }
+    // More than what the entries hold, but not all that was ever written.
+    let held: usize = expected.values().map(Vec::len).sum();
+    assert!((held..held * 4 + 20 * 200).contains(&pending.bytes));
+    let entries = pending.take();
+    let found = entries.in_order();
+    let found = found.iter().map(|index| entries.at(*index));
+    let found = found.map(|one| (one.key, one.data));
+    let expected = expected
+        .iter()
+        .map(|(key, data)| (&key[..], Some(&data[..])));
+    assert!(found.eq(expected));
 }
 
 #[test]

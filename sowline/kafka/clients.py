@@ -79,24 +79,26 @@ def produce(producer: Producer, *message: Any, **more: Any) -> None:
             producer.poll(0.1)
 
 
+def plain_options(kafka: KafkaConfig, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the options of a consumer of committed data that never commits by itself, nor stalls on a full queue."""
+    return {
+        "group.id": "sowline",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed",
+        "fetch.queue.backoff.ms": 10,
+        **of_many(0),
+        **kafka,
+        **(options or {}),
+    }
+
+
 def plain_consumer(
     kafka: KafkaConfig, options: Mapping[str, Any] | None = None, group: str = "sowline"
 ) -> Consumer:
-    """Return a consumer of committed data that never commits by itself and never stalls on a full queue."""
-    everything = logged(
-        {
-            "group.id": group,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",
-            "isolation.level": "read_committed",
-            "fetch.queue.backoff.ms": 10,
-            **of_many(0),
-            **kafka,
-            **(options or {}),
-        }
-    )
-    return Consumer(everything)
+    """Return a consumer with plain options, in a group."""
+    return Consumer(logged(plain_options({"group.id": group, **kafka}, options)))
 
 
 @contextmanager
@@ -155,12 +157,17 @@ def poll_batch(
         return messages
     for message, error in zip(messages, errors, strict=True):
         if error is not None:
-            _judge(message, on_end, on_removed)
+            judge(message, on_end, on_removed)
     return [message for message, error in zip(messages, errors, strict=True) if error is None]
 
 
-def _judge(message: Message, on_end: Ends | None, on_removed: Callable[[str, int], None] | None) -> None:
-    """Pass on the end of a partition, raise what does not pass, and let the rest be: the client tries again."""
+def judge(
+    message: Message, on_end: Ends | None = None, on_removed: Callable[[str, int], None] | None = None
+) -> None:
+    """Pass on the end of a partition, raise what does not pass, and let the rest be: the client tries again.
+
+    `message` is an error.
+    """
     error = message.error()
     assert error is not None
     if error.code() == KafkaError._PARTITION_EOF:

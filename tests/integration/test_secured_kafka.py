@@ -10,12 +10,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from sowline import Client
 from sowline.client.publisher import Publisher
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
+from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import read_range
+from sowline.kafka.native_reader import read_natively
 from tests.integration.secured import PASSWORD, Secured, secured_broker
 from tests.integration.services import ROOT, Service, http_text, wait_for
 
@@ -57,6 +61,24 @@ def test_services_and_clients_come_in(served: Served) -> None:
         client.publish(served.topic, {"id": 1, "qty": 2})
         client.flush()
         wait_for(lambda: any(m.command == "sow" for m in client.sow(served.topic)), "the record to be there")
+
+
+def test_the_native_reader_comes_in(served: Served) -> None:
+    """With the options of Python's client, and reads the same."""
+    native = pytest.importorskip("sowline_native")
+    with Client(served.query.url, kafka_options=served.kafka.options) as client:
+        client.publish(served.topic, {"id": 4})
+        client.flush()
+    kafka = kafka_config(served.kafka.bootstrap, served.kafka.options)
+    changes = f"{served.topic}.changes"
+    end = wait_for(lambda: Cluster(kafka).ends(changes, [0])[0], "changes")
+    with capture_logs() as logs:
+        found = [message for batch in read_natively(native, kafka, changes, 0, 0, end) for message in batch]
+    expected = [message for batch in read_range(kafka, changes, 0, 0, end) for message in batch]
+    assert [(message.offset(), message.key(), message.value(), message.headers()) for message in found] == [
+        (message.offset(), message.key(), message.value(), message.headers()) for message in expected
+    ]
+    assert (bool(found), logs) == (True, [])
 
 
 def test_the_command_line_comes_in(served: Served) -> None:

@@ -1,7 +1,8 @@
 """The native core loads what Python loads: the same entries, due times, checksums, and parts of a checkpoint."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -102,18 +103,15 @@ def written(chance: random.Random, offset: int, event: Event) -> Written:
     return Written(offset, event.sow_key, event.value, headers)
 
 
-def loaded(
-    definition: TopicDefinition, messages: Sequence[Written], cuts: Sequence[int], pending: int, module: Any
-) -> Any:
+def loaded(definition: TopicDefinition, batches: Iterable[Sequence[Any]], pending: int, module: Any) -> Any:
     """Load messages in batches with one of the cores; return all that comes of it, or the error."""
     store = MemoryStore()
     loader = ChangesLoader(store, definition, TOPIC_ID, module, pending)
-    start = 0
+    count = 0
     try:
-        for end in [*sorted(cuts), len(messages)]:
-            if messages[start:end]:
-                loader.load_messages(messages[start:end])  # type: ignore[arg-type]
-            start = max(start, end)
+        for messages in batches:
+            loader.load_messages(messages)
+            count += len(messages)
     except Exception as error:
         return type(error)
     loader.finish()
@@ -124,7 +122,7 @@ def loaded(
         dict(store.scan()),
         list(store.expiries()),
         store.checksum(),
-        loader.progress and loader.checkpoint(len(messages)),
+        loader.progress and loader.checkpoint(count),
         loader.stale_keys,
         loader.has_changes,
         loader.is_whole,
@@ -137,13 +135,19 @@ def loaded(
     )
 
 
+def cut(messages: Sequence[Written], cuts: Iterable[int]) -> list[Sequence[Written]]:
+    """Return messages in batches, of which none is empty."""
+    ends = [0, *sorted(cuts), len(messages)]
+    return [messages[start:end] for start, end in pairwise(ends) if messages[start:end]]
+
+
 def load_alike(seed: int) -> int:
     """Let both cores load the same messages; return how many. Raise AssertionError where they differ."""
     chance = random.Random(seed)
     messages = random_messages(seed)
-    cuts = [chance.randrange(len(messages)) for _ in range(chance.randrange(4))]
+    batches = cut(messages, [chance.randrange(len(messages)) for _ in range(chance.randrange(4))])
     pending = chance.choice((1, 300, 2000, 10**9))
-    given = chance.choice(DEFINITIONS), messages, cuts, pending
+    given = chance.choice(DEFINITIONS), batches, pending
     assert loaded(*given, native) == loaded(*given, None), seed
     return len(messages)
 

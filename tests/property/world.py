@@ -168,6 +168,10 @@ class World:
         return [
             patch("sowline_materializer.partition.recovery.RocksStore", rocks_in_memory(self.disk)),
             patch("sowline_materializer.partition.kafka_partition.read_range", self._read_range),
+            patch(
+                "sowline_materializer.partition.kafka_partition.read_natively",
+                lambda native, *given: self._read_range(*given),
+            ),
             patch("sowline_materializer.partition.kafka_partition.log.bind", lambda **_: Mock()),
         ]
 

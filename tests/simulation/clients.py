@@ -5,10 +5,10 @@ Which process a client belongs to is told by its `bootstrap.servers`.
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from logging import DEBUG
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from confluent_kafka import (
@@ -21,6 +21,7 @@ from confluent_kafka import (
 )
 
 from sowline.commands.command import Headers
+from sowline.kafka.clients import read_range
 from sowline.kafka.fetched_ids import FetchedIds
 from tests.simulation.broker import Broker, Group, Part, PartitionId, Written
 from tests.simulation.process import Process
@@ -435,3 +436,8 @@ class AdminClient:
 def _known(offset: int) -> Any:
     """Return the future of an offset that is there already."""
     return SimpleNamespace(result=lambda seconds: SimpleNamespace(offset=offset), done=lambda: True)
+
+
+def read_by_python(native: ModuleType, *given: Any) -> Iterator[list[Any]]:
+    """Read what the native reader would: that one does not see a Kafka that is simulated."""
+    return read_range(*given)

@@ -1,6 +1,6 @@
 """The disks that are played: what was committed outlives a process, and a power cut takes the last of it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,7 +9,7 @@ from weakref import ref
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.errors import DiskFull
-from sowline_materializer.store.interface import NO_EXPIRIES
+from sowline_materializer.store.interface import NO_EXPIRIES, SortedEntries
 from tests.memory_store import MemoryStore
 from tests.simulation.process import Process
 
@@ -146,11 +146,11 @@ class PlayedStore(MemoryStore):
         self.disks.on_commit(self._path, self)
         self._process.boundary("committed")
 
-    def load(self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum) -> None:
+    def load(self, entries: SortedEntries, checksum: Checksum) -> None:
         """Write a part of a load; the process may end just before it."""
         self._process.boundary("load")
         self.disks.check_room(self._path.parts[1])
-        super().load(keys, data, checksum)
+        super().load(entries, checksum)
 
     def mark_finished(self) -> None:
         """Mark the store as whole; what is whole is on the disk for good."""

@@ -735,6 +735,7 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("sowline.kafka.clients.Consumer", clients.Consumer),
         patch("sowline.kafka.clients.Producer", clients.Producer),
         patch("sowline.kafka.admin.AdminClient", clients.AdminClient),
+        patch("sowline_materializer.partition.kafka_partition.read_natively", clients.read_by_python),
         patch("sowline_materializer.partition.recovery.RocksStore", simulation.disks.store_class()),
         patch("sowline.kafka.admin.COMPACTION_LAG_MS_MIN", LAG_MS),
         patch("sowline_materializer.service.ensure_topics", lambda kafka, topics, stop: None),

@@ -78,27 +78,32 @@ class ChangesLoader:
         """Whether a deleted record was stored for its publishers' numbers; it may be gone again."""
 
     def load_messages(self, messages: Sequence[Message]) -> None:
-        """Load the next messages of the topic, in the order of their offsets."""
+        """Load the next messages of the topic, in the order of their offsets.
+
+        They are a list of Python's messages, or a batch of the native reader.
+        """
         native = self._native
         if native is None:
             self.load([event_of(message) for message in messages], offsets_of(messages))
             return
-        columns = columns_of(messages, "key", "value", "headers", "offset")
+        source: Any = messages
+        if isinstance(messages, list):
+            source = tuple(columns_of(messages, "key", "value", "headers", "offset"))
 
         def load_others(start: int, stop: int) -> None:
             some = messages[start:stop]
             self.load([event_of(message) for message in some], offsets_of(some))
 
-        share(len(messages), partial(self._load_plain, native, columns), load_others)
+        share(len(messages), partial(self._load_plain, native, source), load_others)
 
-    def _load_plain(self, native: NativeBulkLoad, columns: Sequence[list[Any]], start: int) -> int:
+    def _load_plain(self, native: NativeBulkLoad, messages: Any, start: int) -> int:
         """Load plain changes of the current era from `start` on; return the index of the first message behind."""
         newest_events, wholeness = self._newest_events, self.reader.wholeness
         if newest_events.era != self._era or wholeness is None or not wholeness.has_position:
             return start
         newest = None if self._newest is None else self._newest.position
         state = LoadState(self._era, newest, self._time, self._live, wholeness.state)
-        after = native.load(columns, start, state, newest_events.ranks, self.stale_keys)
+        after = native.load(messages, start, state, newest_events.ranks, self.stale_keys)
         self._time, self._live, wholeness.state = after.time, after.live, after.wholeness
         if after.newest is not None and after.newest != newest:
             self._newest = _Newest(position_of(after.newest), PUBLISH, True)
@@ -234,6 +239,11 @@ class ChangesLoader:
         for change in self._reflects.values():
             if change.position > progress.position and change.position.era == self._era:
                 yield change
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the native core loads plain changes."""
+        return self._native is not None
 
     @property
     def has_changes(self) -> bool:

@@ -1,9 +1,10 @@
 """The extents of a partition's log and changes in Kafka, and their messages."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import structlog
@@ -19,6 +20,7 @@ from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range
 from sowline.kafka.messages import headers_of
+from sowline.kafka.native_reader import read_natively
 from sowline.model.limits import Limits, read_define
 
 log = structlog.get_logger()
@@ -80,6 +82,12 @@ class PartitionReader:
     def changes(self, start: int, end: int) -> Iterator[list[Message]]:
         """Yield the messages of the changes partition between two offsets."""
         return read_range(self._kafka, self._definition.changes, self.number, start, end)
+
+    def changes_to_load(self, start: int, end: int, native: ModuleType | None) -> Iterator[Sequence[Message]]:
+        """Yield the same for a load; `native` is the module of the native core, which reads them if it can."""
+        if native is None:
+            return self.changes(start, end)
+        return read_natively(native, self._kafka, self._definition.changes, self.number, start, end)
 
     def bodies(self) -> TypedBodies | None:
         """Return what reads the bodies of the log, by all entries that `<log>.schemas` has now; None for JSON."""

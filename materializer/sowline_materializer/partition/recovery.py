@@ -217,7 +217,9 @@ class Recovery:
         """Load the changes from an offset on, until they are complete or there are no more."""
         while True:
             end = self._extent.changes_end
-            phase = loader.load_range(self._reader.changes(start, end), end, self._seen_at)
+            native = self._native if loader.is_native else None
+            batches = self._reader.changes_to_load(start, end, native)
+            phase = loader.load_range(batches, end, self._seen_at)
             if phase is Phase.AIMING:
                 self._log.warning("loading takes long; continuing to the current end")
             elif phase is Phase.COMPLETE or end <= start:

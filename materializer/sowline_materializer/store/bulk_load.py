@@ -9,13 +9,31 @@ from sowline.model.limits import MIB
 from sowline.model.position import Position
 from sowline_materializer.core.record import due_time
 from sowline_materializer.store.checksum import Checksum, entry_hash, expiry_entry, expiry_hash
-from sowline_materializer.store.interface import DiskStore, in_key_order
+from sowline_materializer.store.interface import DiskStore, EntryFile, in_key_order
 
 PENDING_BYTES_MAX: Final = 64 * MIB
 """How much a load keeps in memory. Then it becomes a file of the store, and many files would be merged again."""
 
 ENTRY_BYTES: Final = 200
 """Approximate bytes in memory of an entry with its key, in addition to its data."""
+
+
+class LoadedEntries:
+    """Entries in the order of their keys; the native core has its own."""
+
+    def __init__(self, keys: Sequence[bytes], data: Sequence[bytes | None]) -> None:
+        self._keys, self._data = keys, data
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def write_to(self, file: EntryFile) -> None:
+        """Write all of them to a file; one whose data is None is removed."""
+        for key, data in zip(self._keys, self._data, strict=True):
+            if data is None:
+                del file[key]
+            else:
+                file[key] = data
 
 
 class BulkLoad:
@@ -59,7 +77,7 @@ class BulkLoad:
         if not self._now:
             return
         checksum = Checksum.of(self._count, self._sum)
-        self._store.load(*in_key_order(self._now, self._expiries), checksum)
+        self._store.load(LoadedEntries(*in_key_order(self._now, self._expiries)), checksum)
         self._now, self._expiries, self._bytes = {}, {}, 0
 
 
@@ -96,7 +114,7 @@ class NativeBulkLoad:
 
     def load(
         self,
-        columns: Sequence[list[Any]],
+        messages: Any,
         start: int,
         state: LoadState,
         ranks: dict[bytes, Any],
@@ -105,9 +123,10 @@ class NativeBulkLoad:
         """Load messages from `start` on, up to the first that only Python can load; return its index, `end`, and the
         state after them.
 
-        `columns` are Kafka keys, values, headers and offsets. Python loads the keys in `ranks` and `stale_keys`.
+        `messages` are a batch of the native reader; or columns: Kafka keys, values, headers and offsets. Python loads
+        the keys in `ranks` and `stale_keys`.
         """
-        after = self._loader.load(*columns, start, state, ranks, stale_keys)
+        after = self._loader.load(messages, start, state, ranks, stale_keys)
         if self._loader.pending_bytes > self._pending_bytes_max:
             self.finish()
         return after
@@ -123,6 +142,6 @@ class NativeBulkLoad:
 
     def finish(self) -> None:
         """Write all pending entries to the store."""
-        keys, data, checksum = self._loader.written(self._store.checksum())
-        if keys:
-            self._store.load(keys, data, Checksum(*checksum))
+        entries, checksum = self._loader.written(self._store.checksum())
+        if entries:
+            self._store.load(entries, Checksum(*checksum))

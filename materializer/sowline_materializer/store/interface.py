@@ -20,6 +20,26 @@ Portion = list[tuple[bytes, bytes]]
 """Entries of one kind: keys, each behind its kind, and data, which is empty for a due time."""
 
 
+class EntryFile(Protocol):
+    """A file of entries, which takes them in the order of their keys, each key behind its kind."""
+
+    def __setitem__(self, key: bytes, data: bytes) -> None:
+        """Write an entry."""
+
+    def __delitem__(self, key: bytes) -> None:
+        """Write that there is no such entry any more."""
+
+
+class SortedEntries(Protocol):
+    """What a load writes: entries in the order of their keys."""
+
+    def __len__(self) -> int:
+        """Return how many there are, with those that are removed."""
+
+    def write_to(self, file: EntryFile) -> None:
+        """Write all of them."""
+
+
 class Store(Protocol):
     """What a partition needs from its store.
 
@@ -70,8 +90,8 @@ class DiskStore(Store, Protocol):
     ) -> None:
         """Write entries (None removes one), checksum and checkpoint in one atomic step, as `commit` does."""
 
-    def load(self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum) -> None:
-        """Write entries (None removes one) into a new store.
+    def load(self, entries: SortedEntries, checksum: Checksum) -> None:
+        """Write entries into a new store.
 
         The store has no checkpoint yet: whatever a load writes is worth nothing without the commit that follows it.
         """

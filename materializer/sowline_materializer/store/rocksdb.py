@@ -28,6 +28,7 @@ from sowline_materializer.store.interface import (
     PORTION_ENTRIES,
     RECORD,
     Portion,
+    SortedEntries,
     in_key_order,
 )
 
@@ -209,22 +210,18 @@ class RocksStore:
         with judged(f"{self._path} does not write"):
             self._db.write(batch, self._write_options)
 
-    def load(self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum) -> None:
-        """Write entries into a new store. Each key is behind its kind; None removes it.
+    def load(self, entries: SortedEntries, checksum: Checksum) -> None:
+        """Write entries into a new store.
 
         They become a file of the store at once. Through a write buffer they would be sorted again, and written twice.
         """
         path = str(self._path / LOADED_FILE)
         with judged(f"{self._path} does not write"):
             # RocksDB refuses a file without entries.
-            if keys:
+            if entries:
                 writer = SstFileWriter(_options())
                 writer.open(path)
-                for key, one in zip(keys, data, strict=True):
-                    if one is None:
-                        del writer[key]
-                    else:
-                        writer[key] = one
+                entries.write_to(writer)
                 writer.finish()
                 options = IngestExternalFileOptions()
                 options.set_move_files(True)
