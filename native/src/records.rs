@@ -34,6 +34,8 @@ pub struct Records {
     changes: Vec<Pending>,
     /// For how many log records the records are read at once: few while most of them are here.
     ahead: usize,
+    /// Whether all that the store has is here, so that it has nothing under any other key.
+    has_all: bool,
 }
 
 /// A record that the batch has changed.
@@ -52,6 +54,7 @@ impl Records {
             slots: Slots::default(),
             changes: Vec::new(),
             ahead: 1,
+            has_all: false,
         }
     }
 
@@ -86,7 +89,7 @@ impl Records {
         let slot = match self.slot(SowKey::Own(key.as_bytes())) {
             Some(slot) => slot,
             None => {
-                let stored = stored(py, &self.get_many, [key.clone()])?;
+                let stored = self.stored(py, vec![key.clone()])?;
                 self.add_stored(stored)
             }
         };
@@ -134,9 +137,8 @@ impl Records {
             sum: checksum.1,
         };
         for Pending { slot, data } in self.changes.drain(..) {
-            let was = self.slots.committed(slot);
             let bytes = data.as_ref().map(|data| data.as_bytes(py));
-            let now = self.slots.commit(slot, bytes, cache_bytes_max);
+            let (was, now) = self.slots.commit(slot, bytes, cache_bytes_max);
             let mut digits = itoa::Buffer::new();
             let key = self.slots.key(slot).bytes(&mut digits);
             checksum.replace(key, was, now, |index, is_there| {
@@ -145,6 +147,7 @@ impl Records {
             entries.push((PyBytes::new(py, key).unbind(), data));
         }
         self.slots.shrink(cache_bytes_max);
+        self.has_all = self.slots.entries() == checksum.entries;
         Ok((
             Entries { entries },
             expiries,
@@ -166,7 +169,7 @@ impl Records {
             }
         }
         if !missing.is_empty() {
-            let stored = stored(py, &self.get_many, missing)?;
+            let stored = self.stored(py, missing)?;
             self.add_stored(stored);
         }
         Ok(keys
@@ -201,6 +204,18 @@ impl Records {
         self.slots.change(slot).map(|change| &self.changes[change])
     }
 
+    /// Return records that are not here, as the store has them.
+    fn stored<'py>(
+        &self,
+        py: Python<'py>,
+        keys: Vec<Bound<'py, PyBytes>>,
+    ) -> PyResult<StoredEntries<'py>> {
+        if self.has_all {
+            return Ok(keys.into_iter().map(|key| (key, None)).collect());
+        }
+        stored(py, &self.get_many, keys)
+    }
+
     /// Add records as the store has them, which are not here; return the slot of the first one.
     fn add_stored(&mut self, stored: StoredEntries<'_>) -> usize {
         let slots = stored.iter().map(|(key, data)| {
@@ -216,6 +231,9 @@ impl Records {
     ///
     /// The store reads many at once in less time than one by one.
     pub fn read(&mut self, py: Python<'_>, key: SowKey<'_>, next: &[LogRecord]) -> PyResult<usize> {
+        if self.has_all {
+            return Ok(self.slots.add(key, None));
+        }
         let next = &next[..next.len().min(self.ahead)];
         let mut seen = HashSet::with_hasher(FxBuildHasher);
         let mut keys = Vec::new();
@@ -241,7 +259,7 @@ impl Records {
         } else {
             (self.ahead / 2).max(1)
         };
-        let stored = stored(py, &self.get_many, keys)?;
+        let stored = self.stored(py, keys)?;
         Ok(self.add_stored(stored))
     }
 

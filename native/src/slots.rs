@@ -34,6 +34,8 @@ pub struct Slots {
     free: Vec<u32>,
     numbers: HashTable<u32>,
     dictionaries: Dictionaries,
+    /// How many entries of the store they have: records, and the due times of those.
+    entries: i64,
     /// About how much memory they take.
     bytes: usize,
     /// The number of the slot that is next to be judged.
@@ -43,6 +45,11 @@ pub struct Slots {
 }
 
 impl Slots {
+    /// Return how many entries of the store they have: records, and the due times of those.
+    pub fn entries(&self) -> i64 {
+        self.entries
+    }
+
     /// Return the number of a key's slot.
     pub fn number(&self, key: SowKey<'_>) -> Option<usize> {
         let key = key.named();
@@ -94,8 +101,7 @@ impl Slots {
     }
 
     /// Return what the checksum and the index of due times hold of a slot.
-    pub fn committed(&self, number: usize) -> Option<Committed> {
-        let slot = self.at(number);
+    fn committed(&self, slot: &Slot) -> Option<Committed> {
         let due = match slot.form() {
             Form::Missing => return None,
             Form::Packed(_) => entry::due(&self.unpacked(slot, DUE_END)),
@@ -123,6 +129,7 @@ impl Slots {
         let form = data.map_or(Form::Missing, |_| Form::Plain);
         let slot = Slot::new(key, hash_in(key, data), form, data.unwrap_or_default());
         self.bytes += slot.size();
+        self.entries += entries_of(self.committed(&slot));
         let number = self.free.pop().unwrap_or_else(|| {
             // Twice the space at once, as a vector grows by itself, would be half empty.
             if self.slots.len() == self.slots.capacity() {
@@ -141,13 +148,15 @@ impl Slots {
         number as usize
     }
 
-    /// Let a slot have what the store has now; the slot is unchanged then. Returns that as the checksum holds it.
+    /// Let a slot have what the store has now; the slot is unchanged then. Returns what the checksum holds of it, before
+    /// and now.
     pub fn commit(
         &mut self,
         number: usize,
         data: Option<&[u8]>,
         bytes_max: usize,
-    ) -> Option<Committed> {
+    ) -> (Option<Committed>, Option<Committed>) {
+        let was = self.committed(self.at(number));
         let form = match data {
             None => Form::Missing,
             Some(data) if self.bytes > bytes_max - bytes_max / LEFT_SHARE => {
@@ -161,15 +170,17 @@ impl Slots {
         };
         let slot = self.slots[number].as_mut().expect("its number is known");
         let hash = hash_in(slot.key(), data);
-        let (before, was, is_used) = (slot.size(), slot.form(), slot.is_used);
+        let (before, old_form, is_used) = (slot.size(), slot.form(), slot.is_used);
         *slot = Slot::new(slot.key(), hash, form, held);
         slot.is_used = is_used;
         self.bytes = self.bytes + slot.size() - before;
-        self.dictionaries.replace(was, form);
-        data.map(|data| Committed {
+        self.dictionaries.replace(old_form, form);
+        let now = data.map(|data| Committed {
             hash,
             due: entry::due(data).unwrap_or(NEVER),
-        })
+        });
+        self.entries += entries_of(now) - entries_of(was);
+        (was, now)
     }
 
     /// Pack and remove slots until they take no more memory than this, those first that were asked for least recently.
@@ -244,6 +255,7 @@ impl Slots {
     fn remove(&mut self, number: usize) {
         let slot = self.slots[number].take().expect("its number is known");
         self.bytes -= slot.size();
+        self.entries -= entries_of(self.committed(&slot));
         self.dictionaries.replace(slot.form(), Form::Missing);
         let is_it = |one: &u32| *one as usize == number;
         if let Ok(found) = self.numbers.find_entry(hash_of(slot.key()), is_it) {
@@ -251,6 +263,11 @@ impl Slots {
         }
         self.free.push(number as u32);
     }
+}
+
+/// Return how many entries the store has of a record.
+fn entries_of(committed: Option<Committed>) -> i64 {
+    committed.map_or(0, |it| 1 + i64::from(it.due != NEVER))
 }
 
 /// Return the part of the store's checksum that an entry has.

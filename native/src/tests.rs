@@ -2,7 +2,7 @@
 
 use crate::checksum::Checksum;
 use crate::command::command;
-use crate::entry;
+use crate::entry::{self, NEVER};
 use crate::event::about;
 use crate::fix::FixReader;
 use crate::json::fields;
@@ -167,7 +167,7 @@ fn slots_have_what_was_committed_or_nothing() {
     const KEYS: usize = 200;
     let (mut slots, mut chance) = (Slots::default(), Chance(5));
     let mut stored: Vec<Option<Vec<u8>>> = vec![None; KEYS];
-    let (mut found, mut missed) = (0, 0);
+    let (mut found, mut missed, mut whole) = (0, 0, 0);
     for round in 0..ROUNDS {
         // Less and more memory, as partitions come and go.
         let memory = match chance.below(100) {
@@ -206,6 +206,14 @@ fn slots_have_what_was_committed_or_nothing() {
             stored[key] = data;
         }
         slots.shrink(memory);
+        let is_due = |data: &[u8]| entry::due(data).is_some_and(|due| due != NEVER);
+        let entries = stored
+            .iter()
+            .flatten()
+            .map(|data| 1 + i64::from(is_due(data)));
+        let kept = entries.sum();
+        assert!(slots.entries() <= kept);
+        whole += usize::from(slots.entries() == kept);
     }
-    assert!(found > ROUNDS / 10 && missed > ROUNDS / 10);
+    assert!(found > ROUNDS / 10 && missed > ROUNDS / 10 && whole > 0);
 }
