@@ -244,7 +244,7 @@ AT_ONCE: dict[str, Any] = {
 }
 """An example in one batch, without Kafka keys and with the broker's times."""
 
-CACHES = (0, 300, 1 << 20)
+CACHES = (0, 300, 2_000, 1 << 20)
 """Bytes for records in memory: none stays after a commit, one or two do, or all."""
 
 
