@@ -1,5 +1,7 @@
 //! The plain commands of a batch, applied to the records of a partition: `sowline_materializer.core`.
 
+use std::borrow::Cow;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
@@ -270,11 +272,11 @@ impl Core {
             Some(documents) => documents.key_texts(&key_text).ok_or(Stop::Left)?,
         };
         let mut digits = itoa::Buffer::new();
-        let slot = match self.records.slot(key.bytes(&mut digits)) {
+        let slot = match self.records.slot(key) {
             Some(slot) => slot,
             None => self.records.read(py, key, next)?,
         };
-        let data = self.records.data(py, slot).map(<[u8]>::to_vec);
+        let data = self.records.data(py, slot).map(Cow::into_owned);
         let entry = data.as_ref().map(|data| entry::read(data));
         let target = Target {
             slot,

@@ -114,9 +114,12 @@ fn behind_correlation(list: &[u8]) -> Option<&[u8]> {
     text[end..].strip_prefix(b"\"")
 }
 
+/// Where the due time ends.
+pub const DUE_END: usize = 33;
+
 /// Return when a stored record is due; `NEVER` if it is not.
 pub fn due(data: &[u8]) -> Option<i64> {
-    Some(i64::from_le_bytes(data.get(25..33)?.try_into().ok()?))
+    Some(i64::from_le_bytes(data.get(25..DUE_END)?.try_into().ok()?))
 }
 
 /// The position of a stored record's last change, and whether the record is live.

@@ -53,6 +53,20 @@ pub enum SowKey<'a> {
 }
 
 impl<'a> SowKey<'a> {
+    /// Return the number if a key is the digits of one, else the key itself: one form for each key.
+    pub fn named(self) -> Self {
+        let SowKey::Own(key) = self else {
+            return self;
+        };
+        if key != b"0" && !matches!(key.first(), Some(b'1'..=b'9')) {
+            return self;
+        }
+        let number = std::str::from_utf8(key)
+            .ok()
+            .and_then(|key| key.parse().ok());
+        number.map_or(self, SowKey::Hash)
+    }
+
     /// Return its bytes; `digits` is space for them.
     pub fn bytes(self, digits: &'a mut itoa::Buffer) -> &'a [u8] {
         match self {

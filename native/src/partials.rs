@@ -97,7 +97,8 @@ impl View {
         let slots = records.slots(py, newer.iter().map(|one| &*one.key))?;
         let mut merged = Vec::with_capacity(newer.len());
         for (one, slot) in newer.into_iter().zip(slots) {
-            let group = match records.data(py, slot) {
+            let data = records.data(py, slot);
+            let group = match data.as_deref() {
                 None => None,
                 Some(data) => match entry::read_group(data) {
                     Some(group) => Some(group),
@@ -325,7 +326,7 @@ pub fn write<'py>(
         one.write_header(state, at, after, last, &mut header);
         let data = one.write_entry(py, state, at, &mut stored);
         let change = Change {
-            sow_key: PyBytes::new(py, records.key(one.slot)).unbind(),
+            sow_key: records.key(py, one.slot).unbind(),
             body: one.body,
             previous: one.previous,
             about: PyBytes::new(py, &header).unbind(),

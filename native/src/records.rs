@@ -34,6 +34,8 @@ pub struct Records {
     changes: Vec<Pending>,
     /// For how many log records the records are read at once: few while most of them are here.
     ahead: usize,
+    /// Whether all that the store has is here, so that it has nothing under any other key.
+    has_all: bool,
 }
 
 /// A record that the batch has changed.
@@ -52,6 +54,7 @@ impl Records {
             slots: Slots::default(),
             changes: Vec::new(),
             ahead: 1,
+            has_all: false,
         }
     }
 
@@ -83,22 +86,22 @@ impl Records {
         py: Python<'py>,
         key: &Bound<'py, PyBytes>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let slot = match self.slot(key.as_bytes()) {
+        let slot = match self.slot(SowKey::Own(key.as_bytes())) {
             Some(slot) => slot,
             None => {
-                let stored = stored(py, &self.get_many, [key.clone()])?;
+                let stored = self.stored(py, vec![key.clone()])?;
                 self.add_stored(stored)
             }
         };
         Ok(match self.change(slot) {
             Some(change) => change.data.as_ref().map(|data| data.bind(py).clone()),
-            None => self.slots.data(slot).map(|data| PyBytes::new(py, data)),
+            None => self.slots.data(slot).map(|data| PyBytes::new(py, &data)),
         })
     }
 
     /// Change a record that was read before; None removes it.
     pub fn put(&mut self, key: &[u8], data: Option<Py<PyBytes>>) -> PyResult<()> {
-        let Some(slot) = self.slots.number(key) else {
+        let Some(slot) = self.slot(SowKey::Own(key)) else {
             return Err(PyKeyError::new_err("a record is read before it is written"));
         };
         self.write(slot, data);
@@ -108,9 +111,12 @@ impl Records {
     /// Return the records that the batch has changed, in order: their bytes, or None for a removed one.
     pub fn changed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let changed = PyList::empty(py);
-        for change in in_order(self.changes.iter(), |change| self.slots.key(change.slot)) {
-            let key = PyBytes::new(py, self.slots.key(change.slot));
-            changed.append((key, &change.data))?;
+        let keyed = self
+            .changes
+            .iter()
+            .map(|change| (self.key(py, change.slot), &change.data));
+        for entry in in_order(keyed, |(key, _)| key.as_bytes()) {
+            changed.append(entry)?;
         }
         Ok(changed)
     }
@@ -131,16 +137,17 @@ impl Records {
             sum: checksum.1,
         };
         for Pending { slot, data } in self.changes.drain(..) {
-            let was = self.slots.committed(slot);
             let bytes = data.as_ref().map(|data| data.as_bytes(py));
-            let now = self.slots.commit(slot, bytes);
-            let key = self.slots.key(slot);
+            let (was, now) = self.slots.commit(slot, bytes, cache_bytes_max);
+            let mut digits = itoa::Buffer::new();
+            let key = self.slots.key(slot).bytes(&mut digits);
             checksum.replace(key, was, now, |index, is_there| {
                 expiries.set_item(PyBytes::new(py, &index), is_there)
             })?;
             entries.push((PyBytes::new(py, key).unbind(), data));
         }
         self.slots.shrink(cache_bytes_max);
+        self.has_all = self.slots.entries() == checksum.entries;
         Ok((
             Entries { entries },
             expiries,
@@ -157,35 +164,38 @@ impl Records {
         let mut missing = Vec::new();
         let mut seen = HashSet::with_hasher(FxBuildHasher);
         for key in keys.clone() {
-            if self.slot(key).is_none() && seen.insert(key) {
+            if self.slot(SowKey::Own(key)).is_none() && seen.insert(key) {
                 missing.push(PyBytes::new(py, key));
             }
         }
         if !missing.is_empty() {
-            let stored = stored(py, &self.get_many, missing)?;
+            let stored = self.stored(py, missing)?;
             self.add_stored(stored);
         }
         Ok(keys
-            .map(|key| self.slot(key).expect("it was read"))
+            .map(|key| self.slot(SowKey::Own(key)).expect("it was read"))
             .collect())
     }
 
     /// Return the slot of a key; None if the record is not here.
-    pub fn slot(&mut self, key: &[u8]) -> Option<usize> {
+    pub fn slot(&mut self, key: SowKey<'_>) -> Option<usize> {
         let slot = self.slots.number(key)?;
         self.slots.use_again(slot);
         Some(slot)
     }
 
     /// Return the key of a slot.
-    pub fn key(&self, slot: usize) -> &[u8] {
-        self.slots.key(slot)
+    pub fn key<'py>(&self, py: Python<'py>, slot: usize) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.slots.key(slot).bytes(&mut itoa::Buffer::new()))
     }
 
     /// Return the bytes of the record in a slot; None if there is none.
-    pub fn data<'a>(&'a self, py: Python<'a>, slot: usize) -> Option<&'a [u8]> {
+    pub fn data<'a>(&'a self, py: Python<'a>, slot: usize) -> Option<Cow<'a, [u8]>> {
         match self.change(slot) {
-            Some(change) => change.data.as_ref().map(|data| data.as_bytes(py)),
+            Some(change) => change
+                .data
+                .as_ref()
+                .map(|data| Cow::Borrowed(data.as_bytes(py))),
             None => self.slots.data(slot),
         }
     }
@@ -194,11 +204,23 @@ impl Records {
         self.slots.change(slot).map(|change| &self.changes[change])
     }
 
+    /// Return records that are not here, as the store has them.
+    fn stored<'py>(
+        &self,
+        py: Python<'py>,
+        keys: Vec<Bound<'py, PyBytes>>,
+    ) -> PyResult<StoredEntries<'py>> {
+        if self.has_all {
+            return Ok(keys.into_iter().map(|key| (key, None)).collect());
+        }
+        stored(py, &self.get_many, keys)
+    }
+
     /// Add records as the store has them, which are not here; return the slot of the first one.
     fn add_stored(&mut self, stored: StoredEntries<'_>) -> usize {
         let slots = stored.iter().map(|(key, data)| {
             let data = data.as_ref().map(|data| data.as_bytes());
-            self.slots.add(key.as_bytes(), data)
+            self.slots.add(SowKey::Own(key.as_bytes()), data)
         });
         slots
             .reduce(|first, _| first)
@@ -209,6 +231,9 @@ impl Records {
     ///
     /// The store reads many at once in less time than one by one.
     pub fn read(&mut self, py: Python<'_>, key: SowKey<'_>, next: &[LogRecord]) -> PyResult<usize> {
+        if self.has_all {
+            return Ok(self.slots.add(key, None));
+        }
         let next = &next[..next.len().min(self.ahead)];
         let mut seen = HashSet::with_hasher(FxBuildHasher);
         let mut keys = Vec::new();
@@ -225,9 +250,8 @@ impl Records {
             self.key_rule.named(kafka_key).map(|(_, key)| key)
         });
         for key in std::iter::once(key).chain(others) {
-            let name = key.bytes(&mut digits);
-            if seen.insert(key) && self.slots.number(name).is_none() {
-                keys.push(PyBytes::new(py, name));
+            if seen.insert(key) && self.slots.number(key).is_none() {
+                keys.push(PyBytes::new(py, key.bytes(&mut digits)));
             }
         }
         self.ahead = if keys.len() > next.len() / 4 {
@@ -235,7 +259,7 @@ impl Records {
         } else {
             (self.ahead / 2).max(1)
         };
-        let stored = stored(py, &self.get_many, keys)?;
+        let stored = self.stored(py, keys)?;
         Ok(self.add_stored(stored))
     }
 

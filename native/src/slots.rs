@@ -1,55 +1,29 @@
 //! The records of a partition that are kept in memory, by SOW key.
+//!
+//! While there is memory, records are kept as they are. When little is left, those that are written are packed. A hand
+//! goes round where more is needed: it packs plain records, and removes others that were not asked for since it came by.
+
+use std::borrow::Cow;
+use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
 
-use crate::checksum::Committed;
-use crate::entry::{self, NEVER};
-use crate::sorting::hash_of;
+use crate::checksum::{Committed, entry_hash};
+use crate::entry::{self, DUE_END, NEVER};
+use crate::key::SowKey;
+use crate::packing::{DICTIONARY_BYTES_MAX, Dictionaries};
+use crate::slot::{Form, Slot};
+use crate::sorting;
 
-/// About how much memory a record takes in addition to its key and its bytes.
-const SLOT_BYTES: usize = 64;
+/// Records that are written are packed when less than this part of the memory is left.
+const LEFT_SHARE: usize = 8;
 
-const UNCHANGED: u32 = u32::MAX;
+/// The part of the memory that the text of a dictionary may take.
+const DICTIONARY_SHARE: usize = 32;
 
-/// What the store has under a key.
-struct Slot {
-    /// The key, and the record's bytes behind it.
-    bytes: Box<[u8]>,
-    key_bytes: u32,
-    /// Part of the store's checksum.
-    hash: u32,
-    /// The number of the batch's change, or `UNCHANGED`.
-    change: u32,
-    is_there: bool,
-    /// Whether it was asked for since the hand has passed it.
-    is_used: bool,
-}
-
-impl Slot {
-    fn new(key: &[u8], data: Option<&[u8]>) -> Self {
-        Slot {
-            bytes: [key, data.unwrap_or_default()].concat().into(),
-            key_bytes: key.len() as u32,
-            hash: data.map_or(0, |data| Committed::of(key, data).hash),
-            change: UNCHANGED,
-            is_there: data.is_some(),
-            is_used: false,
-        }
-    }
-
-    fn key(&self) -> &[u8] {
-        &self.bytes[..self.key_bytes as usize]
-    }
-
-    fn data(&self) -> Option<&[u8]> {
-        self.is_there
-            .then(|| &self.bytes[self.key_bytes as usize..])
-    }
-
-    fn size(&self) -> usize {
-        SLOT_BYTES + self.bytes.len()
-    }
-}
+/// Of how many records a dictionary is made at most.
+const SAMPLES_MAX: usize = 64;
 
 /// Slots by number, and their numbers by key. A number stays until the slot is removed.
 ///
@@ -59,15 +33,26 @@ pub struct Slots {
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
     numbers: HashTable<u32>,
+    dictionaries: Dictionaries,
+    /// How many entries of the store they have: records, and the due times of those.
+    entries: i64,
     /// About how much memory they take.
     bytes: usize,
     /// The number of the slot that is next to be judged.
     hand: usize,
+    /// A record that was packed last.
+    packed: Vec<u8>,
 }
 
 impl Slots {
+    /// Return how many entries of the store they have: records, and the due times of those.
+    pub fn entries(&self) -> i64 {
+        self.entries
+    }
+
     /// Return the number of a key's slot.
-    pub fn number(&self, key: &[u8]) -> Option<usize> {
+    pub fn number(&self, key: SowKey<'_>) -> Option<usize> {
+        let key = key.named();
         let is_it = |number: &u32| self.at(*number as usize).key() == key;
         let found = self.numbers.find(hash_of(key), is_it)?;
         Some(*found as usize)
@@ -87,40 +72,69 @@ impl Slots {
     }
 
     /// Return the key of a slot.
-    pub fn key(&self, number: usize) -> &[u8] {
+    pub fn key(&self, number: usize) -> SowKey<'_> {
         self.at(number).key()
     }
 
     /// Return the bytes that the store has; None if it has no record.
-    pub fn data(&self, number: usize) -> Option<&[u8]> {
-        self.at(number).data()
+    pub fn data(&self, number: usize) -> Option<Cow<'_, [u8]>> {
+        self.data_of(self.at(number))
+    }
+
+    fn data_of<'a>(&self, slot: &'a Slot) -> Option<Cow<'a, [u8]>> {
+        match slot.form() {
+            Form::Missing => None,
+            Form::Packed(_) => Some(Cow::Owned(self.unpacked(slot, usize::MAX))),
+            _ => Some(Cow::Borrowed(slot.held())),
+        }
+    }
+
+    /// Return a packed record, or so many bytes of it at least.
+    fn unpacked(&self, slot: &Slot, bytes_min: usize) -> Vec<u8> {
+        let mut record = Vec::with_capacity(4 * slot.held().len());
+        if let Form::Packed(dictionary) = slot.form() {
+            let held = slot.held();
+            self.dictionaries
+                .unpack(dictionary, held, bytes_min, &mut record);
+        }
+        record
     }
 
     /// Return what the checksum and the index of due times hold of a slot.
-    pub fn committed(&self, number: usize) -> Option<Committed> {
-        let slot = self.at(number);
-        slot.data().map(|data| Committed {
-            hash: slot.hash,
-            due: entry::due(data).unwrap_or(NEVER),
+    fn committed(&self, slot: &Slot) -> Option<Committed> {
+        let due = match slot.form() {
+            Form::Missing => return None,
+            Form::Packed(_) => entry::due(&self.unpacked(slot, DUE_END)),
+            _ => entry::due(slot.held()),
+        };
+        Some(Committed {
+            hash: slot.hash(),
+            due: due.unwrap_or(NEVER),
         })
     }
 
     /// Return the number of the change of a slot.
     pub fn change(&self, number: usize) -> Option<usize> {
-        let change = self.at(number).change;
-        (change != UNCHANGED).then_some(change as usize)
+        self.at(number).change()
     }
 
     /// Set the number of the change of a slot; None for none.
     pub fn set_change(&mut self, number: usize, change: Option<usize>) {
-        self.at_mut(number).change = change.map_or(UNCHANGED, |change| change as u32);
+        self.at_mut(number).set_change(change);
     }
 
     /// Add a slot under a key that has none; return its number.
-    pub fn add(&mut self, key: &[u8], data: Option<&[u8]>) -> usize {
-        let slot = Slot::new(key, data);
+    pub fn add(&mut self, key: SowKey<'_>, data: Option<&[u8]>) -> usize {
+        let key = key.named();
+        let form = data.map_or(Form::Missing, |_| Form::Plain);
+        let slot = Slot::new(key, hash_in(key, data), form, data.unwrap_or_default());
         self.bytes += slot.size();
+        self.entries += entries_of(self.committed(&slot));
         let number = self.free.pop().unwrap_or_else(|| {
+            // Twice the space at once, as a vector grows by itself, would be half empty.
+            if self.slots.len() == self.slots.capacity() {
+                self.slots.reserve_exact(64 + self.slots.len() / 8);
+            }
             self.slots.push(None);
             self.slots.len() as u32 - 1
         });
@@ -134,19 +148,42 @@ impl Slots {
         number as usize
     }
 
-    /// Let a slot have what the store has now; the slot is unchanged then. Returns that as the checksum holds it.
-    pub fn commit(&mut self, number: usize, data: Option<&[u8]>) -> Option<Committed> {
-        let slot = self.at_mut(number);
-        let before = slot.size();
-        let is_used = slot.is_used;
-        *slot = Slot::new(slot.key(), data);
+    /// Let a slot have what the store has now; the slot is unchanged then. Returns what the checksum holds of it, before
+    /// and now.
+    pub fn commit(
+        &mut self,
+        number: usize,
+        data: Option<&[u8]>,
+        bytes_max: usize,
+    ) -> (Option<Committed>, Option<Committed>) {
+        let was = self.committed(self.at(number));
+        let form = match data {
+            None => Form::Missing,
+            Some(data) if self.bytes > bytes_max - bytes_max / LEFT_SHARE => {
+                self.pack(data, number, bytes_max)
+            }
+            Some(_) => Form::Plain,
+        };
+        let held = match form {
+            Form::Packed(_) => &self.packed,
+            _ => data.unwrap_or_default(),
+        };
+        let slot = self.slots[number].as_mut().expect("its number is known");
+        let hash = hash_in(slot.key(), data);
+        let (before, old_form, is_used) = (slot.size(), slot.form(), slot.is_used);
+        *slot = Slot::new(slot.key(), hash, form, held);
         slot.is_used = is_used;
-        let after = slot.size();
-        self.bytes = self.bytes + after - before;
-        self.committed(number)
+        self.bytes = self.bytes + slot.size() - before;
+        self.dictionaries.replace(old_form, form);
+        let now = data.map(|data| Committed {
+            hash,
+            due: entry::due(data).unwrap_or(NEVER),
+        });
+        self.entries += entries_of(now) - entries_of(was);
+        (was, now)
     }
 
-    /// Remove slots until they take no more memory than this, those first that were asked for least recently.
+    /// Pack and remove slots until they take no more memory than this, those first that were asked for least recently.
     ///
     /// Slots with changes may not be there.
     pub fn shrink(&mut self, bytes_max: usize) {
@@ -155,19 +192,93 @@ impl Slots {
             self.hand = (number + 1) % self.slots.len();
             match &mut self.slots[number] {
                 None => {}
+                Some(slot) if slot.form() == Form::Plain => self.pack_slot(number, bytes_max),
                 Some(slot) if slot.is_used => slot.is_used = false,
                 Some(_) => self.remove(number),
             }
         }
     }
 
+    /// Hold the record of a plain slot in less space, if it takes less.
+    fn pack_slot(&mut self, number: usize, bytes_max: usize) {
+        let mut slot = self.slots[number].take().expect("its number is known");
+        let form = self.pack(slot.held(), number, bytes_max);
+        match form {
+            Form::Packed(_) => {
+                self.bytes -= slot.size();
+                slot.set_held(form, &self.packed);
+                self.bytes += slot.size();
+                self.dictionaries.replace(Form::Plain, form);
+            }
+            _ => slot.set_incompressible(),
+        }
+        self.slots[number] = Some(slot);
+    }
+
+    /// Pack a record into `packed`; return its form, `Incompressible` if it takes no less space.
+    ///
+    /// A new dictionary is made of the records from slot `first` on.
+    fn pack(&mut self, record: &[u8], first: usize, bytes_max: usize) -> Form {
+        // Records change: a dictionary packs about as many as there are.
+        let is_current = |packed| packed < self.numbers.len();
+        if !self.dictionaries.packed().is_some_and(is_current) {
+            let text_max = DICTIONARY_BYTES_MAX.min(bytes_max / DICTIONARY_SHARE);
+            let more = self.dictionaries.renew(self.sampled(first, text_max));
+            self.bytes = self.bytes.wrapping_add_signed(more);
+        }
+        self.packed.clear();
+        let dictionary = self.dictionaries.pack(record, &mut self.packed);
+        if self.packed.len() < record.len() {
+            Form::Packed(dictionary)
+        } else {
+            Form::Incompressible
+        }
+    }
+
+    /// Return some of the records behind each other, from a slot on.
+    fn sampled(&self, first: usize, bytes_max: usize) -> Vec<u8> {
+        let (mut text, count) = (Vec::new(), self.slots.len());
+        for number in (first..first + count).step_by(count.div_ceil(SAMPLES_MAX)) {
+            if let Some(slot) = &self.slots[number % count]
+                && let Some(data) = self.data_of(slot)
+            {
+                text.extend_from_slice(&data);
+            }
+            if text.len() >= bytes_max {
+                break;
+            }
+        }
+        text.truncate(bytes_max);
+        text
+    }
+
     fn remove(&mut self, number: usize) {
         let slot = self.slots[number].take().expect("its number is known");
         self.bytes -= slot.size();
+        self.entries -= entries_of(self.committed(&slot));
+        self.dictionaries.replace(slot.form(), Form::Missing);
         let is_it = |one: &u32| *one as usize == number;
         if let Ok(found) = self.numbers.find_entry(hash_of(slot.key()), is_it) {
             found.remove();
         }
         self.free.push(number as u32);
+    }
+}
+
+/// Return how many entries the store has of a record.
+fn entries_of(committed: Option<Committed>) -> i64 {
+    committed.map_or(0, |it| 1 + i64::from(it.due != NEVER))
+}
+
+/// Return the part of the store's checksum that an entry has.
+fn hash_in(key: SowKey<'_>, data: Option<&[u8]>) -> u32 {
+    let mut digits = itoa::Buffer::new();
+    data.map_or(0, |data| entry_hash(key.bytes(&mut digits), data))
+}
+
+fn hash_of(key: SowKey<'_>) -> u64 {
+    match key {
+        SowKey::Hash(number) => FxBuildHasher.hash_one(number),
+        SowKey::Own(key) => sorting::hash_of(key),
     }
 }

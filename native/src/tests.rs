@@ -2,15 +2,17 @@
 
 use crate::checksum::Checksum;
 use crate::command::command;
-use crate::entry;
+use crate::entry::{self, NEVER};
 use crate::event::about;
 use crate::fix::FixReader;
 use crate::json::fields;
-use crate::key::{domain_hash, partition_of, sow_key};
+use crate::key::{SowKey, domain_hash, partition_of, sow_key};
 use crate::merge::merge;
 use crate::message_pack::MessagePackReader;
 use crate::numbers::{self, Publisher};
+use crate::packing::{DICTIONARY_BYTES_MAX, Dictionary};
 use crate::pending::Pending;
+use crate::slots::Slots;
 
 /// How many damaged texts are made of each whole one; Miri takes about a thousand times as long.
 const ROUNDS: u64 = if cfg!(miri) { 100 } else { 20_000 };
@@ -165,4 +167,83 @@ fn keys_are_those_of_the_specification() {
         8_170_273_982_623_898_929
     );
     assert_eq!(partition_of(b"1", 8), 7);
+}
+
+#[test]
+fn what_is_packed_is_unpacked_again() {
+    let mut chance = Chance(3);
+    let (mut texts, mut saved) = (WHOLE.concat(), 0);
+    texts.resize(DICTIONARY_BYTES_MAX, b'x');
+    for length in [0, 1, 3, 4, 200, DICTIONARY_BYTES_MAX] {
+        let dictionary = Dictionary::new(texts[..length].to_vec());
+        for _ in 0..ROUNDS / 10 {
+            // A piece and what is between two pieces may be longer than half of a token counts.
+            let mut record = damaged(&texts[chance.below(texts.len())..], &mut chance);
+            let strange = chance.below(700);
+            record.extend((0..strange).map(|number| (number * number) as u8));
+            record.extend(damaged(WHOLE[chance.below(WHOLE.len())], &mut chance));
+            let (mut packed, mut unpacked) = (Vec::new(), Vec::new());
+            dictionary.pack(&record, &mut packed);
+            dictionary.unpack(&packed, usize::MAX, &mut unpacked);
+            assert_eq!(unpacked, record);
+            saved += record.len().saturating_sub(packed.len());
+        }
+    }
+    assert!(saved > 0);
+}
+
+#[test]
+fn slots_have_what_was_committed_or_nothing() {
+    const KEYS: usize = 200;
+    let (mut slots, mut chance) = (Slots::default(), Chance(5));
+    let mut stored: Vec<Option<Vec<u8>>> = vec![None; KEYS];
+    let (mut found, mut missed, mut whole) = (0, 0, 0);
+    for round in 0..ROUNDS {
+        // Less and more memory, as partitions come and go.
+        let memory = match chance.below(100) {
+            0 => 0,
+            rare => 20_000 + 20_000 * (rare % 2),
+        };
+        let key = chance.below(KEYS);
+        let digits = (key * 7).to_string();
+        // Numbers, and names that are none.
+        let name = match key % 3 {
+            0 => digits.clone(),
+            1 => format!("0{digits}"),
+            _ => format!("key {digits}"),
+        };
+        let name = SowKey::Own(name.as_bytes());
+        let slot = match slots.number(name) {
+            Some(slot) => {
+                found += 1;
+                slots.use_again(slot);
+                slot
+            }
+            None => {
+                missed += 1;
+                slots.add(name, stored[key].as_deref())
+            }
+        };
+        assert_eq!(slots.data(slot).as_deref(), stored[key].as_deref());
+        assert!(slots.key(slot) == name.named());
+        if chance.below(2) == 0 {
+            let data = match chance.below(5) {
+                0 => None,
+                1 => Some((0..150).map(|_| chance.below(256) as u8).collect()),
+                _ => Some([WHOLE[0], WHOLE[1], &round.to_le_bytes()].concat()),
+            };
+            slots.commit(slot, data.as_deref(), memory);
+            stored[key] = data;
+        }
+        slots.shrink(memory);
+        let is_due = |data: &[u8]| entry::due(data).is_some_and(|due| due != NEVER);
+        let entries = stored
+            .iter()
+            .flatten()
+            .map(|data| 1 + i64::from(is_due(data)));
+        let kept = entries.sum();
+        assert!(slots.entries() <= kept);
+        whole += usize::from(slots.entries() == kept);
+    }
+    assert!(found > ROUNDS / 10 && missed > ROUNDS / 10 && whole > 0);
 }

@@ -21,6 +21,7 @@ from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import Partition, Prepared
 from sowline_materializer.store.cache import RecordCache
+from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.integrity import survey
 from sowline_materializer.store.native_overlay import NativeOverlay
 from sowline_materializer.store.write_behind import WriteBehindStore
@@ -243,15 +244,18 @@ AT_ONCE: dict[str, Any] = {
 }
 """An example in one batch, without Kafka keys and with the broker's times."""
 
-CACHES = (0, 300, 1 << 20)
+CACHES = (0, 300, 2_000, 1 << 20)
 """Bytes for records in memory: none stays after a commit, one or two do, or all."""
 
 
 def partition_of(
-    definition: TopicDefinition, module: Any, cache: RecordCache | None = None
+    definition: TopicDefinition,
+    module: Any,
+    cache: RecordCache | None = None,
+    disk: MemoryStore | None = None,
 ) -> tuple[Partition, MemoryStore]:
-    """Return a partition with nothing in it."""
-    disk = MemoryStore()
+    """Return a partition with nothing in it, except for what `disk` has."""
+    disk = disk or MemoryStore()
     checkpoint = Checkpoint(definition=definition.digest, limits=definition.limits, log_id="log")
     opened = OpenedPartition(disk, checkpoint, checkpoint.position)  # type: ignore[arg-type]
     store = WriteBehindStore(disk, module)
@@ -475,27 +479,35 @@ def test_a_panic_leaves_the_batch_to_python() -> None:
     assert one.core == "python"
 
 
-def test_records_of_many_keys_are_read_together() -> None:
-    """Each once. While most of them are in memory, few are looked for ahead."""
-    definition = define_topic(**{"name": "orders", "key": "/id"})
-    partition, disk = partition_of(definition, native, RecordCache(lambda: 1 << 20))
-    reads: list[list[bytes]] = []
+class Reading:
+    """A partition of the native core, and what it reads from its store."""
 
-    def read_many(keys: list[bytes]) -> list[bytes | None]:
-        reads.append(keys)
-        return [disk.get(key) for key in keys]
+    def __init__(self, cache: RecordCache, disk: MemoryStore) -> None:
+        definition = define_topic(**{"name": "orders", "key": "/id"})
+        self._partition, self._disk = partition_of(definition, native, cache, disk)
+        self._reads: list[list[bytes]] = []
+        disk.get_many = self._read_many  # type: ignore[assignment, method-assign]
 
-    disk.get_many = read_many  # type: ignore[assignment, method-assign]
+    def _read_many(self, keys: list[bytes]) -> list[bytes | None]:
+        self._reads.append(keys)
+        return [self._disk.get(key) for key in keys]
 
-    def publish(*numbers: int) -> list[int]:
-        offset = partition.checkpoint.next_offset
+    def publish(self, *numbers: int) -> list[int]:
+        """Publish records; return how many were read at once, each once."""
+        offset = self._partition.checkpoint.next_offset
         batch = [(offset + n, 1, None, b'{"id":%d}' % id, None) for n, id in enumerate(numbers)]
-        partition.commit(partition.prepare(log_records(batch), 0), 0)
-        sizes = [len(keys) for keys in reads]
-        assert len({key for keys in reads for key in keys}) == sum(sizes)
-        reads.clear()
+        self._partition.commit(self._partition.prepare(log_records(batch), 0), 0)
+        sizes = [len(keys) for keys in self._reads]
+        assert len({key for keys in self._reads for key in keys}) == sum(sizes)
+        self._reads.clear()
         return sizes
 
+
+def test_records_of_many_keys_are_read_together() -> None:
+    """Each once. While most of them are in memory, few are looked for ahead."""
+    disk = MemoryStore()
+    disk.commit({b"other": b"is not in memory"}, Checksum.of(1, 7), b"")
+    publish = Reading(RecordCache(lambda: 1 << 20), disk).publish
     first = publish(*range(300), *range(300))
     assert (first[:5], sum(first)) == ([2, 3, 5, 9, 17], 300)
     assert publish(*range(300)) == []
@@ -503,6 +515,21 @@ def test_records_of_many_keys_are_read_together() -> None:
     for one_new in range(2000, 2010):
         assert publish(one_new, *range(300)) == [1]
     assert publish(*range(3000, 3100))[0] < 8
+
+
+def test_a_store_whose_records_are_all_in_memory_is_not_read() -> None:
+    """Until one of them is no longer in memory."""
+    bytes_max = [1 << 20]
+    publish = Reading(RecordCache(lambda: bytes_max[0]), MemoryStore()).publish
+    assert publish(0) == [1]
+    assert publish(*range(300)) == []
+    bytes_max[0] = 1 << 12
+    assert publish(*range(300, 310)) == []
+    assert sum(publish(*range(400, 410))) == 10
+    bytes_max[0] = 1 << 20
+    # The others wait for the next flush.
+    assert sum(publish(*range(410))) == 90
+    assert publish(*range(500, 510)) == []
 
 
 @pytest.mark.parametrize("key", ["/id", ["/id", "/o/a"], "/o/a", KAFKA_KEY])
