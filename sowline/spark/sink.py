@@ -7,6 +7,7 @@ their owners.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -33,7 +34,7 @@ from sowline.spark.commands import Name, command_rows, dead_headers, key_columns
 from sowline.spark.ordinals import Ordinals
 from sowline.spark.rate_limit import paced
 from sowline.spark.source_files import source_files
-from sowline.spark.source_order import in_order
+from sowline.spark.source_order import in_order, located
 from sowline.spark.typed_rows import typed_definition, typed_rows
 
 PRODUCER = {
@@ -113,18 +114,30 @@ def to_sow(
     with connected(frame.sparkSession, log.kafka, log.options) as broker:
         broker.require(topic)
         definition = typed_definition(broker, topic, read_settings().config)
-        rows = command_rows(
-            # What a stream writes is sorted by micro-batch, and made only once.
-            frame if frame.isStreaming else _spread(frame, keys, log, _ordinals(frame, log)),
-            key,
-            command,
-            body,
-            expiration,
-            correlation,
+        made = partial(
+            command_rows,
+            key=key,
+            command=command,
+            body=body,
+            expiration=expiration,
+            correlation=correlation,
             keep=tuple(SinkColumn),
             key_header=key_header,
             definition=definition,
         )
+        # A window in an expression of the caller would move rows again, and a stream has no order but in its
+        # micro-batches: such rows are commands before they are in order. All others are shuffled as they are.
+        is_in_order = not frame.isStreaming and not any(
+            isinstance(one, Column)
+            for one in (
+                command,
+                body,
+                expiration,
+                correlation,
+                *([key] if isinstance(key, str | Column) else key),
+            )
+        )
+        rows = made(_spread_batch(frame, keys, log) if is_in_order else frame)
         if definition is not None:
             rows = typed_rows(rows, definition)
         if REASON in rows.columns:
@@ -132,11 +145,11 @@ def to_sow(
             dead = f"{topic}.dead" if definition is None else definition.kafka.dead
             broker.require(dead)
             log = replace(log, dead=dead)
-    if not frame.isStreaming:
-        _save(addressed(rows, log), log)
-        return None
-    assert checkpoint is not None, "it was checked"
-    return _started(rows, log, checkpoint, once=once)
+    if frame.isStreaming:
+        assert checkpoint is not None, "it was checked"
+        return _started(rows, log, checkpoint, once=once)
+    _save(addressed(rows if is_in_order else _spread_batch(rows, [F.col(KEY)], log), log), log)
+    return None
 
 
 def with_dead_letters(rows: DataFrame) -> DataFrame:
@@ -175,10 +188,15 @@ def _started(rows: DataFrame, log: Log, checkpoint: str, *, once: bool) -> Strea
     return writer.queryName(log.publisher).start()
 
 
-def _ordinals(frame: DataFrame, log: Log) -> dict[str, int]:
-    """Return the ordinals of a batch's files: they are numbered in the order of their URLs."""
-    files = [] if log.publisher is None else source_files(frame)
-    return {file: number for number, file in enumerate(files)}
+def _spread_batch(rows: DataFrame, keys: Sequence[Column], log: Log) -> DataFrame:
+    """Return the rows of a batch by the tasks that write them; its files are numbered in the order of their URLs."""
+    if log.publisher is None:
+        return _spread(rows, keys, log, {})
+    files = source_files(rows, keys[0] if len(keys) == 1 else None)
+    ordinals = {file: number for number, file in enumerate(files.urls)}
+    if files.are_apart and log.rows_per_second is None:
+        return located(rows, ordinals)
+    return _spread(rows, keys, log, ordinals)
 
 
 def _check(rows: DataFrame, log: Log) -> None:
