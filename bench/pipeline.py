@@ -1,8 +1,8 @@
 """The Spark pipeline: from Parquet to the log, the lag of a stream, and a back-fill beside live traffic.
 
 The yardstick of the first is Spark's own Kafka sink on the same frame in the same session: as it comes, with the
-producer's settings of `to_sow`, and with its headers as well. Then come the steps of `to_sow`, one after the other. The
-last pair reads files that are each of a range of keys, as a sorted export has them.
+producer's settings of `to_sow`, and with its headers as well. Then come the steps of `to_sow`, one after the other.
+The last pair reads files that are each of a range of keys, as a sorted export has them.
 Lag is measured from the moment that a row is written to the source's Kafka topic until a subscriber of the query
 service has it, and live traffic from a publish to the same subscriber; both with everything on this machine. The
 yardstick of a back-fill beside live traffic is a plain producer that writes as many commands a second.

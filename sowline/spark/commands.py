@@ -59,7 +59,7 @@ def command_rows(
     have `_reason` and `_problem`, too. `nulls` are members of the body that are null: by default it has none.
     """
     keys = key_columns(frame, key)
-    of_keys = misfit(one for one in frame.select(*keys).schema.fields if one.name in frame.columns)
+    of_keys = misfit(one for one in _fields(frame, key_names(key)) if one.name in frame.columns)
     of_body = None
     if body is None:
         fields = body_fields(frame)
@@ -149,22 +149,33 @@ def _column(name: Name) -> Column:
 
 def key_columns(frame: DataFrame, key: Name | Sequence[Name]) -> list[Column]:
     """Return the columns that make the key; raise `bad key` if they can't."""
-    names = [key] if isinstance(key, (str, Column)) else list(key)
+    names = key_names(key)
     missing = [name for name in names if isinstance(name, str) and name not in frame.columns]
     if missing or not names:
         got = missing[0] if missing else "none"
         raise SowlineError(
             "bad key", f"expected the columns that make the key, of {', '.join(frame.columns)}, got {got}"
         )
-    columns = [F.col(f"`{name}`") if isinstance(name, str) else name for name in names]
-    for field in frame.select(*columns).schema.fields:
+    for field in _fields(frame, names):
         if not _makes_keys(field.dataType):
             raise SowlineError(
                 "bad key",
                 f"expected strings, whole numbers or booleans in the key column {field.name}, got"
                 f" {field.dataType.simpleString()}: cast it to what the body has",
             )
-    return columns
+    return [F.col(f"`{name}`") if isinstance(name, str) else name for name in names]
+
+
+def key_names(key: Name | Sequence[Name]) -> list[Name]:
+    """Return the columns that make the key as they were given."""
+    return [key] if isinstance(key, (str, Column)) else list(key)
+
+
+def _fields(frame: DataFrame, names: Sequence[Name]) -> list[StructField]:
+    """Return the fields of columns; Spark is asked for those of expressions only."""
+    return [
+        frame.schema[name] if isinstance(name, str) else frame.select(name).schema.fields[0] for name in names
+    ]
 
 
 def _makes_keys(type: DataType) -> bool:

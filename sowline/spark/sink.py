@@ -27,10 +27,11 @@ from sowline.commands.pipeline_row import (
     SinkColumn,
 )
 from sowline.config.settings import read_settings
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.spark import sql
 from sowline.spark.broker import Broker, connected
-from sowline.spark.commands import Name, command_rows, dead_headers, key_columns, sql_header
+from sowline.spark.commands import Name, command_rows, dead_headers, key_columns, key_names, sql_header
 from sowline.spark.ordinals import Ordinals
 from sowline.spark.rate_limit import paced
 from sowline.spark.source_files import source_files
@@ -111,45 +112,34 @@ def to_sow(
     _check(frame, log)
     if frame.isStreaming and checkpoint is None:
         raise SowlineError("bad frame", "expected a checkpoint for a stream, got none")
+    made = partial(
+        command_rows, key=key, command=command, body=body, key_header=key_header, keep=tuple(SinkColumn)
+    )
+    made = partial(made, expiration=expiration, correlation=correlation)
+    # A window in an expression of the caller would move rows again, and a stream has no order but in its
+    # micro-batches: such rows are commands before they are in order. All others are shuffled as they are.
+    expressions = (command, body, expiration, correlation, *key_names(key))
+    is_in_order = not (frame.isStreaming or any(isinstance(one, Column) for one in expressions))
     with connected(frame.sparkSession, log.kafka, log.options) as broker:
         broker.require(topic)
         definition = typed_definition(broker, topic, read_settings().config)
-        made = partial(
-            command_rows,
-            key=key,
-            command=command,
-            body=body,
-            expiration=expiration,
-            correlation=correlation,
-            keep=tuple(SinkColumn),
-            key_header=key_header,
-            definition=definition,
-        )
-        # A window in an expression of the caller would move rows again, and a stream has no order but in its
-        # micro-batches: such rows are commands before they are in order. All others are shuffled as they are.
-        is_in_order = not frame.isStreaming and not any(
-            isinstance(one, Column)
-            for one in (
-                command,
-                body,
-                expiration,
-                correlation,
-                *([key] if isinstance(key, str | Column) else key),
-            )
-        )
-        rows = made(_spread_batch(frame, keys, log) if is_in_order else frame)
-        if definition is not None:
-            rows = typed_rows(rows, definition)
-        if REASON in rows.columns:
-            rows = with_dead_letters(rows)
-            dead = f"{topic}.dead" if definition is None else definition.kafka.dead
-            broker.require(dead)
-            log = replace(log, dead=dead)
+        rows = _spread_batch(frame, keys, log) if is_in_order else frame
+        rows = _commands(made(rows, definition=definition), definition)
+        if REFUSED in rows.columns:
+            log = replace(log, dead=f"{topic}.dead" if definition is None else definition.kafka.dead)
+        _check_topics(broker, log)
     if frame.isStreaming:
         assert checkpoint is not None, "it was checked"
         return _started(rows, log, checkpoint, once=once)
     _save(addressed(rows if is_in_order else _spread_batch(rows, [F.col(KEY)], log), log), log)
     return None
+
+
+def _commands(rows: DataFrame, definition: TopicDefinition | None) -> DataFrame:
+    """Return commands as messages of their topic, and as dead letters those that can't be."""
+    if definition is not None:
+        rows = typed_rows(rows, definition)
+    return with_dead_letters(rows) if REASON in rows.columns else rows
 
 
 def with_dead_letters(rows: DataFrame) -> DataFrame:

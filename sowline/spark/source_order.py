@@ -1,8 +1,7 @@
 """Brings all rows of a key to one task, in the order of their source: as the sink has to write them.
 
-Rows keep their columns; where each comes from is added to them as columns of its own. Spark drops before a shuffle
-what nothing needs after it, so the sink does as much as it can after the shuffle: it is the columns of a frame that
-are carried then, and not the texts that are made of them.
+Rows keep their columns, and get those that say where each comes from. Spark drops before a shuffle what nothing needs
+after it. So the sink makes commands of rows after the shuffle, which carries columns then and not their JSON.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Parts of statements of Spark SQL, as text.
 
-A column that Python puts together costs a round trip to Java for each of its parts, and PySpark adds more of them to
-report where it was made: a text costs one for the whole.
+A column that Python puts together costs round trips to Java for each of its parts: PySpark adds some to report where
+the part was made. A text costs one for the whole.
 """
 
 import re
