@@ -2,6 +2,7 @@
 
 The yardstick of the first is Spark's own Kafka sink on the same frame in the same session: as it comes, with the
 producer's settings of `to_sow`, and with its headers as well. Then come the steps of `to_sow`, one after the other.
+The last pair reads files that are each of a range of keys, as a sorted export has them.
 Lag is measured from the moment that a row is written to the source's Kafka topic until a subscriber of the query
 service has it, and live traffic from a publish to the same subscriber; both with everything on this machine. The
 yardstick of a back-fill beside live traffic is a plain producer that writes as many commands a second.
@@ -28,10 +29,12 @@ from pyspark.sql import functions as F
 from bench.broker import broker
 from bench.table import table
 from bench.traffic import Lags, Traffic, system
+from sowline.commands.pipeline_row import SinkColumn
 from sowline.spark import source_of_file, spark_session, to_sow
 from sowline.spark.commands import command_rows, header
-from sowline.spark.sink import PRODUCER, Log, addressed, kafka_records, located, with_dead_letters
+from sowline.spark.sink import PRODUCER, Log, addressed, with_dead_letters
 from sowline.spark.source_files import source_files
+from sowline.spark.source_order import in_order, located
 
 RATE = 1000
 """Rows a second of the stream whose lag is measured."""
@@ -52,10 +55,13 @@ SINK_FILES = 4
 AS_IT_COMES = "Spark's Kafka sink as it comes, key and value"
 SAME_PRODUCER = "the same with the producer's settings of `to_sow`"
 SAME_HEADERS = "and with the headers of commands, by hand"
-NUMBERS = "and with the numbers of files, and dead letters"
+NUMBERS = "and with the numbers of files, checks of values, and dead letters"
 SORT = "and sorted within tasks"
 SHUFFLE = "and with all rows of a key in one task"
 TO_SOW = "`to_sow`: and with checks of topics and files"
+APART_HEADERS = "files of ranges of keys: Spark's sink with the headers of commands"
+APART_TO_SOW = "files of ranges of keys: `to_sow`"
+OF_RANGES = (APART_HEADERS, APART_TO_SOW)
 
 TOPICS = "topics: [{name: orders, key: /id, partitions: 2, record_bytes_max: 65536}]\n"
 
@@ -111,34 +117,40 @@ def sinks(
     spark: SparkSession, kafka: str, directory: Path, records: int, runs: int
 ) -> dict[str, list[float]]:
     """Return the rows a second of each way to write the same rows, by turns."""
-    _orders(spark, records).repartition(SINK_FILES).write.parquet(f"{directory}/orders")
-    frame = spark.read.parquet(f"{directory}/orders")
-    numbered = frame.select("*", source_of_file())
-    ordinals = {file: number for number, file in enumerate(source_files(numbered))}
-    sequence = F.concat(F.lit("1."), "_source.number")
-    by_hand = F.array(header("sow.publisher", F.lit("bench/0")), header("sow.sequence", sequence))
+    orders = _orders(spark, records)
+    orders.repartition(SINK_FILES).write.parquet(f"{directory}/orders")
+    orders.repartitionByRange(SINK_FILES, "id").write.parquet(f"{directory}/ranges")
+    numbered, ranges = (
+        spark.read.parquet(f"{directory}/{name}").select("*", source_of_file())
+        for name in ("orders", "ranges")
+    )
+    ordinals = {file: number for number, file in enumerate(source_files(numbered).urls)}
+    key = F.col("id")
 
-    def plain() -> DataFrame:
-        return command_rows(frame, "id").select("key", "value")
+    def by_hand(rows: DataFrame) -> DataFrame:
+        sequence = F.concat(F.lit("1."), "_source.number")
+        headers = F.array(header("sow.publisher", F.lit("bench/0")), header("sow.sequence", sequence))
+        value = F.to_json(F.struct(*orders.columns))
+        return rows.select(key.cast("string").alias("key"), value.alias("value"), headers.alias("headers"))
 
-    def same() -> DataFrame:
-        return command_rows(numbered, "id").select("key", "value", by_hand.alias("headers"))
+    def step(topic: str, rows: DataFrame) -> None:
+        commands = with_dead_letters(command_rows(rows, "id", keep=tuple(SinkColumn)))
+        _save(addressed(commands, Log(topic, kafka, "bench", f"{topic}.dead")), kafka, None, PRODUCER)
 
-    def rows() -> DataFrame:
-        return with_dead_letters(command_rows(numbered, "id"))
-
-    def step(topic: str, frame_of: Callable[[Log], DataFrame]) -> None:
-        _save(frame_of(Log(topic, kafka, "bench", f"{topic}.dead")).drop("topic"), kafka, topic, PRODUCER)
+    def written(rows: DataFrame, topic: str) -> None:
+        to_sow(rows, topic=topic, key="id", publisher="bench", kafka=kafka)
 
     # Each makes its frame as a job does, within the time that is measured.
     ways: dict[str, Callable[[str], object]] = {
-        AS_IT_COMES: lambda topic: _save(plain(), kafka, topic, {}),
-        SAME_PRODUCER: lambda topic: _save(plain(), kafka, topic, PRODUCER),
-        SAME_HEADERS: lambda topic: _save(same(), kafka, topic, PRODUCER),
-        NUMBERS: lambda topic: step(topic, lambda log: addressed(located(rows(), ordinals), log)),
-        SORT: lambda topic: step(topic, lambda log: kafka_records(rows(), log, ordinals, is_one_task=True)),
-        SHUFFLE: lambda topic: step(topic, lambda log: kafka_records(rows(), log, ordinals)),
-        TO_SOW: lambda topic: to_sow(numbered, topic=topic, key="id", publisher="bench", kafka=kafka),
+        AS_IT_COMES: lambda topic: _save(by_hand(numbered).drop("headers"), kafka, topic, {}),
+        SAME_PRODUCER: lambda topic: _save(by_hand(numbered).drop("headers"), kafka, topic, PRODUCER),
+        SAME_HEADERS: lambda topic: _save(by_hand(numbered), kafka, topic, PRODUCER),
+        NUMBERS: lambda topic: step(topic, located(numbered, ordinals)),
+        SORT: lambda topic: step(topic, in_order(numbered, [key], ordinals, is_one_task=True)),
+        SHUFFLE: lambda topic: step(topic, in_order(numbered, [key], ordinals)),
+        TO_SOW: lambda topic: written(numbered, topic),
+        APART_HEADERS: lambda topic: _save(by_hand(ranges), kafka, topic, PRODUCER),
+        APART_TO_SOW: lambda topic: written(ranges, topic),
     }
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(runs + WARM_UPS):
@@ -150,9 +162,10 @@ def sinks(
     return {name: rates[WARM_UPS:] for name, rates in found.items()}
 
 
-def _save(frame: DataFrame, kafka: str, topic: str, producer: Mapping[str, str]) -> None:
+def _save(frame: DataFrame, kafka: str, topic: str | None, producer: Mapping[str, str]) -> None:
+    """Write a frame to a topic, or each row to that in its column."""
     options = {f"kafka.{name}": value for name, value in producer.items()}
-    options |= {"kafka.bootstrap.servers": kafka, "topic": topic}
+    options |= {"kafka.bootstrap.servers": kafka} | ({} if topic is None else {"topic": topic})
     frame.write.format("kafka").options(**options).save()
 
 
@@ -261,13 +274,15 @@ def _produce(kafka: str, topic: str) -> None:
 
 
 def report_sinks(records: int, runs: int, found: Mapping[str, list[float]]) -> str:
-    """Return the table of medians; each way but the first takes a step more than the one before."""
+    """Return the table of medians; each way but the first takes a step more than the one before, up to `to_sow`."""
     seconds = {name: records / statistics.median(rates) for name, rates in found.items()}
-    ours, before = seconds[TO_SOW], 0.0
+    before = 0.0
     rows = []
     for name, taken in seconds.items():
-        share = "" if name == AS_IT_COMES else f"{(taken - before) / ours:.0%}"
-        before = before if name == AS_IT_COMES else taken
+        ours = seconds[APART_TO_SOW if name in OF_RANGES else TO_SOW]
+        is_step = name not in (AS_IT_COMES, *OF_RANGES)
+        share = f"{(taken - before) / ours:.0%}" if is_step else ""
+        before = taken if is_step else before
         rows.append((name, f"{records / taken:,.0f}", f"{taken:.2f}", share, f"{taken / ours:.2f}"))
     head = ("", "rows/s", "seconds", "share of the step in `to_sow`", "`to_sow` compared to it")
     caption = f"{records:,} rows of five columns in {SINK_FILES} Parquet files, medians of {runs}."

@@ -244,13 +244,13 @@ class Frames:
             )
         except SowlineError as error:
             self._refuse(("key",), error.message)
-        reason, message = F.when(F.col(FAILURE).isNotNull(), CHECK_FAILED), F.col(FAILURE)
+        reason, message = f"IF({FAILURE} IS NOT NULL, '{CHECK_FAILED}', NULL)", FAILURE
         if self._typed is not None:
             passed = commands.withColumn(VALUE, F.when(F.col(FAILURE).isNull(), F.col(VALUE)))
             commands = typed_rows(passed, self._typed)
         if REASON in commands.columns:
-            reason, message = F.coalesce(reason, REASON), F.coalesce(message, PROBLEM)
-        refused = reason.isNotNull()
+            reason, message = f"coalesce({reason}, {REASON})", f"coalesce({message}, {PROBLEM})"
+        refused = F.expr(f"{reason} IS NOT NULL")
         value, raw = F.col(VALUE).cast("binary"), F.col(SourceField.VALUE.column)
         dead = _dead_headers(reason, message)
         headers = F.col(HEADERS) if HEADERS in commands.columns else F.lit(None).cast(HEADERS_TYPE)
@@ -329,7 +329,7 @@ def _unread(refused: DataFrame) -> DataFrame:
     return refused.select(
         F.lit(None).cast("string").alias(KEY),
         F.col(SourceField.VALUE.column).alias(VALUE),
-        _dead_headers(F.col("reason"), F.col("message")).alias(HEADERS),
+        _dead_headers("reason", "message").alias(HEADERS),
         F.lit(True).alias(REFUSED),
         _number_of_row(),
     )
@@ -339,6 +339,6 @@ def _number_of_row() -> Column:
     return F.struct(*(F.col(field.column).alias(field) for field in ROW_FIELDS)).alias(SOURCE)
 
 
-def _dead_headers(reason: Column, message: Column) -> Column:
+def _dead_headers(reason: str, message: str) -> Column:
     """Return the headers of a dead letter that holds a row as it came."""
-    return dead_headers(F.col(SourceField.HEADERS.column), F.col(SourceField.KEY.column), reason, message)
+    return F.expr(dead_headers(SourceField.HEADERS.column, SourceField.KEY.column, reason, message))

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from sowline.commands.pipeline_row import BAD_ROW, HEADERS_TYPE, SOURCE, SourceField
-from sowline.spark.row_json import readable, row_json
+from sowline.spark.row_json import readable_json
 from sowline.spark.schema import schema_of
 from sowline.spark.source import source_of_file, source_of_kafka
 from sowline.spark.source_messages import READ_ROW, SourceMessages
@@ -74,7 +74,7 @@ def parquet_files(
     fields = fields_of(schema) if schema else spark.read.options(**options).parquet(directory).schema
     rows = spark.readStream.options(**options).schema(fields).parquet(directory)
     columns = [F.col(f"`{field}`") for field in fields.names]
-    body = row_json(readable(fields))
+    body = F.expr(readable_json(fields))
     return SourceRows(rows.select(*columns, _source_of(source_of_file(name=name), body)))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -25,18 +26,27 @@ class Broker:
 
     def has(self, topic: str) -> bool:
         """Whether there is a topic of this name."""
-        return bool(self._admin.listTopics().names().get().contains(topic))
+        return bool(self._names.contains(topic))
+
+    @cached_property
+    def _names(self) -> Any:
+        """The names of all topics, which are asked for once."""
+        return self._admin.listTopics().names().get()
 
     def partitions(self, topic: str) -> int:
         """Return the number of a topic's partitions; raise `invalid topic` if there is no such topic."""
+        self.require(topic)
+        found = self._admin.describeTopics(self._jvm.java.util.List.of(topic)).allTopicNames().get()
+        return int(found.get(topic).partitions().size())
+
+    def require(self, topic: str) -> None:
+        """Raise `invalid topic` if there is no such topic."""
         if not self.has(topic):
             raise SowlineError(
                 "invalid topic",
                 f"expected the Kafka topic {topic} at {self._kafka}, got none: check the name; of a topic that is"
                 " defined, a materializer makes it",
             )
-        found = self._admin.describeTopics(self._jvm.java.util.List.of(topic)).allTopicNames().get()
-        return int(found.get(topic).partitions().size())
 
     def topic_id(self, topic: str) -> str:
         """Return Kafka's id of a topic, which changes when the topic is deleted and created again.

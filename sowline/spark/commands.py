@@ -1,6 +1,8 @@
 """Turns rows into commands: their key text, body and headers, in Spark SQL."""
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -27,8 +29,9 @@ from sowline.commands.pipeline_row import (
 )
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
+from sowline.spark import sql
 from sowline.spark.canonical_body import canonical_body
-from sowline.spark.row_json import misfit, readable, row_json, with_members
+from sowline.spark.row_json import Misfit, fields_json, misfit, readable_json, with_members
 
 Name = str | Column
 """A column, or its name."""
@@ -55,18 +58,18 @@ def command_rows(
     other parameters. `definition` is that of a topic whose messages are not JSON. If a value may be refused, the rows
     have `_reason` and `_problem`, too. `nulls` are members of the body that are null: by default it has none.
     """
-    keys = _key_columns(frame, key)
-    text = key_text(*keys)
-    problems = [misfit(one for one in frame.select(*keys).schema.fields if one.name in frame.columns)]
+    keys = key_columns(frame, key)
+    of_keys = misfit(one for one in _fields(frame, key_names(key)) if one.name in frame.columns)
+    of_body = None
     if body is None:
-        body = body_of(frame) if definition is None else canonical_body(frame, definition)
+        fields = body_fields(frame)
+        of_body = misfit(fields, finite=definition is None)
+        body = F.expr(fields_json(fields)) if definition is None else canonical_body(frame, definition)
         if nulls is not None:
             body = with_members(body, nulls)
-        if (of_body := misfit(body_fields(frame), finite=definition is None)) is not None:
-            body = F.when(of_body.isNotNull(), row_json(readable(body_fields(frame)))).otherwise(body)
-            # A deletion needs no body: what is in it must not keep the record there.
-            deletes = F.coalesce(F.lit(command) == SOW_DELETE, F.lit(False))
-            problems.append(F.when(~deletes, of_body))
+        if of_body is not None:
+            body = F.when(F.expr(of_body.condition), F.expr(readable_json(fields))).otherwise(body)
+    text = key_text(*keys)
     named = {
         "sow.command": _command(command),
         "sow.key": text if key_header else None,
@@ -78,29 +81,31 @@ def command_rows(
         text.alias(KEY),
         _column(body).cast("string").alias(VALUE),
         *([F.filter(F.array(*headers), _has_value).alias(HEADERS)] if headers else []),
-        *_problem(problems),
+        *_problem(of_keys, of_body, command),
         *(name for name in dict.fromkeys((SOURCE, PART, *keep)) if name in frame.columns),
     )
 
 
-def _problem(problems: Sequence[Column | None]) -> list[Column]:
+def _problem(of_keys: Misfit | None, of_body: Misfit | None, command: Name) -> list[Column]:
     """Return why a row is refused, as `_reason` and `_problem`; no columns if no row can be."""
-    found = [problem for problem in problems if problem is not None]
+    found = [] if of_keys is None else [(F.expr(of_keys.condition), of_keys.sentence)]
+    # A deletion needs no body: what is in it must not keep the record there.
+    if of_body is not None and isinstance(command, Column):
+        deletes = F.coalesce(command == SOW_DELETE, F.lit(False))
+        found.append((F.expr(of_body.condition) & ~deletes, of_body.sentence))
+    elif of_body is not None and command != SOW_DELETE:
+        found.append((F.expr(of_body.condition), of_body.sentence))
     if not found:
         return []
-    first = F.coalesce(*found)
-    return [F.when(first.isNotNull(), BAD_ROW).alias(REASON), first.alias(PROBLEM)]
+    refused = reduce(or_, (condition for condition, _ in found))
+    sentences = (F.when(condition, F.expr(sentence)) for condition, sentence in found)
+    return [F.when(refused, BAD_ROW).alias(REASON), F.coalesce(*sentences).alias(PROBLEM)]
 
 
 def key_text(*fields: Column) -> Column:
     """Return the key text of a record's key fields: the field itself, or a JSON array of several as strings."""
     texts = [field.cast("string") for field in fields]
     return texts[0] if len(texts) == 1 else F.to_json(F.array(*texts))
-
-
-def body_of(frame: DataFrame) -> Column:
-    """Return the JSON of all columns except those whose name begins with `_`; null columns are left out."""
-    return row_json(frame[f"`{field.name}`"] for field in body_fields(frame))
 
 
 def body_fields(frame: DataFrame) -> list[StructField]:
@@ -113,15 +118,18 @@ def header(name: str, value: Column) -> Column:
     return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
 
 
-def dead_headers(own: Column, key: Column, reason: Column, message: Column) -> Column:
+def sql_header(name: str, value: str) -> str:
+    """Return a header of a Kafka record, as SQL; `value` is a text."""
+    return f"struct({sql.text(name)} AS key, CAST({value} AS BINARY) AS value)"
+
+
+def dead_headers(own: str, key: str, reason: str, message: str) -> str:
     """Return the headers of a dead letter: those that the row had, its Kafka key (null: none), and the reason."""
-    original = F.struct(F.lit("sow.original_key").alias("key"), key.cast("binary").alias("value"))
-    problem = F.array(
-        header("sow.reason", reason), header("sow.message", F.substring(message, 1, MESSAGE_CHARACTERS_MAX))
-    )
-    none = F.array().cast(HEADERS_TYPE)
-    keys = F.when(original["value"].isNull(), none).otherwise(F.array(original))
-    return F.concat(F.coalesce(own, none), keys, problem)
+    none = f"CAST(array() AS {HEADERS_TYPE})"
+    original = f"array({sql_header('sow.original_key', key)})"
+    start = f"substring({message}, 1, {MESSAGE_CHARACTERS_MAX})"
+    problem = f"array({sql_header('sow.reason', reason)}, {sql_header('sow.message', start)})"
+    return f"concat(coalesce({own}, {none}), IF({key} IS NULL, {none}, {original}), {problem})"
 
 
 def _has_value(header: Column) -> Column:
@@ -139,23 +147,35 @@ def _column(name: Name) -> Column:
     return F.col(name) if isinstance(name, str) else name
 
 
-def _key_columns(frame: DataFrame, key: Name | Sequence[Name]) -> list[Column]:
-    names = [key] if isinstance(key, (str, Column)) else list(key)
+def key_columns(frame: DataFrame, key: Name | Sequence[Name]) -> list[Column]:
+    """Return the columns that make the key; raise `bad key` if they can't."""
+    names = key_names(key)
     missing = [name for name in names if isinstance(name, str) and name not in frame.columns]
     if missing or not names:
         got = missing[0] if missing else "none"
         raise SowlineError(
             "bad key", f"expected the columns that make the key, of {', '.join(frame.columns)}, got {got}"
         )
-    columns = [F.col(f"`{name}`") if isinstance(name, str) else name for name in names]
-    for field in frame.select(*columns).schema.fields:
+    for field in _fields(frame, names):
         if not _makes_keys(field.dataType):
             raise SowlineError(
                 "bad key",
                 f"expected strings, whole numbers or booleans in the key column {field.name}, got"
                 f" {field.dataType.simpleString()}: cast it to what the body has",
             )
-    return columns
+    return [F.col(f"`{name}`") if isinstance(name, str) else name for name in names]
+
+
+def key_names(key: Name | Sequence[Name]) -> list[Name]:
+    """Return the columns that make the key as they were given."""
+    return [key] if isinstance(key, (str, Column)) else list(key)
+
+
+def _fields(frame: DataFrame, names: Sequence[Name]) -> list[StructField]:
+    """Return the fields of columns; Spark is asked for those of expressions only."""
+    return [
+        frame.schema[name] if isinstance(name, str) else frame.select(name).schema.fields[0] for name in names
+    ]
 
 
 def _makes_keys(type: DataType) -> bool:

@@ -1,7 +1,7 @@
 """The JSON of a row, in Spark SQL: with all digits of its timestamps, or the reason why it can't be JSON."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -16,6 +16,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from sowline.spark import sql
+
 FORMATS: Final = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -26,9 +28,27 @@ FORMATS: Final = {
 _TEXT_MAX: Final = 200
 
 
+class Misfit(NamedTuple):
+    """Whether a row would be other data as JSON, never null, and the sentence about its first column that would."""
+
+    condition: str
+    sentence: str
+
+
 def row_json(columns: Iterable[Column]) -> Column:
     """Return the JSON of columns, as they are named; null values are left out."""
     return F.to_json(F.struct(*columns), FORMATS)
+
+
+def fields_json(fields: Iterable[StructField]) -> str:
+    """Return the JSON of columns."""
+    return _json(sql.name(field.name) for field in fields)
+
+
+def readable_json(fields: Iterable[StructField]) -> str:
+    """Return the JSON of columns for a dead letter: a string that is not UTF-8 is `base64:` and its bytes."""
+    names = [(sql.name(field.name), field.dataType) for field in fields]
+    return _json(f"{_readable(name, type)} AS {name}" for name, type in names)
 
 
 def with_members(body: Column, members: Column) -> Column:
@@ -38,82 +58,79 @@ def with_members(body: Column, members: Column) -> Column:
     return F.when(members == "", body).otherwise(F.concat(start, separator, members, F.lit("}")))
 
 
-def misfit(fields: Iterable[StructField], *, finite: bool = True) -> Column | None:
-    """Return a sentence about the first column that would be other data as JSON, or null; None if none can be.
+def misfit(fields: Iterable[StructField], *, finite: bool = True) -> Misfit | None:
+    """Return whether columns would be other data as JSON; None if none can be.
 
     JSON has no NaN and no infinities: Spark would write them as strings, which `finite=False` permits. It would write
     other characters for strings that are not UTF-8.
     """
-    sentences = []
+    expected = "finite numbers and UTF-8" if finite else "UTF-8"
+    unfit, sentences = [], []
     for field in fields:
-        value = F.col(f"`{field.name}`")
-        if (unfit := _is_unfit(value, field.dataType, finite=finite)) is None:
+        value = sql.name(field.name)
+        if (condition := _unfit(value, field.dataType, finite=finite)) is None:
             continue
-        expected = "finite numbers and UTF-8" if finite else "UTF-8"
         is_plain = not isinstance(field.dataType, (ArrayType, MapType, StructType))
-        got = value.cast("string") if is_plain else F.to_json(value)
-        start = F.lit(f"expected {expected} in the column {field.name}, got ")
-        got = F.substring(F.make_valid_utf8(got), 1, _TEXT_MAX)
-        sentences.append(F.when(unfit, F.concat(start, got)))
-    return F.coalesce(*sentences) if sentences else None
+        got = f"CAST({value} AS STRING)" if is_plain else f"to_json({value})"
+        start = sql.text(f"expected {expected} in the column {field.name}, got ")
+        unfit.append(condition)
+        sentences.append(
+            f"CASE WHEN {condition} THEN concat({start}, substring(make_valid_utf8({got}), 1, {_TEXT_MAX})) END"
+        )
+    if not unfit:
+        return None
+    return Misfit(f"coalesce({sql.any_of(unfit)}, false)", f"coalesce({', '.join(sentences)})")
 
 
-def readable(fields: Iterable[StructField]) -> list[Column]:
-    """Return columns for a dead letter: a string that is not UTF-8 is `base64:` and its bytes."""
-    return [_readable(F.col(f"`{field.name}`"), field.dataType).alias(field.name) for field in fields]
+def _json(columns: Iterable[str]) -> str:
+    formats = ", ".join(sql.text(part) for pair in FORMATS.items() for part in pair)
+    return f"to_json(struct({', '.join(columns)}), map({formats}))"
 
 
-def _is_unfit(value: Column, type: DataType, *, finite: bool) -> Column | None:
-    """Return whether something in a value does not fit, false if it is null; None if all of its type fits."""
-    found: Column | None = None
+def _unfit(value: str, type: DataType, *, finite: bool, depth: int = 0) -> str | None:
+    """Return whether something in a value does not fit, null or false if not; None if all of its type fits."""
     match type:
         case FloatType() | DoubleType() if finite:
-            found = F.isnan(value) | (F.abs(value) == float("inf"))
+            # Spark has NaN above all other numbers.
+            return f"(abs({value}) >= double('Infinity'))"
         case StringType():
-            found = ~F.is_valid_utf8(value)
+            return f"(NOT is_valid_utf8({value}))"
         case ArrayType():
-            found = _exists(value, type.elementType, finite=finite)
+            parts = [_exists(value, type.elementType, finite=finite, depth=depth)]
         case MapType():
-            parts = (
-                _exists(F.map_keys(value), type.keyType, finite=finite),
-                _exists(F.map_values(value), type.valueType, finite=finite),
-            )
-            found = _any(parts)
+            parts = [
+                _exists(f"map_keys({value})", type.keyType, finite=finite, depth=depth),
+                _exists(f"map_values({value})", type.valueType, finite=finite, depth=depth),
+            ]
         case StructType():
-            found = _any(_is_unfit(value[one.name], one.dataType, finite=finite) for one in type.fields)
-    return None if found is None else F.coalesce(found, F.lit(False))
+            parts = [
+                _unfit(f"{value}.{sql.name(one.name)}", one.dataType, finite=finite, depth=depth)
+                for one in type.fields
+            ]
+        case _:
+            return None
+    return sql.any_of([part for part in parts if part is not None])
 
 
-def _exists(array: Column, type: DataType, *, finite: bool) -> Column | None:
-    if _is_unfit(F.lit(None), type, finite=finite) is None:
-        return None
-
-    def is_unfit(one: Column) -> Column:
-        unfit = _is_unfit(one, type, finite=finite)
-        assert unfit is not None, "its type was asked above"
-        return unfit
-
-    return F.exists(array, is_unfit)
+def _exists(array: str, type: DataType, *, finite: bool, depth: int) -> str | None:
+    one = f"one{depth}"
+    unfit = _unfit(one, type, finite=finite, depth=depth + 1)
+    return None if unfit is None else f"exists({array}, {one} -> coalesce({unfit}, false))"
 
 
-def _any(parts: Iterable[Column | None]) -> Column | None:
-    found: Column | None = None
-    for part in parts:
-        if part is not None:
-            found = part if found is None else found | part
-    return found
-
-
-def _readable(value: Column, type: DataType) -> Column:
+def _readable(value: str, type: DataType, depth: int = 0) -> str:
+    one = f"one{depth}"
     match type:
         case StringType():
-            bytes_text = F.concat(F.lit("base64:"), F.base64(value.cast("binary")))
-            return F.when(F.coalesce(F.is_valid_utf8(value), F.lit(True)), value).otherwise(bytes_text)
+            bytes_text = f"concat('base64:', base64(CAST({value} AS BINARY)))"
+            return f"IF(coalesce(is_valid_utf8({value}), true), {value}, {bytes_text})"
         case ArrayType():
-            return F.transform(value, lambda one: _readable(one, type.elementType))
+            return f"transform({value}, {one} -> {_readable(one, type.elementType, depth + 1)})"
         case MapType():
-            return F.transform_values(value, lambda _, one: _readable(one, type.valueType))
-        case StructType():
-            parts = [_readable(value[one.name], one.dataType).alias(one.name) for one in type.fields]
-            return F.when(value.isNotNull(), F.struct(*parts)) if parts else value
+            part = _readable(one, type.valueType, depth + 1)
+            return f"transform_values({value}, (key{depth}, {one}) -> {part})"
+        case StructType() if type.fields:
+            names = [(sql.name(field.name), field.dataType) for field in type.fields]
+            parts = [f"{_readable(f'{value}.{name}', type, depth)} AS {name}" for name, type in names]
+            return f"IF({value} IS NULL, NULL, struct({', '.join(parts)}))"
     return value

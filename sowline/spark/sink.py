@@ -5,9 +5,9 @@ so a micro-batch that is written again changes nothing. Java's default partition
 their owners.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -25,15 +25,17 @@ from sowline.commands.pipeline_row import (
     SOURCE,
     VALUE,
     SinkColumn,
-    SourceField,
 )
 from sowline.config.settings import read_settings
+from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
+from sowline.spark import sql
 from sowline.spark.broker import Broker, connected
-from sowline.spark.commands import Name, command_rows, dead_headers, header
+from sowline.spark.commands import Name, command_rows, dead_headers, key_columns, key_names, sql_header
 from sowline.spark.ordinals import Ordinals
 from sowline.spark.rate_limit import paced
 from sowline.spark.source_files import source_files
+from sowline.spark.source_order import in_order, located
 from sowline.spark.typed_rows import typed_definition, typed_rows
 
 PRODUCER = {
@@ -47,16 +49,6 @@ PRODUCER = {
     "compression.type": "lz4",
 }
 """The settings of Kafka's Java producer; a job may add to them."""
-
-ROW_BITS = 40
-"""Bits for the row within a file, in the number that orders rows. The other bits are for the file within a
-micro-batch.
-"""
-
-LOOKED_UP_FILES_MAX = 16
-"""Files whose ordinals each row looks up in a constant map, which Spark searches from its start. More are joined,
-which costs each row as much as a search of some dozens.
-"""
 
 
 @dataclass(frozen=True)
@@ -116,40 +108,50 @@ def to_sow(
     configuration` if messages on it have a schema that is not known here.
     """
     log = Log(topic, kafka or read_settings().kafka, publisher, None, rows_per_second, options or {})
-    rows = command_rows(frame, key, command, body, expiration, correlation, key_header=key_header)
-    _check(rows, log)
+    keys = key_columns(frame, key)
+    _check(frame, log)
     if frame.isStreaming and checkpoint is None:
         raise SowlineError("bad frame", "expected a checkpoint for a stream, got none")
+    made = partial(
+        command_rows, key=key, command=command, body=body, key_header=key_header, keep=tuple(SinkColumn)
+    )
+    made = partial(made, expiration=expiration, correlation=correlation)
+    # A window in an expression of the caller would move rows again, and a stream has no order but in its
+    # micro-batches: such rows are commands before they are in order. All others are shuffled as they are.
+    expressions = (command, body, expiration, correlation, *key_names(key))
+    is_in_order = not (frame.isStreaming or any(isinstance(one, Column) for one in expressions))
     with connected(frame.sparkSession, log.kafka, log.options) as broker:
+        broker.require(topic)
         definition = typed_definition(broker, topic, read_settings().config)
-        if definition is not None or REASON in rows.columns:
+        rows = _spread_batch(frame, keys, log) if is_in_order else frame
+        rows = _commands(made(rows, definition=definition), definition)
+        if REFUSED in rows.columns:
             log = replace(log, dead=f"{topic}.dead" if definition is None else definition.kafka.dead)
         _check_topics(broker, log)
+    if frame.isStreaming:
+        assert checkpoint is not None, "it was checked"
+        return _started(rows, log, checkpoint, once=once)
+    _save(addressed(rows if is_in_order else _spread_batch(rows, [F.col(KEY)], log), log), log)
+    return None
+
+
+def _commands(rows: DataFrame, definition: TopicDefinition | None) -> DataFrame:
+    """Return commands as messages of their topic, and as dead letters those that can't be."""
     if definition is not None:
-        commands = command_rows(
-            frame, key, command, body, expiration, correlation, key_header=key_header, definition=definition
-        )
-        rows = typed_rows(commands, definition)
-    if REASON in rows.columns:
-        rows = with_dead_letters(rows)
-    if not frame.isStreaming:
-        _write(rows, log)
-        return None
-    assert checkpoint is not None, "it was checked"
-    return _started(rows, log, checkpoint, once=once)
+        rows = typed_rows(rows, definition)
+    return with_dead_letters(rows) if REASON in rows.columns else rows
 
 
 def with_dead_letters(rows: DataFrame) -> DataFrame:
     """Return commands, those that can't be messages of their topic as dead letters with their JSON."""
-    refused = F.col(REASON).isNotNull()
-    own = F.col(HEADERS) if HEADERS in rows.columns else F.lit(None).cast(HEADERS_TYPE)
-    dead = dead_headers(own, F.col(KEY), F.col(REASON), F.col(PROBLEM))
-    return rows.select(
+    own = HEADERS if HEADERS in rows.columns else f"CAST(NULL AS {HEADERS_TYPE})"
+    dead = dead_headers(own, KEY, REASON, PROBLEM)
+    return rows.selectExpr(
         KEY,
         VALUE,
-        F.when(refused, dead).otherwise(own).alias(HEADERS),
-        refused.alias(REFUSED),
-        *(name for name in (SOURCE, PART) if name in rows.columns),
+        f"IF({REASON} IS NOT NULL, {dead}, {own}) AS {HEADERS}",
+        f"{REASON} IS NOT NULL AS {REFUSED}",
+        *(name for name in rows.columns if name not in (KEY, VALUE, HEADERS, REASON, PROBLEM)),
     )
 
 
@@ -176,10 +178,15 @@ def _started(rows: DataFrame, log: Log, checkpoint: str, *, once: bool) -> Strea
     return writer.queryName(log.publisher).start()
 
 
-def _write(rows: DataFrame, log: Log) -> None:
-    """Write a batch of `key`, `value`, `headers` and `_source`; its files are numbered in the order of their URLs."""
-    files = [] if log.publisher is None else source_files(rows)
-    _save(kafka_records(rows, log, {file: number for number, file in enumerate(files)}), log)
+def _spread_batch(rows: DataFrame, keys: Sequence[Column], log: Log) -> DataFrame:
+    """Return the rows of a batch by the tasks that write them; its files are numbered in the order of their URLs."""
+    if log.publisher is None:
+        return _spread(rows, keys, log, {})
+    files = source_files(rows, keys[0] if len(keys) == 1 else None)
+    ordinals = {file: number for number, file in enumerate(files.urls)}
+    if files.are_apart and log.rows_per_second is None:
+        return located(rows, ordinals)
+    return _spread(rows, keys, log, ordinals)
 
 
 def _check(rows: DataFrame, log: Log) -> None:
@@ -198,7 +205,7 @@ def _check(rows: DataFrame, log: Log) -> None:
 def _check_topics(broker: Broker, log: Log) -> None:
     """Check that the topics exist. Spark would wait a minute for them, and then report another error."""
     for name in filter(None, (log.topic, log.dead)):
-        broker.partitions(name)
+        broker.require(name)
 
 
 def _save(records: DataFrame, log: Log) -> None:
@@ -210,92 +217,60 @@ def _save(records: DataFrame, log: Log) -> None:
 def kafka_records(
     rows: DataFrame, log: Log, ordinals: Mapping[str, int], *, is_one_task: bool = False
 ) -> DataFrame:
-    """Return the rows as the Kafka sink takes them: `topic`, `key`, `value` and `headers`."""
-    tasks = None
-    if log.rows_per_second is not None:
-        tasks = rows.sparkSession.sparkContext.defaultParallelism
-    if log.publisher is None:
-        own = [name for name in (KEY, VALUE, HEADERS) if name in rows.columns]
-        records = rows.select(_topic(rows, log).alias("topic"), *own)
-        records = records.repartition(tasks) if tasks else records
-    else:
-        found = located(rows, ordinals)
-        if tasks:
-            found = found.repartition(tasks, KEY)
-        elif not is_one_task:
-            found = found.repartition(KEY)
-        # All rows of one key are in one task now, and are written in the order of their source.
-        records = addressed(_in_order(found, ordinals), log)
-    return paced(records, log.rows_per_second / tasks) if log.rows_per_second and tasks else records
+    """Return commands as the Kafka sink takes them: `topic`, `key`, `value` and `headers`."""
+    return addressed(_spread(rows, [F.col(KEY)], log, ordinals, is_one_task=is_one_task), log)
 
 
-def located(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
-    """Return what is written of the rows, and where each comes from: only that goes through a shuffle.
-
-    It has no more columns than the numbers need, and none that are computed from others: a shuffle costs by the byte.
-    """
-    columns = [F.col(name) for name in (KEY, VALUE, HEADERS, REFUSED) if name in rows.columns]
-    partition, number = F.col(SourceField.PARTITION.column), F.col(SourceField.NUMBER.column)
-    columns += [partition.alias(SinkColumn.PARTITION), number.alias(SinkColumn.NUMBER)]
-    if PART in rows.columns:
-        columns.append(F.col(PART).cast("bigint").alias(PART))
-    if not ordinals:
-        return rows.select(*columns)
-    # Not createDataFrame: that would need Python on the executors.
-    numbers = F.from_json(F.lit(json.dumps(dict(ordinals))), "MAP<STRING, BIGINT>")
-    file = F.col(SourceField.FILE.column)
-    if len(ordinals) <= LOOKED_UP_FILES_MAX:
-        return rows.select(*columns, _found(file, F.try_element_at(numbers, file)))
-    files = rows.sparkSession.range(1).select(F.explode(numbers).alias(SinkColumn.URL, SinkColumn.ORDINAL))
-    # Taken from `_source` before the join, because the join would copy the whole struct of each row.
-    rows = rows.select(*columns, file.alias(SinkColumn.FILE))
-    joined = rows.join(F.broadcast(files), F.col(SinkColumn.FILE) == F.col(SinkColumn.URL), "left")
-    return joined.select(
-        *rows.drop(SinkColumn.FILE).columns, _found(F.col(SinkColumn.FILE), F.col(SinkColumn.ORDINAL))
-    )
+def _spread(
+    rows: DataFrame,
+    keys: Sequence[Column],
+    log: Log,
+    ordinals: Mapping[str, int],
+    *,
+    is_one_task: bool = False,
+) -> DataFrame:
+    """Return the rows by the tasks that write them: without numbers it does not matter which."""
+    tasks = None if log.rows_per_second is None else _tasks(rows)
+    if log.publisher is not None:
+        return in_order(rows, keys, ordinals, tasks=tasks, is_one_task=is_one_task)
+    return rows if tasks is None else rows.repartition(tasks)
 
 
-def _found(file: Column, ordinal: Column) -> Column:
-    """Return the ordinal of a file, null for a row without one; a file that has none ends the job."""
-    known = F.coalesce(ordinal, F.raise_error(F.concat(F.lit("no number for "), file)))
-    return F.when(file.isNotNull(), known).alias(SinkColumn.ORDINAL)
-
-
-def _in_order(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
-    """Sort the rows of each task by one number, which Spark sorts fastest, and by the part of a row."""
-    order = F.col(SinkColumn.NUMBER)
-    if ordinals:
-        ordinal = F.coalesce(F.col(SinkColumn.ORDINAL) - F.lit(min(ordinals.values())), F.lit(0))
-        order = F.shiftleft(ordinal, ROW_BITS) + order
-    return rows.sortWithinPartitions(order, *([F.col(PART)] if PART in rows.columns else []))
+def _tasks(rows: DataFrame) -> int:
+    """Return the number of tasks that share a limit."""
+    return rows.sparkSession.sparkContext.defaultParallelism
 
 
 def addressed(rows: DataFrame, log: Log) -> DataFrame:
-    """Add publisher and number to the commands; a dead letter has them in its key instead.
+    """Return commands with their topic and, if they have a publisher, with its name and their number.
 
-    The numbers are offset and part of a Kafka record, or ordinal and row of a file.
+    A dead letter has these in its key instead. The numbers are offset and part of a Kafka record, or ordinal and row
+    of a file.
     """
-    partition = F.concat(F.lit(f"{log.publisher}/"), F.col(SinkColumn.PARTITION))
-    sequence = F.col(SinkColumn.NUMBER).cast("string")
-    if PART in rows.columns:
-        sequence = F.concat_ws(".", SinkColumn.NUMBER, PART)
-    if SinkColumn.ORDINAL in rows.columns:
-        of_file = F.concat(SinkColumn.ORDINAL, F.lit("."), SinkColumn.NUMBER)
-        sequence = F.when(F.col(SinkColumn.ORDINAL).isNotNull(), of_file).otherwise(sequence)
-    headers = ours = F.array(header("sow.publisher", partition), header("sow.sequence", sequence))
-    if HEADERS in rows.columns:
-        headers = F.when(F.col(HEADERS).isNull(), ours).otherwise(F.concat(HEADERS, ours))
-    key = F.col(KEY)
-    if REFUSED in rows.columns:
-        key = F.when(F.col(REFUSED), F.concat(partition, F.lit("@"), sequence)).otherwise(key)
-        headers = F.when(F.col(REFUSED), F.col(HEADERS)).otherwise(headers)
-    return rows.select(
-        _topic(rows, log).alias("topic"), key.alias(KEY), VALUE, headers.cast(HEADERS_TYPE).alias(HEADERS)
-    )
+    columns = rows.columns
+    key, headers = KEY, HEADERS if HEADERS in columns else None
+    if log.publisher is not None:
+        publisher = f"concat({sql.text(f'{log.publisher}/')}, {SinkColumn.PARTITION})"
+        sequence = _sequence(columns)
+        ours = f"array({sql_header('sow.publisher', publisher)}, {sql_header('sow.sequence', sequence)})"
+        numbered = ours if headers is None else f"IF({HEADERS} IS NULL, {ours}, concat({HEADERS}, {ours}))"
+        if REFUSED in columns:
+            key = f"IF({REFUSED}, concat({publisher}, '@', {sequence}), {KEY})"
+            numbered = f"IF({REFUSED}, {HEADERS}, {numbered})"
+        headers = numbered
+    topic = sql.text(log.topic)
+    if REFUSED in columns:
+        topic = f"IF({REFUSED}, {sql.text(log.dead or '')}, {topic})"
+    more = [] if headers is None else [f"{headers} AS {HEADERS}"]
+    records = rows.selectExpr(f"{topic} AS topic", f"{key} AS {KEY}", VALUE, *more)
+    return records if log.rows_per_second is None else paced(records, log.rows_per_second / _tasks(rows))
 
 
-def _topic(rows: DataFrame, log: Log) -> Column:
-    """Return the Kafka topic of each row: that of the dead letters for one that is refused."""
-    if REFUSED not in rows.columns:
-        return F.lit(log.topic)
-    return F.when(F.col(REFUSED), F.lit(log.dead)).otherwise(F.lit(log.topic))
+def _sequence(columns: Sequence[str]) -> str:
+    """Return the number of a row, as text."""
+    number = f"CAST({SinkColumn.NUMBER} AS STRING)"
+    sequence = f"concat_ws('.', {number}, CAST({PART} AS STRING))" if PART in columns else number
+    if SinkColumn.ORDINAL not in columns:
+        return sequence
+    of_file = f"concat(CAST({SinkColumn.ORDINAL} AS STRING), '.', {number})"
+    return f"IF({SinkColumn.ORDINAL} IS NULL, {sequence}, {of_file})"

@@ -14,8 +14,9 @@ from sowline.model.key import key_text as key_text_of
 from sowline.model.key import partition_of
 from sowline.spark import to_sow
 from sowline.spark.commands import command_rows, key_text
-from sowline.spark.sink import LOOKED_UP_FILES_MAX, Log, kafka_records, located
+from sowline.spark.sink import Log, kafka_records
 from sowline.spark.source import source_of_file, source_of_kafka
+from sowline.spark.source_order import LOOKED_UP_FILES_MAX
 from tests.property.keys import HOSTILE
 from tests.spark.log import Written, create_log, read_log
 
@@ -156,7 +157,7 @@ def test_frames_that_are_refused(spark: SparkSession, tmp_path: Path) -> None:
             "bad frame",
             "got _source alone",
         ),
-        (rows.drop("_source"), {}, "bad frame", "got key, value"),
+        (rows.drop("_source"), {}, "bad frame", "got id, qty, _command"),
         (numbered, {}, "bad frame", "expected a checkpoint for a stream"),
         (stream, {"publisher": None, "checkpoint": "c"}, "bad frame", "expected a publisher for a stream"),
     )
@@ -203,7 +204,6 @@ def test_a_shuffle_carries_few_columns(spark: SparkSession) -> None:
     lines = records._jdf.queryExecution().executedPlan().toString().splitlines()
     (shuffle,) = (at for at, line in enumerate(lines) if "Exchange hashpartitioning" in line)
     assert "sow.sequence" not in "".join(lines[shuffle:])
-    assert set(located(rows, {"file:/a": 3}).columns) == {"key", "value", "_partition", "_number", "_ordinal"}
 
 
 def test_rate_limit(spark: SparkSession) -> None:

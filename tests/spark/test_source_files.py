@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from sowline.spark.commands import command_rows
 from sowline.spark.source import source_of_file
-from sowline.spark.source_files import source_files
+from sowline.spark.source_files import READ_FOOTERS_MAX, source_files
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def rows(spark: SparkSession, tmp_path: Path) -> DataFrame:
 
 def directories(rows: DataFrame) -> list[str]:
     """Return the directories of the files of rows; the rows say the same."""
-    files = source_files(rows)
+    files = source_files(rows).urls
     seen = {file for (file,) in rows.select("_source.file").distinct().collect() if file is not None}
     assert files == sorted(seen)
     return [file.split("/")[-2] for file in files]
@@ -34,8 +34,8 @@ def directories(rows: DataFrame) -> list[str]:
 @pytest.mark.parametrize(
     ("made", "jobs"),
     [
-        (lambda rows: rows, 1),
-        (lambda rows: command_rows(rows, "id"), 1),
+        (lambda rows: rows, 0),
+        (lambda rows: command_rows(rows, "id"), 0),
         (lambda rows: rows.where("id = 1"), 2),
         (lambda rows: rows.select("id", source_of_file(F.col("id"))), 2),
     ],
@@ -43,14 +43,31 @@ def directories(rows: DataFrame) -> list[str]:
 def test_names_of_whole_files_are_not_compared(
     spark: SparkSession, rows: DataFrame, made: Callable[[DataFrame], DataFrame], jobs: int
 ) -> None:
-    """They are those of the first rows. Otherwise a second job brings the equal names of all rows together."""
+    """Few files are opened for their footers. Otherwise a second job brings the equal names of all rows together."""
+    assert _jobs_of(spark, lambda: source_files(made(rows))) == jobs
+
+
+def _jobs_of(spark: SparkSession, work: Callable[[], object]) -> int:
+    """Return how many jobs Spark runs for something."""
     group = uuid.uuid4().hex
     spark.sparkContext.setJobGroup(group, "")
     try:
-        source_files(made(rows))
+        work()
     finally:
         spark.sparkContext.setJobGroup("", "")
-    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(group)) == jobs
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
+
+
+def test_many_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Those of their first rows are found in one job, and are the same."""
+    # Round robin, so that each file has a row; and one has none.
+    spark.range(60).repartition(READ_FOOTERS_MAX).write.parquet(f"{tmp_path}/in")
+    spark.range(1).where("id > 0").write.mode("append").parquet(f"{tmp_path}/in")
+    rows = spark.read.parquet(f"{tmp_path}/in").select("id", source_of_file())
+    assert len(rows.inputFiles()) > READ_FOOTERS_MAX
+    assert _jobs_of(spark, lambda: source_files(rows)) == 1
+    seen = {file for (file,) in rows.select("_source.file").distinct().collect()}
+    assert source_files(rows).urls == sorted(seen)
 
 
 def test_files_have_rows(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:

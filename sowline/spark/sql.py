@@ -1,0 +1,27 @@
+"""Parts of statements of Spark SQL, as text.
+
+A column that Python puts together costs round trips to Java for each of its parts: PySpark adds some to report where
+the part was made. A text costs one for the whole.
+"""
+
+import re
+
+_PLAIN = re.compile(r"[^'\\$]*")
+
+
+def name(column: str) -> str:
+    """Return the name of a column or field, quoted."""
+    return "`" + column.replace("`", "``") + "`"
+
+
+def text(value: str) -> str:
+    """Return a string as a literal."""
+    if _PLAIN.fullmatch(value):
+        return f"'{value}'"
+    # What stands for a quote, a backslash or a dollar depends on the session's settings.
+    return f"CAST(X'{value.encode().hex()}' AS STRING)"
+
+
+def any_of(conditions: list[str]) -> str | None:
+    """Return whether one of the conditions is true; None if there are none."""
+    return f"({' OR '.join(conditions)})" if conditions else None
