@@ -103,7 +103,11 @@ def _column_of_files(rows: DataFrame, key: Column) -> str | None:
     plan: Any = keys._jdf.queryExecution().optimizedPlan()
     column = plan.expressions().head() if plan.nodeName() == "Project" else plan.output().head()
     column = column.child() if column.nodeName() == "Alias" else column
-    return str(column.name()) if column.nodeName() == "AttributeReference" else None
+    if (
+        column.nodeName() != "AttributeReference" or "." in column.name()
+    ):  # a footer can't tell a dot from a path
+        return None
+    return str(column.name())
 
 
 def _is_scan(plan: Any) -> bool:

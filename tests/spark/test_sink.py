@@ -1,5 +1,6 @@
 """The sink: rows of a data frame as commands on the log."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,15 @@ def test_a_shuffle_carries_few_columns(spark: SparkSession) -> None:
     lines = records._jdf.queryExecution().executedPlan().toString().splitlines()
     (shuffle,) = (at for at, line in enumerate(lines) if "Exchange hashpartitioning" in line)
     assert "sow.sequence" not in "".join(lines[shuffle:])
+    (carried,) = re.findall(r"Exchange\nInput \[\d+\]: \[(.*)\]", explained(records))
+    assert re.findall(r"\w+(?=#)", carried) == ["key", "value", "_number", "_ordinal"]
+
+
+def explained(frame: DataFrame) -> str:
+    """Return the formatted plan of a frame."""
+    jvm: Any = frame.sparkSession._jvm
+    mode = jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
+    return str(frame._jdf.queryExecution().explainString(mode))
 
 
 def test_rate_limit(spark: SparkSession) -> None:

@@ -72,6 +72,23 @@ def test_order(
     assert all(one == sorted(one) for one in numbers.values())
 
 
+@pytest.mark.parametrize("apart", [True, False])
+def test_dead_letters(spark: SparkSession, kafka: str, prefix: str, tmp_path: Path, apart: bool) -> None:
+    """They name the file and the row, and are the same when the batch is written again."""
+    rows = stored(
+        rows_of(spark).selectExpr("*", "IF(n = 17, double('NaN'), 1.5D) AS x"), tmp_path, apart=apart
+    )
+    topic = create_log(kafka, f"{prefix}orders")
+    for _ in range(2):
+        to_sow(rows, topic=topic, key="id", publisher="shop", kafka=kafka)
+    (bad,) = rows.where("n = 17").select("_source.file", "_source.number").collect()
+    name = f"shop/0@{source_files(rows).urls.index(bad.file)}.{bad.number}"
+    assert [one.key for one in read_log(kafka, f"{topic}.dead")] == [name] * 2
+    numbers = [(one.key, one.sequence) for one in read_log(kafka, topic)]
+    assert len(numbers) == 2 * (ROWS - 1)
+    assert len(set(numbers)) == ROWS - 1
+
+
 def test_expressions_of_the_caller(spark: SparkSession, kafka: str, prefix: str, tmp_path: Path) -> None:
     """One that moves rows to other tasks does so before they are put in order."""
     rows = stored(rows_of(spark), tmp_path, apart=True)
