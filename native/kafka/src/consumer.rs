@@ -3,6 +3,8 @@
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use crate::batch::Batch;
 use crate::functions::{
@@ -10,6 +12,9 @@ use crate::functions::{
     RawMessage, RawQueue, text_at,
 };
 use crate::lines::{Line, Lines, add_line};
+
+/// How long messages are gathered. A reader that is faster than the client's threads would wake up for every few messages.
+const GATHERING: Duration = Duration::from_millis(5);
 
 /// The bytes for the text of an error, as librdkafka's examples have them.
 const TEXT_BYTES: usize = 512;
@@ -202,12 +207,16 @@ impl Consumer {
         self.judged(unsafe { (functions.rd_kafka_assign)(self.client.handle.as_ptr(), list.raw) })
     }
 
-    /// Return what has arrived, waiting for the first message only, and for that at most so many ms.
+    /// Return what has arrived, waiting for the first message at most so many ms, and for others `GATHERING`.
     pub fn batch(&self, messages_max: usize, wait_ms: i32) -> Batch {
         let mut received = vec![ptr::null_mut(); messages_max];
         let mut count = self.receive(&mut received[..1], wait_ms);
         if count > 0 {
             count += self.receive(&mut received[count..], 0);
+            if count < messages_max {
+                thread::sleep(GATHERING);
+                count += self.receive(&mut received[count..], 0);
+            }
         }
         received.truncate(count);
         // SAFETY: the messages are this client's, and were just handed out.
