@@ -2,8 +2,9 @@
 
 use crate::key::SowKey;
 
-/// About how much memory a slot takes without its bytes: itself, and its place in the table of numbers.
-const SLOT_BYTES: usize = 36;
+/// About how much memory a slot takes without its bytes: itself, its place in the table of numbers, and what is free
+/// in both, and between pieces of memory of many sizes.
+const SLOT_BYTES: usize = 44;
 
 /// What the allocator adds to a piece of memory, and of what the sum is a multiple.
 const ADDED_BYTES: usize = 8;
