@@ -31,7 +31,7 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.spark import sql
 from sowline.spark.canonical_body import canonical_body
-from sowline.spark.row_json import Misfit, fields_json, misfit, readable_json, with_members
+from sowline.spark.row_json import Refusal, fields_json, misfit, readable_json, with_members
 
 Name = str | Column
 """A column, or its name."""
@@ -86,7 +86,7 @@ def command_rows(
     )
 
 
-def _problem(of_keys: Misfit | None, of_body: Misfit | None, command: Name) -> list[Column]:
+def _problem(of_keys: Refusal | None, of_body: Refusal | None, command: Name) -> list[Column]:
     """Return why a row is refused, as `_reason` and `_problem`; no columns if no row can be."""
     found = [] if of_keys is None else [(F.expr(of_keys.condition), of_keys.sentence)]
     # A deletion needs no body: what is in it must not keep the record there.

@@ -14,7 +14,7 @@ _SIGNED: Final = re.compile(r"|INTEGER\(\d+,true\)")
 _INTEGERS: Final = ("INT32", "INT64")
 
 
-class Range(NamedTuple):
+class KeyRange(NamedTuple):
     """All values of a column are between these. Integers, or the bytes of strings, which sort as unsigned ones."""
 
     first: Any
@@ -25,7 +25,7 @@ class Footer(NamedTuple):
     """The rows of a file, and where the values of a column are; None if that is not known, or some are null."""
 
     rows: int
-    range: Range | None
+    range: KeyRange | None
 
 
 def read_footer(spark: SparkSession, options: Any, url: str, column: str | None) -> Footer:
@@ -51,7 +51,7 @@ def _opened(spark: SparkSession, options: Any, url: str) -> Iterator[Any]:
         reader.close()
 
 
-def _range(reader: Any, column: str) -> Range | None:
+def _range(reader: Any, column: str) -> KeyRange | None:
     """Return where the values are by the statistics of row groups: Spark leaves out row groups by them, too."""
     blocks = reader.getFooter().getBlocks()
     ranges = []
@@ -62,10 +62,10 @@ def _range(reader: Any, column: str) -> Range | None:
         if chunk is None or at == ROW_GROUPS_MAX or (found := _range_of_chunk(chunk)) is None:
             return None
         ranges.append(found)
-    return Range(min(one.first for one in ranges), max(one.last for one in ranges)) if ranges else None
+    return KeyRange(min(one.first for one in ranges), max(one.last for one in ranges)) if ranges else None
 
 
-def _range_of_chunk(chunk: Any) -> Range | None:
+def _range_of_chunk(chunk: Any) -> KeyRange | None:
     statistics = chunk.getStatistics()
     if statistics is None or not statistics.hasNonNullValue():
         return None
@@ -76,7 +76,7 @@ def _range_of_chunk(chunk: Any) -> Range | None:
     text = "" if annotation is None else str(annotation.toString())
     first, last = statistics.genericGetMin(), statistics.genericGetMax()
     if kind in _INTEGERS and _SIGNED.fullmatch(text):
-        return Range(int(first), int(last))
+        return KeyRange(int(first), int(last))
     if kind == "BINARY" and text == "STRING":
-        return Range(bytes(first.getBytes()), bytes(last.getBytes()))
+        return KeyRange(bytes(first.getBytes()), bytes(last.getBytes()))
     return None

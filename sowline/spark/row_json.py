@@ -28,7 +28,7 @@ FORMATS: Final = {
 _TEXT_MAX: Final = 200
 
 
-class Misfit(NamedTuple):
+class Refusal(NamedTuple):
     """Whether a row would be other data as JSON, never null, and the sentence about its first column that would."""
 
     condition: str
@@ -58,7 +58,7 @@ def with_members(body: Column, members: Column) -> Column:
     return F.when(members == "", body).otherwise(F.concat(start, separator, members, F.lit("}")))
 
 
-def misfit(fields: Iterable[StructField], *, finite: bool = True) -> Misfit | None:
+def misfit(fields: Iterable[StructField], *, finite: bool = True) -> Refusal | None:
     """Return whether columns would be other data as JSON; None if none can be.
 
     JSON has no NaN and no infinities: Spark would write them as strings, which `finite=False` permits. It would write
@@ -79,7 +79,7 @@ def misfit(fields: Iterable[StructField], *, finite: bool = True) -> Misfit | No
         )
     if not unfit:
         return None
-    return Misfit(f"coalesce({sql.any_of(unfit)}, false)", f"coalesce({', '.join(sentences)})")
+    return Refusal(f"coalesce({sql.any_of(unfit)}, false)", f"coalesce({', '.join(sentences)})")
 
 
 def _json(columns: Iterable[str]) -> str:

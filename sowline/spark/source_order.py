@@ -47,22 +47,22 @@ def in_order(
 
 def located(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
     """Return rows with where each comes from, as columns: only these of `_source` have to go through a shuffle."""
-    places = [
+    located_by = [
         f"{SourceField.PARTITION.column} AS {SinkColumn.PARTITION}",
         f"{SourceField.NUMBER.column} AS {SinkColumn.NUMBER}",
     ]
     if not ordinals:
-        return rows.selectExpr("*", *places)
+        return rows.selectExpr("*", *located_by)
     # Not createDataFrame: that would need Python on the executors.
     numbers = f"from_json({sql.text(json.dumps(dict(ordinals)))}, 'MAP<STRING, BIGINT>')"
     file = SourceField.FILE.column
     if len(ordinals) <= LOOKED_UP_FILES_MAX:
-        return rows.selectExpr("*", *places, _found(file, f"try_element_at({numbers}, {file})"))
+        return rows.selectExpr("*", *located_by, _found(file, f"try_element_at({numbers}, {file})"))
     files = rows.sparkSession.range(1).selectExpr(
         f"explode({numbers}) AS ({SinkColumn.URL}, _number_of_file)"
     )
     # Taken from `_source` before the join, because the join would copy the whole struct of each row.
-    rows = rows.selectExpr("*", *places, f"{file} AS {SinkColumn.FILE}")
+    rows = rows.selectExpr("*", *located_by, f"{file} AS {SinkColumn.FILE}")
     joined = rows.join(F.broadcast(files), F.col(SinkColumn.FILE) == F.col(SinkColumn.URL), "left")
     found = joined.selectExpr("*", _found(SinkColumn.FILE, "_number_of_file"))
     return found.drop(SinkColumn.FILE, SinkColumn.URL, "_number_of_file")
