@@ -19,6 +19,12 @@ from tests.unit.query_service.sessions import Server, settled
 FILTERS = ("1=1", "/n > 20", "/id = 1", "/id = 2 AND /n > 10", "/n < 30")
 
 
+@pytest.fixture(params=[catching_up.TURN_SECONDS, -1], ids=["a turn", "a change a turn"])
+def turns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes take turns of the usual length, or one for each change, with others in between."""
+    monkeypatch.setattr(catching_up, "TURN_SECONDS", request.param)
+
+
 def _server(partitions: int = 1) -> Server:
     server = Server(partitions).loaded()
     for number in range(40):
@@ -48,7 +54,7 @@ def _expected(server: Server, offset: int, engine: Subscription) -> list[tuple[s
     return [(one.command, json.loads(one.body)["n"]) for one in made if one is not None]
 
 
-async def test_each_gets_what_it_lacks() -> None:
+async def test_each_gets_what_it_lacks(turns: None) -> None:
     """From wherever it stands, by its own filter; then all are live."""
     server, chance = _server(), Random(5)
     begun = {}
@@ -77,7 +83,7 @@ async def test_each_change_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert read == 40
 
 
-async def test_changes_that_come_meanwhile_come_once() -> None:
+async def test_changes_that_come_meanwhile_come_once(turns: None) -> None:
     """In a pass of many turns, and for those that join in between."""
     server = _server(partitions=3)
     tasks, all_live = [], []
@@ -93,7 +99,7 @@ async def test_changes_that_come_meanwhile_come_once() -> None:
         assert sorted(n for command, n in _sent(live) if command == "publish") == wanted
 
 
-async def test_who_leaves_gets_nothing_more() -> None:
+async def test_who_leaves_gets_nothing_more(turns: None) -> None:
     """It stands where it was sent everything; the others go on."""
     server, gone, others = _server(), [], []
     gone = [_behind(server) for _ in range(5)]
