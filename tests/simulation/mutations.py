@@ -50,7 +50,7 @@ from tests.simulation.schema_mutations import SCHEMA_MISTAKES
 
 _on_change = Subscription.on_change
 _after = Ring.after
-_deliver_in_pass = _Pass._deliver
+_take_more = _Pass._take_more
 _begin = BatchState.begin
 _loaded_head = ChangesLoader.checkpoint
 _messages = Stream._messages
@@ -168,15 +168,12 @@ def _live_one_change_late() -> list[Any]:
     return [patch.object(CatchUp, "run", run)]
 
 
-def _pass_reached_one_change_late() -> list[Any]:
-    def deliver(self: _Pass, change: Any) -> Any:
-        ahead, self._ahead = self._ahead, []
-        messages = _deliver_in_pass(self, change)
-        self._ahead = ahead
-        self._enter(change.position)
-        return messages
+def _pass_begins_one_change_late() -> list[Any]:
+    def take_more(self: _Pass) -> None:
+        _take_more(self)
+        next(self._changes, None)
 
-    return [patch.object(_Pass, "_deliver", deliver)]
+    return [patch.object(_Pass, "_take_more", take_more)]
 
 
 def _no_out_of_focus() -> list[Any]:

@@ -27,8 +27,8 @@ MEMBERS_MAX = 500
 class CatchingUp:
     """The subscriptions to one topic that catch up with the changes that its replica has in memory.
 
-    Those that come during a pass wait for the next one. A subscription leaves if its client is too slow, or if the
-    replica no longer has its next change: then it goes on by itself.
+    A subscription leaves if its client is too slow, or if the replica no longer has its next change: then it goes on
+    by itself.
     """
 
     def __init__(
@@ -44,8 +44,7 @@ class CatchingUp:
         self._go_live = go_live
         self._count = count
         self._waiting: dict[LiveSubscription, asyncio.Future[bool]] = {}
-        self._members: dict[LiveSubscription, asyncio.Future[bool]] = {}
-        self._pass: _Pass | None = None
+        self._members = Members()
         self._turn_began = 0.0
         self._task: asyncio.Task[None] | None = None
 
@@ -63,105 +62,120 @@ class CatchingUp:
 
     def drop(self, live: LiveSubscription) -> None:
         """Send a subscription nothing more, from now on; it stands where it was sent everything."""
-        for those in (self._waiting, self._members):
-            if (came := those.pop(live, None)) is not None and not came.done():
+        for came in (self._waiting.pop(live, None), self._members.remove(live)):
+            if came is not None and not came.done():
                 came.set_result(False)
-        if self._pass is not None:
-            self._pass.drop(live)
 
     async def _run(self) -> None:
         try:
-            while self._waiting:
+            while self._waiting or self._members:
                 await self._next_turn()
-                for live in list(islice(self._waiting, MEMBERS_MAX)):
-                    self._members[live] = self._waiting.pop(live)
-                await self._bring_members()
-        except Exception as error:
+                self._admit()
+                for number in list(self._topic.partitions):
+                    await self._bring_to_end(number)
+                self._let_level_ones_go()
+        except BaseException as error:
             # Without this they would wait for ever. Each ends with the fault
             # (test_a_fault_ends_all_that_catch_up).
-            for came in (*self._members.values(), *self._waiting.values()):
+            for came in (*self._members.all.values(), *self._waiting.values()):
                 if not came.done():
-                    came.set_exception(error)
+                    came.set_exception(error) if isinstance(error, Exception) else came.cancel()
+            if not isinstance(error, Exception):
+                raise
 
-    async def _bring_members(self) -> None:
-        while behind := self._behind():
-            for number in behind:
-                await self._bring_to_end(number)
-        # Nothing is awaited since the last look. A change applied in between would be in neither the pass nor the
-        # live delivery (test_everything_after_the_position_comes_once).
-        members, self._members = self._members, {}
-        for live, came in members.items():
-            self._go_live(live)
-            came.set_result(True)
+    def _admit(self) -> None:
+        for live in list(islice(self._waiting, max(0, MEMBERS_MAX - len(self._members)))):
+            came = self._waiting.pop(live)
+            # Its task may be cancelled already, and not have run since.
+            if not came.done():
+                self._members.add(live, came)
 
-    def _behind(self) -> list[int]:
-        """Return the partitions of which a member lacks something."""
-        return [
-            number
-            for number, partition in self._topic.partitions.items()
-            if any(live.positions[number] < partition.held for live in self._members)
-        ]
+    def _let_level_ones_go(self) -> None:
+        """Make those live that lack nothing at this instant."""
+        # Nothing is awaited between the look and going live. A change applied in between would be in neither the pass
+        # nor the live delivery (test_everything_after_the_position_comes_once).
+        held = {number: partition.held for number, partition in self._topic.partitions.items()}
+        for live, came in list(self._members.all.items()):
+            if all(live.positions[number] >= at for number, at in held.items()):
+                self._members.remove(live)
+                if not came.done():
+                    self._go_live(live)
+                    came.set_result(True)
 
     async def _bring_to_end(self, number: int) -> None:
         """Send the members what they lack of a partition."""
-        self._pass = reader = _Pass(self._topic, number, list(self._members))
-        try:
-            while reader.goes_on:
-                self._count(reader.go_on(self._turn_began + TURN_SECONDS))
-                for live in reader.take_left():
-                    self.drop(live)
-                # Only now. With a wait for each partition, others would move on meanwhile, and with many partitions
-                # there would hardly be an instant at which no member is behind.
-                if time.monotonic() - self._turn_began > TURN_SECONDS:
-                    await self._next_turn()
-        finally:
-            self._pass = None
+        reader = _Pass(self._topic, number, self._members)
+        while reader.goes_on:
+            # Only if there is more to do. With a wait behind each partition others would move on meanwhile, and with
+            # many partitions there would hardly be an instant at which a member lacks nothing.
+            if time.monotonic() - self._turn_began > TURN_SECONDS:
+                await self._next_turn()
+            self._count(reader.go_on(self._turn_began + TURN_SECONDS))
+            for came in reader.take_left():
+                if not came.done():
+                    came.set_result(False)
 
     async def _next_turn(self) -> None:
         await self._turns.wait()
         self._turn_began = time.monotonic()
 
 
-class _Pass:
-    """One pass over the recent changes of a partition."""
+class Members:
+    """The subscriptions of a pass, by their filters."""
 
-    def __init__(self, topic: TopicState, number: int, members: list[LiveSubscription]) -> None:
+    def __init__(self) -> None:
+        self.all: dict[LiveSubscription, asyncio.Future[bool]] = {}
+        self.matching: LiveSubscriptions[LiveSubscription] = LiveSubscriptions()
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def add(self, live: LiveSubscription, came: asyncio.Future[bool]) -> None:
+        """Add one; `came` is what its task waits for."""
+        self.all[live] = came
+        self.matching.add(live, live.engine)
+
+    def remove(self, live: LiveSubscription) -> asyncio.Future[bool] | None:
+        """Remove one; return what its task waits for, or None if it is not there."""
+        self.matching.remove(live)
+        return self.all.pop(live, None)
+
+
+class _Pass:
+    """One pass over the recent changes of a partition, from the member on that lacks most."""
+
+    def __init__(self, topic: TopicState, number: int, members: Members) -> None:
         self._topic = topic
         self._number = number
         self._log_partition = f"{topic.definition.log}:{number}"
-        self._ahead = sorted(members, key=self._position_of, reverse=True)
-        """Those whose position the pass has not reached, the next one last."""
-        self._reached: dict[LiveSubscription, None] = {}
-        self._matching: LiveSubscriptions[LiveSubscription] = LiveSubscriptions()
-        """The same, by their filters."""
-        self._at = self._position_of(self._ahead[-1])
+        self._members = members
         self._changes: Iterator[Change] = iter(())
         self._end: Position | None = None
         """The position of the replica behind the last of these changes; None if there are more."""
-        self._left: list[LiveSubscription] = []
+        self._left: list[asyncio.Future[bool]] = []
+        self._at = self._lowest()
 
     @property
     def goes_on(self) -> bool:
         """Whether there is more to send, and someone to send it to."""
-        return self._at != self._end and bool(self._reached or self._ahead)
+        at, partition = self._at, self._topic.partitions.get(self._number)
+        if at is None or partition is None or not self._members:
+            return False
+        return at < (partition.held if self._end is None else self._end)
 
-    def drop(self, live: LiveSubscription) -> None:
-        """Leave out a subscription from now on."""
-        self._matching.remove(live)
-        if live in self._reached:
-            del self._reached[live]
-        elif live in self._ahead:
-            self._ahead.remove(live)
+    def _lowest(self) -> Position | None:
+        """Return the position of the member that lacks most; None if there is no member."""
+        return min((live.positions[self._number] for live in self._members.all), default=None)
 
-    def take_left(self) -> list[LiveSubscription]:
-        """Return those that have to go on by themselves since the last call."""
+    def take_left(self) -> list[asyncio.Future[bool]]:
+        """Return what those wait for that have to go on by themselves since the last call."""
         left, self._left = self._left, []
         return left
 
     def go_on(self, until: float) -> int:
         """Deliver changes until a time of the monotonic clock, one at least; return how many messages that were.
 
-        Then each subscription that it has reached stands behind the last of these changes.
+        Then no member stands before the last of these changes.
         """
         messages = 0
         for change in self._changes:
@@ -170,8 +184,9 @@ class _Pass:
                 break
         else:
             self._take_more()
-        for live in self._reached:
-            live.positions[self._number] = self._at
+        if (at := self._at) is not None:
+            for live in self._members.all:
+                live.positions[self._number] = max(at, live.positions[self._number])
         return messages
 
     def _take_more(self) -> None:
@@ -179,9 +194,9 @@ class _Pass:
         if self._end is not None:
             # Progress events move a partition on without a change: without this nobody would ever be level
             # (test_what_happens_meanwhile_comes_too).
-            self._enter(self._end)
-            self._at = self._end = max(self._at, self._end)
+            self._at = self._end
             return
+        assert self._at is not None, "it goes on"
         partition = self._topic.partitions[self._number]
         held, changes = partition.held, partition.recent(self._at, BATCH_MAX)
         if changes is None:
@@ -193,39 +208,33 @@ class _Pass:
     def _leave_behind(self) -> None:
         """Let those go on by themselves whose next change is no longer in memory."""
         partition = self._topic.partitions[self._number]
-        self._left += self._reached
-        while self._ahead and partition.recent(self._position_of(self._ahead[-1]), 1) is None:
-            self._left.append(self._ahead.pop())
-        for live in self._left:
-            self.drop(live)
-        if self._ahead:
-            self._at = self._position_of(self._ahead[-1])
+        for live in sorted(self._members.all, key=lambda live: live.positions[self._number]):
+            if partition.recent(live.positions[self._number], 1) is not None:
+                break
+            self._leave(live)
+        self._at = self._lowest()
 
-    def _enter(self, position: Position) -> None:
-        """Reach those that stand before a position."""
-        while self._ahead and (at := self._position_of(self._ahead[-1])) < position:
-            live = self._ahead.pop()
-            # It may stand at a progress event, beyond the change before it. Bookmarks do not go back.
-            self._at = max(self._at, at)
-            self._reached[live] = None
-            self._matching.add(live, live.engine)
+    def _leave(self, live: LiveSubscription) -> None:
+        if (came := self._members.remove(live)) is not None:
+            self._left.append(came)
 
     def _deliver(self, change: Change) -> int:
-        self._enter(change.position)
         topic, number = self._topic, self._number
-        found = self._matching.on_change(
-            seen := ChangeView(change, topic.metadata, self._log_partition, self._at)
-        )
+        seen = ChangeView(change, topic.metadata, self._log_partition, self._at)
+        found = [
+            (live, delivery)
+            for live, delivery in self._members.matching.on_change(seen)
+            if live.positions[number] < change.position
+        ]
+        # One may stand at a progress event, beyond the change before it. Bookmarks do not go back.
+        seen.after = max([seen.after, *(live.positions[number] for live, _ in found)])
         messages = deliver(topic, number, seen, found)
         self._at = change.position
         for live, _ in found:
-            live.positions[number] = self._at
-            if live.conflated is not None:
-                live.conflated.relieve()
+            live.positions[number] = change.position
+            # First: what conflation holds back would else go into an outbox that is full.
             if live.is_too_slow:
-                self.drop(live)
-                self._left.append(live)
+                self._leave(live)
+            elif live.conflated is not None:
+                live.conflated.relieve()
         return messages
-
-    def _position_of(self, live: LiveSubscription) -> Position:
-        return live.positions[self._number]

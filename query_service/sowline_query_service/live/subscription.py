@@ -136,6 +136,9 @@ class LiveSubscription:
     async def wait_behind(self) -> None:
         """Wait until the subscription has fallen behind since it became live."""
         await self._behind.wait()
+        # A proof lets a subscription fall behind that may be live again: its task must wait then, not run in circles
+        # (test_who_falls_behind_while_live_waits_again).
+        self._behind.clear()
 
 
 _Due = tuple[LiveSubscription, Delivery, Addressee]

@@ -9,8 +9,10 @@ import pytest
 
 from sowline.language.filter import compile_filter
 from sowline.model.position import Position
+from sowline.serving.cooperative import TURN_SECONDS
 from sowline.serving.outbox.outbox import Outbox
 from sowline.subscriptions.engine.subscription import ChangeView, Subscription
+from sowline.wire.options import parse_options
 from sowline_query_service.live import catching_up
 from sowline_query_service.live.subscription import LiveSubscription
 from sowline_query_service.query.selection import Selection
@@ -19,7 +21,7 @@ from tests.unit.query_service.sessions import Server, settled
 FILTERS = ("1=1", "/n > 20", "/id = 1", "/id = 2 AND /n > 10", "/n < 30")
 
 
-@pytest.fixture(params=[catching_up.TURN_SECONDS, -1], ids=["a turn", "a change a turn"])
+@pytest.fixture(params=[TURN_SECONDS, -1], ids=["a turn", "a change a turn"])
 def turns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Passes take turns of the usual length, or one for each change, with others in between."""
     monkeypatch.setattr(catching_up, "TURN_SECONDS", request.param)
@@ -148,6 +150,55 @@ async def test_who_falls_behind_at_once_catches_up_again() -> None:
     live.fall_behind()
     await coming
     await asyncio.wait_for(live.wait_behind(), 1)
+
+
+async def test_who_falls_behind_while_live_waits_again() -> None:
+    """A proof says so of a subscription that may have become live meanwhile; its task must not run in circles."""
+    server = _server()
+    live = _behind(server)
+    await server.dispatcher.bring(live)
+    live.fall_behind()
+    await asyncio.wait_for(live.wait_behind(), 1)
+    waiting = asyncio.create_task(live.wait_behind())
+    await settled()
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def test_all_leave_at_the_first_partition() -> None:
+    """Nobody is left for the second one; those who wait have their turn."""
+    server = Server(partitions=2, ring=5).loaded()
+    for number in range(40):
+        server.put({"id": number, "n": number}, partition=number % 2)
+    gone = [_behind(server) for _ in range(catching_up.MEMBERS_MAX + 20)]
+    level = _behind(server, 19)
+    brought = await asyncio.gather(*map(server.dispatcher.bring, [*gone, level]))
+    assert brought == [False] * len(gone) + [True]
+
+
+async def test_who_is_cancelled_in_between_harms_nobody() -> None:
+    """Its task is told, and has not run when the pass ends."""
+    server = _server()
+    tasks = [asyncio.create_task(server.dispatcher.bring(_behind(server))) for _ in range(9)]
+    await asyncio.sleep(0)
+    for number, task in enumerate(tasks):
+        asyncio.get_running_loop().call_soon(task.cancel if number % 3 == 0 else str)
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [isinstance(one, asyncio.CancelledError) or one for one in ended] == [True] * 9
+    assert await server.dispatcher.bring(_behind(server))
+
+
+async def test_a_conflated_client_that_does_not_read_leaves() -> None:
+    """What it holds back is bounded, and does not go into an outbox that is full."""
+    server = _server()
+    outbox = Outbox(20)
+    selection = Selection(options=parse_options("conflation=10s"))
+    live = LiveSubscription(outbox, "s", server.topic, Subscription(compile_filter("1=1")), selection)
+    live.positions = {0: Position(0, -1)}
+    assert live.conflated is not None
+    outbox.put(b"x" * 400)
+    assert not await server.dispatcher.bring(live)
+    assert outbox.unsent_bytes == 400
 
 
 async def test_a_fault_ends_all_that_catch_up(monkeypatch: pytest.MonkeyPatch) -> None:
