@@ -137,6 +137,19 @@ impl Dictionaries {
         more
     }
 
+    /// Drop the dictionaries that nothing is packed with, but the newest; return how much memory they took.
+    pub fn drop_unused(&mut self) -> usize {
+        let mut freed = 0;
+        for (number, one) in self.all.iter_mut().enumerate() {
+            if one.uses == 0 && number != self.newest && !one.dictionary.text.is_empty() {
+                let empty = Dictionary::new(Vec::new());
+                freed += one.dictionary.bytes() - empty.bytes();
+                one.dictionary = empty;
+            }
+        }
+        freed
+    }
+
     /// Append a record in less space; return the number of the dictionary that it needs.
     pub fn pack(&mut self, record: &[u8], packed: &mut Vec<u8>) -> u8 {
         self.packed += 1;

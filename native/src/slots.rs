@@ -187,6 +187,10 @@ impl Slots {
     ///
     /// Slots with changes may not be there.
     pub fn shrink(&mut self, bytes_max: usize) {
+        // Old dictionaries may be larger than the memory is now that more partitions share it.
+        if self.bytes > bytes_max {
+            self.bytes -= self.dictionaries.drop_unused();
+        }
         while self.bytes > bytes_max && !self.numbers.is_empty() {
             let number = self.hand;
             self.hand = (number + 1) % self.slots.len();

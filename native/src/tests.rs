@@ -247,3 +247,29 @@ fn slots_have_what_was_committed_or_nothing() {
     }
     assert!(found > ROUNDS / 10 && missed > ROUNDS / 10 && whole > 0);
 }
+
+/// Other partitions come, so that a partition has less memory than its old dictionaries take.
+#[test]
+fn slots_are_kept_in_less_memory_than_old_dictionaries_took() {
+    const KEYS: usize = 300;
+    let (mut slots, mut chance) = (Slots::default(), Chance(5));
+    let commit = |slots: &mut Slots, key: usize, memory: usize, round: usize| {
+        let name = key.to_string();
+        let name = SowKey::Own(name.as_bytes());
+        let slot = slots.number(name).unwrap_or_else(|| slots.add(name, None));
+        let data = [WHOLE[0], WHOLE[1], &round.to_le_bytes()].concat();
+        slots.commit(slot, Some(&data), memory);
+        slots.shrink(memory);
+    };
+    for round in 0..20 * KEYS {
+        commit(&mut slots, chance.below(KEYS), 60_000, round);
+    }
+    for round in 0..20 * KEYS {
+        commit(&mut slots, chance.below(KEYS), 8_000, round);
+    }
+    let kept = (0..KEYS).filter(|key| {
+        let name = key.to_string();
+        slots.number(SowKey::Own(name.as_bytes())).is_some()
+    });
+    assert!(kept.count() > 10);
+}

@@ -72,15 +72,20 @@ ROW_FIELDS = (SourceField.PARTITION, SourceField.FILE, SourceField.NUMBER)
 
 
 class SinkColumn(StrEnum):
-    """A column that the sink takes from `_source`, or adds to it, to number and sort rows."""
+    """A column that the sink takes from `_source`, or adds to it, to number and sort rows.
 
-    PARTITION = "_partition"
+    Frames of users have columns of any other name.
+    """
+
+    PARTITION = "_sowline_partition"
     """STRING: `SourceField.PARTITION`."""
-    NUMBER = "_number"
+    NUMBER = "_sowline_number"
     """BIGINT: `SourceField.NUMBER`."""
-    FILE = "_file"
+    FILE = "_sowline_file"
     """STRING: `SourceField.FILE`."""
-    ORDINAL = "_ordinal"
+    ORDINAL = "_sowline_ordinal"
     """BIGINT: the ordinal of that file in the stream or batch; NULL if the row is not from a file."""
-    URL = "_url"
+    URL = "_sowline_url"
     """STRING: the URL of a file with an ordinal."""
+    FOUND = "_sowline_found"
+    """BIGINT: the ordinal of that file."""

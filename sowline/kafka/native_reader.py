@@ -91,6 +91,8 @@ def _batches(reader: Any, topic: str, end: int) -> Iterator[Sequence[Message]]:
         ended = ended or (batch.next_offset or 0) >= end
         if batch:
             yield batch
+        # Its messages no longer count as waiting for the client: without this, two batches would be in memory.
+        del batch
 
 
 def _pass_on(lines: Sequence[tuple[int, str]]) -> None:

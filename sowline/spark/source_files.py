@@ -1,10 +1,12 @@
 """The files that the rows of a batch come from, and whether rows of one key can be in two of its tasks."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType
 
@@ -20,6 +22,13 @@ _METADATA: Final = "__file_source_metadata_col"
 
 _PARQUET: Final = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 """Spark's own format. One that extends it may leave out rows that a file has."""
+
+_DIVIDING: Final = (
+    "spark.sql.files.minPartitionNum",
+    "spark.sql.leafNodeDefaultParallelism",
+    "spark.default.parallelism",
+)
+"""Settings that take the place of the number of cores."""
 
 _TYPES: Final = (IntegerType(), LongType(), StringType())
 """Types that Spark reads as files have them: in a narrower one, different values of a file could become equal."""
@@ -48,7 +57,9 @@ def source_files(rows: DataFrame, key: Column | None = None) -> SourceFiles:
     if relation.fileFormat().getClass().getName() == _PARQUET:
         urls = {str(url) for url in relation.location().inputFiles()}
         if len(urls) <= READ_FOOTERS_MAX:
-            return _by_footers(rows, files, relation, urls, key)
+            # What a missing or damaged file means is for the executors to say: Spark may be told to ignore it.
+            with suppress(Py4JJavaError):
+                return _by_footers(rows, files, relation, urls, key)
     # Each file that has rows has one with this number: one row a file, and names are not compared.
     first = files.where(F.col(SourceField.NUMBER) == 0).select(SourceField.FILE)
     return SourceFiles(sorted(file for (file,) in first.collect()))
@@ -63,7 +74,10 @@ def _by_footers(
     footers = {row_url(spark, url): footer for url, footer in footers.items() if footer.rows > 0}
     are_apart = (
         column is not None
+        # Spark takes the value of such a column from the name of a directory, whatever the files have.
+        and column not in list(relation.partitionSchema().fieldNames())
         and relation.bucketSpec().isEmpty()
+        and _divides_equally(spark)
         and _ranges_are_apart(list(footers.values()))
         and _splits(files) == len(urls)
     )
@@ -76,6 +90,16 @@ def _ranges_are_apart(footers: Sequence[Footer]) -> bool:
     if len(known) < len(footers) or len({type(one.first) for one in known}) > 1:
         return False
     return all(before.last < after.first for before, after in pairwise(sorted(known)))
+
+
+def _divides_equally(spark: SparkSession) -> bool:
+    """Whether Spark divides files when it writes as it does now.
+
+    By default the parts are smaller if more cores have registered: on a cluster, that changes while a job begins.
+    """
+    master = spark.sparkContext.master or ""
+    is_local = master == "local" or master.startswith("local[")
+    return is_local or any(spark.conf.get(name, None) is not None for name in _DIVIDING)
 
 
 def _splits(files: DataFrame) -> int | None:

@@ -59,13 +59,13 @@ def located(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
     if len(ordinals) <= LOOKED_UP_FILES_MAX:
         return rows.selectExpr("*", *located_by, _found(file, f"try_element_at({numbers}, {file})"))
     files = rows.sparkSession.range(1).selectExpr(
-        f"explode({numbers}) AS ({SinkColumn.URL}, _number_of_file)"
+        f"explode({numbers}) AS ({SinkColumn.URL}, {SinkColumn.FOUND})"
     )
     # Taken from `_source` before the join, because the join would copy the whole struct of each row.
     rows = rows.selectExpr("*", *located_by, f"{file} AS {SinkColumn.FILE}")
     joined = rows.join(F.broadcast(files), F.col(SinkColumn.FILE) == F.col(SinkColumn.URL), "left")
-    found = joined.selectExpr("*", _found(SinkColumn.FILE, "_number_of_file"))
-    return found.drop(SinkColumn.FILE, SinkColumn.URL, "_number_of_file")
+    found = joined.selectExpr("*", _found(SinkColumn.FILE, SinkColumn.FOUND))
+    return found.drop(SinkColumn.FILE, SinkColumn.URL, SinkColumn.FOUND)
 
 
 def _found(file: str, ordinal: str) -> str:

@@ -206,7 +206,7 @@ def test_a_shuffle_carries_few_columns(spark: SparkSession) -> None:
     (shuffle,) = (at for at, line in enumerate(lines) if "Exchange hashpartitioning" in line)
     assert "sow.sequence" not in "".join(lines[shuffle:])
     (carried,) = re.findall(r"Exchange\nInput \[\d+\]: \[(.*)\]", explained(records))
-    assert re.findall(r"\w+(?=#)", carried) == ["key", "value", "_number", "_ordinal"]
+    assert re.findall(r"\w+(?=#)", carried) == ["key", "value", "_sowline_number", "_sowline_ordinal"]
 
 
 def explained(frame: DataFrame) -> str:

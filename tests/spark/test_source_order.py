@@ -183,3 +183,27 @@ def test_narrowed_keys(spark: SparkSession, tmp_path: Path) -> None:
         spark.sql(f"SELECT CAST({value} AS INT) AS id").write.parquet(f"{tmp_path}/in/{number}")
     read = spark.read.option("recursiveFileLookup", "true").schema("id TINYINT").parquet(f"{tmp_path}/in")
     assert not source_files(read.select("*", source_of_file()), F.col("id")).are_apart
+
+
+def test_files_that_a_cluster_may_divide_otherwise(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a cluster more cores may register before rows are written, unless a setting takes their place."""
+    rows = stored(rows_of(spark), tmp_path, apart=True)
+    assert source_files(rows, F.col("id")).are_apart
+    monkeypatch.setattr(spark.sparkContext, "master", "spark://cluster:7077")
+    assert not source_files(rows, F.col("id")).are_apart
+    spark.conf.set("spark.sql.files.minPartitionNum", "2")
+    try:
+        assert source_files(rows, F.col("id")).are_apart
+    finally:
+        spark.conf.unset("spark.sql.files.minPartitionNum")
+
+
+def test_a_frame_with_names_like_ours(spark: SparkSession, kafka: str, prefix: str, tmp_path: Path) -> None:
+    """Columns that begin with an underscore are the caller's, and not in the body."""
+    more = {name: F.lit(1) for name in ("_partition", "_number", "_file", "_ordinal", "_url")}
+    rows = stored(rows_of(spark), tmp_path, apart=False).withColumns(more)
+    topic = create_log(kafka, f"{prefix}orders")
+    to_sow(rows, topic=topic, key="id", publisher="shop", kafka=kafka)
+    assert {record.key for record in read_log(kafka, topic)} == {str(row.id) for row in rows.collect()}

@@ -115,6 +115,8 @@ class ChangesLoader:
         self.reader.aim(end, seen_at)
         for messages in batches:
             self.load_messages(messages)
+            # While the next ones are read, these would be in memory too.
+            del messages
         self.reader.read_up_to(end)
         return self.reader.look(time.monotonic())
 
