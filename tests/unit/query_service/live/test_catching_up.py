@@ -176,7 +176,7 @@ async def test_all_leave_at_the_first_partition() -> None:
     assert brought == [False] * len(gone) + [True]
 
 
-async def test_who_is_cancelled_in_between_harms_nobody() -> None:
+async def test_a_task_that_is_cancelled_in_between() -> None:
     """Its task is told, and has not run when the pass ends."""
     server = _server()
     tasks = [asyncio.create_task(server.dispatcher.bring(_behind(server))) for _ in range(9)]
