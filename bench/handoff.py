@@ -26,6 +26,7 @@ from bench.broker import broker
 from bench.frames import Ask, Reader, connect
 from bench.table import table
 from bench.traffic import system
+from sowline.kafka.clients import produce
 
 SIZES = (10_000, 100_000, 1_000_000)
 RATE = 2_000
@@ -179,7 +180,7 @@ def _publish(
         for _ in range(min(due - sent, 1000)):
             key = sent if changes is not None else chance.randrange(keys)
             body = b'{"order":%d,"number":%d,"note":"%b"}' % (key, numbers[key], NOTE.encode())
-            producer.produce(topic, body, b"%d" % key)
+            produce(producer, topic, body, b"%d" % key)
             numbers[key] += 1
             sent += 1
         producer.poll(0)
