@@ -94,10 +94,10 @@ def run(records: int, runs: int) -> str:
     topics = ", ".join(f"{{name: {name}, key: /order, partitions: 1}}" for name in [*names, "lost"])
     rows = []
     with broker() as kafka, tempfile.TemporaryDirectory() as directory:
-        for name, size in zip(names, sizes, strict=True):
-            _publish(kafka, name, size, changes=size)
         with system(kafka, Path(directory), f"topics: [{topics}]") as url:
             port = int(url.rpartition(":")[2])
+            for name, size in zip(names, sizes, strict=True):
+                _publish(kafka, name, size, changes=size)
             for name, size in zip(names, sizes, strict=True):
                 with _changing(kafka, name, size):
                     found = [asyncio.run(_snapshot(port, name)) for _ in range(runs)]
