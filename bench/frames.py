@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+import orjson
+
 HANDSHAKE = (
     b"GET /v1 HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
@@ -21,6 +23,12 @@ MESSAGE_BYTES_MAX = 2048
 
 CONNECTING_MAX = 100
 """Handshakes at once."""
+
+
+def request(command: str, topic: str, **more: object) -> bytes:
+    """The request of a client that wants to know that it was taken; `more` are other fields of it."""
+    fields = {"command": command, "command_id": "1", "topic": topic, "ack_type": "processed"}
+    return orjson.dumps({**fields, **more})
 
 
 class Ask(NamedTuple):

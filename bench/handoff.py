@@ -1,9 +1,8 @@
 """How long a subscriber waits for its records, and for live changes behind them; and until a lost client is back.
 
 Records change 2,000 times a second all the while. A snapshot is over with the last record of its group, and live with
-the first change behind it. Then all clients lose their connections at one instant, and connect again
-with the bookmark of the last message that each has. Each checks that it misses no change of its record, and gets none
-twice.
+the first change behind it. Then all clients lose their connections at one instant, and connect again with the
+bookmark of the last message that each has. Each checks that it misses no change of its record, and gets none twice.
 """
 
 import asyncio
@@ -19,13 +18,12 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import NamedTuple
 
-import orjson
 from confluent_kafka import Producer
 
 from bench.broker import broker
-from bench.frames import Ask, Reader, connect
+from bench.frames import Ask, Reader, connect, request
 from bench.table import table
-from bench.traffic import system
+from bench.traffic import at_rate, system
 from sowline.kafka.clients import produce
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -33,10 +31,9 @@ RATE = 2_000
 """Changes a second."""
 
 CLIENTS, KEYS = 1_000, 100
-TICK_SECONDS = 0.005
 SETTLE_SECONDS = 3.0
 SECONDS_MAX = 300.0
-NOTE = "n" * 100
+NOTE = b"n" * 100
 _NUMBER = re.compile(rb'"number":([0-9]+)')
 _BOOKMARK = re.compile(rb'"bookmark":"([^"]+)"')
 
@@ -49,14 +46,9 @@ class Snapshot(NamedTuple):
 
 
 class Follower(Reader):
-    """A subscriber that notes when its group ends, when changes come, and the numbers of its record."""
+    """A subscriber that notes when its group ends and when its first change comes."""
 
-    def __init__(self, ask: Ask, keep: bool) -> None:
-        super().__init__(ask, keep)
-        self.group_ended = 0.0
-        self.next_number: int | None = None
-        """That of the next change; None before the first."""
-        self.bookmark = ""
+    group_ended = 0.0
 
     def _take(self, frame: bytes) -> None:
         # What comes soon shares a frame with the answer.
@@ -65,26 +57,29 @@ class Follower(Reader):
         start = 0
         if not self.group_ended and (start := frame.find(b'"command":"group_end"')) >= 0:
             self.group_ended = time.monotonic()
-        if frame.find(b'"command":"publish"', max(start, 0)) < 0 or not self._follows(frame):
-            return
+        if frame.find(b'"command":"publish"', max(start, 0)) >= 0:
+            self._take_changes(frame)
+
+    def _take_changes(self, frame: bytes) -> None:
         if not self.finished.done():
             self.finished.set_result(time.monotonic())
 
-    def _follows(self, frame: bytes) -> bool:
-        """Note the changes of a frame. Raise if one of the record is missing or comes again."""
-        self.bookmark = _BOOKMARK.findall(frame)[-1].decode()
-        return True
 
+class OfOneRecord(Follower):
+    """A subscriber of one record, whose changes are numbered. It can come back with its bookmark."""
 
-class Resumed(Follower):
-    """A subscriber of one record."""
+    next_number: int | None = None
+    """That of the next change; None before the first."""
 
-    def _follows(self, frame: bytes) -> bool:
+    bookmark = ""
+
+    def _take_changes(self, frame: bytes) -> None:
         for number in map(int, _NUMBER.findall(frame)):
             if self.next_number is not None and number != self.next_number:
                 raise AssertionError(f"expected change {self.next_number} of a record, got {number}")
             self.next_number = number + 1
-        return super()._follows(frame)
+        self.bookmark = _BOOKMARK.findall(frame)[-1].decode()
+        super()._take_changes(frame)
 
 
 def run(records: int, runs: int) -> str:
@@ -93,28 +88,32 @@ def run(records: int, runs: int) -> str:
     names = [f"orders{size}" for size in sizes]
     topics = ", ".join(f"{{name: {name}, key: /order, partitions: 1}}" for name in [*names, "lost"])
     rows = []
-    with broker() as kafka, tempfile.TemporaryDirectory() as directory:
-        with system(kafka, Path(directory), f"topics: [{topics}]") as url:
-            port = int(url.rpartition(":")[2])
-            for name, size in zip(names, sizes, strict=True):
-                _publish(kafka, name, size, changes=size)
-            for name, size in zip(names, sizes, strict=True):
-                with _changing(kafka, name, size):
-                    found = [asyncio.run(_snapshot(port, name)) for _ in range(runs)]
-                whole, live = (statistics.median(one) for one in zip(*found, strict=True))
-                rows.append((f"a snapshot of {size:,} records", f"{whole:.2f}", f"{live:.2f}"))
-                print(rows[-1], flush=True)
-            with _changing(kafka, "lost", KEYS):
-                back = sorted(asyncio.run(_lose_all(port)))
-        median, last = back[len(back) // 2], back[-1]
-        rows.append((f"{CLIENTS:,} clients come back at once: half of them", "", f"{median:.2f}"))
-        rows.append((f"{CLIENTS:,} clients come back at once: the last one", "", f"{last:.2f}"))
+    with (
+        broker() as kafka,
+        tempfile.TemporaryDirectory() as directory,
+        system(kafka, Path(directory), f"topics: [{topics}]") as url,
+    ):
+        port = int(url.rpartition(":")[2])
+        for name, size in zip(names, sizes, strict=True):
+            _fill(kafka, name, size)
+        for name, size in zip(names, sizes, strict=True):
+            with _changing(kafka, name, size):
+                found = [asyncio.run(_snapshot(port, name)) for _ in range(runs)]
+            whole, live = (statistics.median(one) for one in zip(*found, strict=True))
+            rows.append((f"a snapshot of {size:,} records", f"{whole:.2f}", f"{live:.2f}"))
+            print(rows[-1], flush=True)
+        with _changing(kafka, "lost", KEYS):
+            back = sorted(asyncio.run(_lose_all(port)))
+    rows += [
+        (f"{CLIENTS:,} clients come back at once: {whose}", "", f"{seconds:.2f}")
+        for whose, seconds in (("half of them", back[len(back) // 2]), ("the last one", back[-1]))
+    ]
     head = ("while records change 2,000 times a second", "last record of the snapshot, s", "first change, s")
     return table(head, rows)
 
 
 async def _snapshot(port: int, topic: str) -> Snapshot:
-    ask = Ask(_request("sow_and_subscribe", topic, batch_size=1000), b"")
+    ask = Ask(request("sow_and_subscribe", topic, batch_size=1000), b"")
     began = time.monotonic()
     (reader,) = await connect(port, [ask], Follower)
     live = await asyncio.wait_for(reader.finished, SECONDS_MAX)
@@ -124,34 +123,30 @@ async def _snapshot(port: int, topic: str) -> Snapshot:
 
 async def _lose_all(port: int) -> list[float]:
     """Return the seconds after the loss until each client has its first change."""
-    keys = [number % KEYS for number in range(CLIENTS)]
-    readers = await connect(port, [Ask(_request("subscribe", "lost", key), b"") for key in keys], Resumed)
+    filters = [f"/order = {number % KEYS}" for number in range(CLIENTS)]
+    asks = [Ask(request("subscribe", "lost", filter=filter), b"") for filter in filters]
+    readers = await connect(port, asks, OfOneRecord)
     await asyncio.wait_for(asyncio.gather(*(reader.finished for reader in readers)), SECONDS_MAX)
     await asyncio.sleep(SETTLE_SECONDS)
     lost = time.monotonic()
     for reader in readers:
         reader.close()
     asks = [
-        Ask(_request("subscribe", "lost", key, bookmark=reader.bookmark), b"")
-        for key, reader in zip(keys, readers, strict=True)
+        Ask(request("subscribe", "lost", filter=filter, bookmark=reader.bookmark), b"")
+        for filter, reader in zip(filters, readers, strict=True)
     ]
-    expected = {id(ask): reader.next_number for ask, reader in zip(asks, readers, strict=True)}
+    next_numbers = iter([reader.next_number for reader in readers])
 
-    def resumed(ask: Ask, keep: bool) -> Resumed:
-        made = Resumed(ask, keep)
-        made.next_number = expected[id(ask)]
+    def resumed(ask: Ask, keep: bool) -> OfOneRecord:
+        made = OfOneRecord(ask, keep)
+        made.next_number = next(next_numbers)
         return made
 
-    again = await connect(port, asks, resumed, at_once=CLIENTS)
-    times = await asyncio.wait_for(asyncio.gather(*(reader.finished for reader in again)), SECONDS_MAX)
-    for reader in again:
+    back = await connect(port, asks, resumed, at_once=CLIENTS)
+    times = await asyncio.wait_for(asyncio.gather(*(reader.finished for reader in back)), SECONDS_MAX)
+    for reader in back:
         reader.close()
     return [one - lost for one in times]
-
-
-def _request(command: str, topic: str, key: int | None = None, **more: object) -> bytes:
-    request = {"command": command, "command_id": "1", "topic": topic, "ack_type": "processed", **more}
-    return orjson.dumps(request if key is None else {**request, "filter": f"/order = {key}"})
 
 
 @contextmanager
@@ -159,7 +154,7 @@ def _changing(kafka: str, topic: str, keys: int) -> Iterator[None]:
     """Change the records of a topic all the while, from a process of its own."""
     context = multiprocessing.get_context("spawn")
     stopped = context.Event()
-    process = context.Process(target=_publish, args=(kafka, topic, keys), kwargs={"stopped": stopped})
+    process = context.Process(target=_change, args=(kafka, topic, keys, stopped))
     process.start()
     time.sleep(SETTLE_SECONDS)
     try:
@@ -169,21 +164,27 @@ def _changing(kafka: str, topic: str, keys: int) -> Iterator[None]:
         process.join()
 
 
-def _publish(
-    kafka: str, topic: str, keys: int, changes: int | None = None, stopped: Event | None = None
-) -> None:
-    """Publish each record in turn, so many times as fast as Kafka takes them, or by chance at the rate."""
-    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5, "partitioner": "murmur2_random"})
-    chance, numbers, sent, began = random.Random(7), [0] * keys, 0, time.monotonic()
-    while sent != changes and not (stopped is not None and stopped.is_set()):
-        due = changes if changes is not None else int((time.monotonic() - began) * RATE)
-        for _ in range(min(due - sent, 1000)):
-            key = sent if changes is not None else chance.randrange(keys)
-            body = b'{"order":%d,"number":%d,"note":"%b"}' % (key, numbers[key], NOTE.encode())
-            produce(producer, topic, body, b"%d" % key)
-            numbers[key] += 1
-            sent += 1
-        producer.poll(0)
-        if changes is None:
-            time.sleep(TICK_SECONDS)
+def _fill(kafka: str, topic: str, keys: int) -> None:
+    """Publish each record once, as fast as Kafka takes them."""
+    producer = _producer(kafka)
+    for key in range(keys):
+        produce(producer, topic, _body(key, 0), b"%d" % key)
     producer.flush()
+
+
+def _change(kafka: str, topic: str, keys: int, stopped: Event) -> None:
+    """Publish records by chance at the rate, until it is stopped."""
+    producer, chance, numbers = _producer(kafka), random.Random(7), [0] * keys
+    for _ in at_rate(producer, RATE, lambda: not stopped.is_set()):
+        key = chance.randrange(keys)
+        produce(producer, topic, _body(key, numbers[key]), b"%d" % key)
+        numbers[key] += 1
+    producer.flush()
+
+
+def _producer(kafka: str) -> Producer:
+    return Producer({"bootstrap.servers": kafka, "linger.ms": 5, "partitioner": "murmur2_random"})
+
+
+def _body(key: int, number: int) -> bytes:
+    return b'{"order":%d,"number":%d,"note":"%b"}' % (key, number, NOTE)

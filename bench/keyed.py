@@ -19,13 +19,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
 from confluent_kafka import Producer
 
 from bench.broker import broker
+from bench.frames import request
 from bench.listeners import Listeners
 from bench.service import Running, running, until
 from bench.table import table
+from bench.traffic import at_rate
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topic_definition import define_topic
 from sowline.kafka.admin import Cluster
@@ -38,7 +39,6 @@ LATE_SECONDS = 1.0
 PARTITIONS = 4
 RECORD_BYTES = 1000
 SECONDS_MAX = 120.0
-TICK_SECONDS = 0.005
 TOPIC = "prices"
 
 
@@ -127,7 +127,7 @@ def _measure(kafka: str, service: Running) -> list[Held]:
     found: list[Held] = []
     port = int(service.url.rpartition(":")[2])
     for shape in SHAPES:
-        listeners = Listeners(port, [_request(number % shape.keys) for number in range(CLIENTS)])
+        listeners = Listeners(port, [_wanted(number % shape.keys) for number in range(CLIENTS)])
         for rate in shape.rates:
             found.append(_held(kafka, service, listeners, shape, rate))
             print(*found[-1], flush=True)
@@ -137,9 +137,8 @@ def _measure(kafka: str, service: Running) -> list[Held]:
     return found
 
 
-def _request(key: int) -> bytes:
-    request = {"command": "subscribe", "command_id": "1", "topic": TOPIC, "ack_type": "processed"}
-    return orjson.dumps({**request, "filter": f"/order = {key}"})
+def _wanted(key: int) -> bytes:
+    return request("subscribe", TOPIC, filter=f"/order = {key}")
 
 
 def _held(kafka: str, service: Running, listeners: Listeners, shape: Shape, rate: int) -> Held:
@@ -177,15 +176,11 @@ def _publish(kafka: str, keys: int, rate: float, done: Any) -> None:
     producer.list_topics(timeout=10)
     notes = "n" * (RECORD_BYTES - 70)
     names, numbers = [str(number) for number in range(keys)], [0] * keys
-    chance, began, sent = random.Random(rate).random, time.monotonic(), 0
-    while (now := time.monotonic()) - began < SECONDS:
-        for _ in range(int((now - began) * rate) - sent):
-            key = int(chance() * keys)
-            body = f'{{"order":{key},"sent":{now:.6f},"number":{numbers[key]},"notes":"{notes}"}}'
-            producer.produce(TOPIC, body, names[key])
-            numbers[key] += 1
-            sent += 1
-        producer.poll(0)
-        time.sleep(TICK_SECONDS)
+    chance, end = random.Random(rate).random, time.monotonic() + SECONDS
+    for now in at_rate(producer, rate, lambda: time.monotonic() < end):
+        key = int(chance() * keys)
+        body = f'{{"order":{key},"sent":{now:.6f},"number":{numbers[key]},"notes":"{notes}"}}'
+        producer.produce(TOPIC, body, names[key])
+        numbers[key] += 1
     producer.flush()
     done.send((numbers, time.monotonic()))

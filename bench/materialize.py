@@ -12,7 +12,20 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from bench.broker import broker
-from bench.merging import PARTITIONS, Entrant, Figure, Load, held_load, line, measure, median, new_load
+from bench.merging import (
+    HEAD,
+    PARTITIONS,
+    Entrant,
+    Figure,
+    Load,
+    held_load,
+    line,
+    measure,
+    median,
+    new_load,
+    ratio,
+    rows,
+)
 from bench.service import metric, until
 from bench.table import table
 from sowline.config.topic_definition import define_topic
@@ -102,17 +115,6 @@ def _process(settings: dict[str, str]) -> tuple[list[str], dict[str, str]]:
 
 def report(records: int, figures: Mapping[str, Figure]) -> str:
     """Return the medians, and how the cores compare, as a table."""
-    rows = [
-        [name, f"{one.rate:,.0f}", f"{one.cpu_us:.1f}", f"{one.whole_cpu_us:.1f}", f"{one.rss_mb:,.0f}"]
-        for name, one in figures.items()
-    ]
     _, python, native = figures.values()
-    compared = [
-        "native compared to Python",
-        f"{native.rate / python.rate:.2f} times its records/s",
-        f"{python.cpu_us / native.cpu_us:.1f} times less CPU",
-        f"{python.whole_cpu_us / native.whole_cpu_us:.1f} times",
-        f"{native.rss_mb / python.rss_mb:.2f} of its memory",
-    ]
-    head = ["", "records/s", "µs CPU a record", "with start-up", "peak RSS, MB"]
-    return f"{records:,} records in {PARTITIONS} partitions.\n\n{table(head, [*rows, compared])}"
+    compared = ratio(native, python, "native compared to Python")
+    return f"{records:,} records in {PARTITIONS} partitions.\n\n{table(HEAD, [*rows(figures), compared])}"

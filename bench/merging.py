@@ -35,6 +35,9 @@ SENT_CHARACTERS_MAX = 2000
 """The last output of an entrant's processes, where they failed."""
 
 
+HEAD = ("", "records/s", "µs CPU a record", "with start-up", "peak RSS, MB")
+"""Of a table whose rows are `rows` and `ratio`."""
+
 Body = dict[str, object]
 
 
@@ -300,4 +303,23 @@ def line(name: str, figure: Figure) -> str:
     return (
         f"  {name:34} {figure.rate:>9,.0f} records/s {figure.cpu_us:6.1f} µs CPU a record"
         f" ({figure.whole_cpu_us:6.1f} with start-up) {figure.rss_mb:6,.0f} MB"
+    )
+
+
+def rows(figures: Mapping[str, Figure]) -> list[tuple[str, ...]]:
+    """Return a row for each, by the columns of `HEAD`."""
+    return [
+        (name, f"{one.rate:,.0f}", f"{one.cpu_us:.1f}", f"{one.whole_cpu_us:.1f}", f"{one.rss_mb:,.0f}")
+        for name, one in figures.items()
+    ]
+
+
+def ratio(ours: Figure, other: Figure, name: str) -> tuple[str, ...]:
+    """Return the row that compares one to another."""
+    return (
+        name,
+        f"{ours.rate / other.rate:.2f} times its records/s",
+        f"{other.cpu_us / ours.cpu_us:.2f} times as many per CPU second",
+        f"{other.whole_cpu_us / ours.whole_cpu_us:.2f} times",
+        f"{ours.rss_mb / other.rss_mb:.2f} of its memory",
     )

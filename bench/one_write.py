@@ -9,10 +9,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import orjson
 from confluent_kafka import Producer
 
 from bench.broker import broker
+from bench.frames import request
 from bench.listeners import Listeners
 from bench.table import table
 from bench.traffic import system
@@ -44,7 +44,7 @@ def run(records: int, runs: int) -> str:
 
 
 def _measure(kafka: str, port: int, filter: str, clients: int) -> float:
-    requests = [_request(filter.format(number)) for number in range(clients)]
+    requests = [request("subscribe", "orders", filter=filter.format(number)) for number in range(clients)]
     listeners = Listeners(port, requests)
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0})
     producer.list_topics(timeout=10)
@@ -59,8 +59,3 @@ def _measure(kafka: str, port: int, filter: str, clients: int) -> float:
         time.sleep(PAUSE_SECONDS)
     listeners.close()
     return statistics.median(listeners.seconds) * 1e3
-
-
-def _request(filter: str) -> bytes:
-    request = {"command": "subscribe", "command_id": "1", "topic": "orders", "ack_type": "processed"}
-    return orjson.dumps({**request, "filter": filter})

@@ -4,8 +4,8 @@ Most keys are then updated after their record has left memory, so the local stor
 """
 
 from bench.broker import broker
-from bench.merging import PARTITIONS, new_load
-from bench.peers import CONTESTANTS, HEAD, ONE, TWO, by_turns, ratio, rows
+from bench.merging import HEAD, PARTITIONS, new_load, ratio, rows
+from bench.peers import CONTESTANTS, ONE, TWO, by_turns
 from bench.peers.kafka_streams import Stores
 from bench.table import table
 

@@ -14,27 +14,23 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
 from confluent_kafka import Producer
 
 from bench.broker import broker
-from bench.frames import HANDSHAKE, frame_of_client
+from bench.frames import HANDSHAKE, frame_of_client, request
 from bench.listeners import Listeners
 from bench.table import table
-from bench.traffic import system
+from bench.traffic import at_rate, system
 
 RATE = 2_000
 SECONDS = 15.0
 OTHERS = 3
 KEYS = 100
 RECORD_BYTES = 1000
-TICK_SECONDS = 0.005
 SECONDS_MAX = 60.0
 RECEIVED_BYTES = 4096
 TOPICS = "topics: [{name: prices, key: /order, partitions: 1}]"
-REQUEST = orjson.dumps(
-    {"command": "subscribe", "command_id": "1", "topic": "prices", "ack_type": "processed"}
-)
+REQUEST = request("subscribe", "prices")
 
 
 class Fourth(NamedTuple):
@@ -146,13 +142,10 @@ def _publish(kafka: str, done: Any) -> None:
     """Publish changes for `SECONDS`, then say how many, and when the last was."""
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 1, "partitioner": "murmur2_random"})
     producer.list_topics(timeout=10)
-    note, began, sent = "n" * (RECORD_BYTES - 70), time.monotonic(), 0
-    while (now := time.monotonic()) - began < SECONDS:
-        for _ in range(int((now - began) * RATE) - sent):
-            body = f'{{"order":{sent % KEYS},"sent":{now:.6f},"number":{sent},"note":"{note}"}}'
-            producer.produce("prices", body, str(sent % KEYS))
-            sent += 1
-        producer.poll(0)
-        time.sleep(TICK_SECONDS)
+    note, end, sent = "n" * (RECORD_BYTES - 70), time.monotonic() + SECONDS, 0
+    for now in at_rate(producer, RATE, lambda: time.monotonic() < end):
+        body = f'{{"order":{sent % KEYS},"sent":{now:.6f},"number":{sent},"note":"{note}"}}'
+        producer.produce("prices", body, str(sent % KEYS))
+        sent += 1
     producer.flush()
     done.send((sent, time.monotonic()))

@@ -10,9 +10,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import orjson
-
-from bench.frames import Ask, Reader, connect
+from bench.frames import Ask, Reader, connect, request
 from bench.servers import BareService, BenchQueryService, BenchService, Load, opened
 from sowline.runtime.process import spare_the_collector
 
@@ -59,15 +57,15 @@ class Case(NamedTuple):
         return [self._ask(number, load) for number in range(self.subscribers)]
 
     def _ask(self, number: int, load: Load) -> Ask:
-        request = {"command": self.command, "command_id": "1", "topic": "orders", "ack_type": "processed"}
+        fields = {"options": self.options}
         last = load.start + load.changes - 1
         if self.asked:
             first = number % (self.records - self.asked + 1)
-            request["filter"] = f"/order >= {first} AND /order < {first + self.asked}"
+            fields["filter"] = f"/order >= {first} AND /order < {first + self.asked}"
             if self.asked == 1:
-                request["filter"] = f"/order = {first}"
+                fields["filter"] = f"/order = {first}"
             last -= max(0, (last - first) % self.records - self.asked + 1)
-        return Ask(orjson.dumps(request | {"options": self.options}), b'"bookmark":"orders:0@%d"' % last)
+        return Ask(request(self.command, "orders", **fields), b'"bookmark":"orders:0@%d"' % last)
 
 
 class Taken(NamedTuple):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from sowline.errors import SowlineError
 SETTLED_MS = 200.0
 """What live commands take at most when nothing else is going on, beside other users of the machine."""
 SETTLE_TRIES = 60
+TICK_SECONDS = 0.005
 KEYS = 500
 """Records that the traffic changes, by turns; their ids are negative."""
 
@@ -38,6 +39,19 @@ def system(kafka: str, directory: Path, topics: str, *more: str) -> Iterator[str
     finally:
         process.terminate()
         process.wait()
+
+
+def at_rate(producer: Producer, rate: float, goes_on: Callable[[], bool]) -> Iterator[float]:
+    """Yield for each record that is due, at so many a second, the time of the monotonic clock when that was seen."""
+    began, seen = time.monotonic(), 0
+    while goes_on():
+        now = time.monotonic()
+        due = int((now - began) * rate)
+        for _ in range(seen, due):
+            yield now
+        seen = due
+        producer.poll(0)
+        time.sleep(TICK_SECONDS)
 
 
 class Lags(NamedTuple):
@@ -97,14 +111,10 @@ class Traffic:
         return Lags(statistics.median(lags), lags[len(lags) * 99 // 100], len(lags))
 
     def _send(self) -> None:
-        began, sent = time.monotonic(), 0
-        while not self._stop.wait(0.005):
-            due = int((time.monotonic() - began) * self._rate)
-            for number in range(sent, due):
-                body = {"id": -1 - number % KEYS, "qty": number, "at": time.time()}
-                self._producer.produce(self._topic, json.dumps(body).encode(), str(body["id"]))
-            sent = due
-            self._producer.poll(0)
+        due = at_rate(self._producer, self._rate, lambda: not self._stop.is_set())
+        for number, _ in enumerate(due):
+            body = {"id": -1 - number % KEYS, "qty": number, "at": time.time()}
+            self._producer.produce(self._topic, json.dumps(body).encode(), str(body["id"]))
         self._producer.flush()
 
     def _take(self) -> None:

@@ -6,14 +6,27 @@ raw loop merges nothing: it is the measure of all Python on Kafka.
 """
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import NamedTuple
 
 from bench.broker import broker
 from bench.materialize import materializer, materializers, raw_loop
-from bench.merging import PARTITIONS, Entrant, Figure, Load, check, line, measure, median, new_load
+from bench.merging import (
+    HEAD,
+    PARTITIONS,
+    Entrant,
+    Figure,
+    Load,
+    check,
+    line,
+    measure,
+    median,
+    new_load,
+    ratio,
+    rows,
+)
 from bench.peers.kafka_streams import Stores, kafka_streams
 from bench.peers.quix import quix
 from bench.table import table
@@ -22,7 +35,6 @@ from sowline.config.topic_definition import define_topic
 RAW, QUIX = "raw loop: copies, merges nothing", "Quix Streams 3.28.1"
 ONE, TWO = "materializer, one process", "materializer, a process for each partition"
 NUMBERED = "{}, with publishers' numbers"
-HEAD = ("", "records/s", "µs CPU a record", "with start-up", "peak RSS, MB")
 
 
 class Contestant(NamedTuple):
@@ -104,22 +116,3 @@ def report(records: int, runs: int, figures: dict[str, Figure]) -> str:
     both = ("two processes compared to one", f"{two.rate / ours.rate:.2f} times its records/s", "", "", "")
     caption = f"{records:,} records of {records // 10:,} keys in {PARTITIONS} partitions, medians of {runs}."
     return f"{caption}\n\n{table(HEAD, [*rows(figures), *ratios, both])}"
-
-
-def rows(figures: Mapping[str, Figure]) -> list[tuple[str, ...]]:
-    """Return a row for each, by the columns of `HEAD`."""
-    return [
-        (name, f"{one.rate:,.0f}", f"{one.cpu_us:.1f}", f"{one.whole_cpu_us:.1f}", f"{one.rss_mb:,.0f}")
-        for name, one in figures.items()
-    ]
-
-
-def ratio(ours: Figure, other: Figure, name: str) -> tuple[str, ...]:
-    """Return the row that compares one to another."""
-    return (
-        name,
-        f"{ours.rate / other.rate:.2f} times its records/s",
-        f"{other.cpu_us / ours.cpu_us:.2f} times as many per CPU second",
-        f"{other.whole_cpu_us / ours.whole_cpu_us:.2f} times",
-        f"{ours.rss_mb / other.rss_mb:.2f} of its memory",
-    )

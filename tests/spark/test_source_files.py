@@ -1,6 +1,5 @@
 """The files of a batch: those that its rows come from."""
 
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from pyspark.sql import functions as F
 from sowline.spark.commands import command_rows
 from sowline.spark.source import source_of_file
 from sowline.spark.source_files import READ_FOOTERS_MAX, source_files
+from tests.spark.jobs import jobs_of
 
 
 @pytest.fixture
@@ -44,18 +44,7 @@ def test_names_of_whole_files_are_not_compared(
     spark: SparkSession, rows: DataFrame, made: Callable[[DataFrame], DataFrame], jobs: int
 ) -> None:
     """Few files are opened for their footers. Otherwise a second job brings the equal names of all rows together."""
-    assert _jobs_of(spark, lambda: source_files(made(rows))) == jobs
-
-
-def _jobs_of(spark: SparkSession, work: Callable[[], object]) -> int:
-    """Return how many jobs Spark runs for something."""
-    group = uuid.uuid4().hex
-    spark.sparkContext.setJobGroup(group, "")
-    try:
-        work()
-    finally:
-        spark.sparkContext.setJobGroup("", "")
-    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
+    assert jobs_of(spark, lambda: source_files(made(rows))) == jobs
 
 
 def test_many_files(spark: SparkSession, tmp_path: Path) -> None:
@@ -65,7 +54,7 @@ def test_many_files(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(1).where("id > 0").write.mode("append").parquet(f"{tmp_path}/in")
     rows = spark.read.parquet(f"{tmp_path}/in").select("id", source_of_file())
     assert len(rows.inputFiles()) > READ_FOOTERS_MAX
-    assert _jobs_of(spark, lambda: source_files(rows)) == 1
+    assert jobs_of(spark, lambda: source_files(rows)) == 1
     seen = {file for (file,) in rows.select("_source.file").distinct().collect()}
     assert source_files(rows).urls == sorted(seen)
 

@@ -12,20 +12,10 @@ from pyspark.sql import functions as F
 from sowline.spark import to_sow
 from sowline.spark.source import source_of_file
 from sowline.spark.source_files import source_files
+from tests.spark.jobs import jobs_of
 from tests.spark.log import create_log, read_log
 
 KEYS, ROWS, FILES = 30, 600, 3
-
-
-def jobs_of(spark: SparkSession, work: Callable[[], object]) -> int:
-    """Return how many jobs Spark runs for something."""
-    group = uuid.uuid4().hex
-    spark.sparkContext.setJobGroup(group, "")
-    try:
-        work()
-    finally:
-        spark.sparkContext.setJobGroup("", "")
-    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
 
 
 def rows_of(spark: SparkSession) -> DataFrame:
