@@ -195,6 +195,23 @@ pub fn about(text: &[u8]) -> Option<About<'_>> {
     (reader.at == text.len()).then_some(found)
 }
 
+/// A header of a Kafka message that a plain change may have.
+pub enum Header {
+    About,
+    Previous,
+}
+
+impl Header {
+    /// Return the header of this name; None if a plain change has no such header.
+    pub fn of(name: &[u8]) -> Option<Self> {
+        match name {
+            b"sow" => Some(Header::About),
+            b"sow.previous" => Some(Header::Previous),
+            _ => None,
+        }
+    }
+}
+
 /// Return the header `sow` of a message of a changes topic; None if the message has headers that a plain change lacks.
 pub fn about_of<'py>(headers: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let Ok(list) = headers.cast::<PyList>() else {
@@ -212,13 +229,13 @@ pub fn about_of<'py>(headers: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, 
         else {
             return Ok(None);
         };
-        match name.to_str()? {
-            "sow" => match pair.get_borrowed_item(1)?.cast::<PyBytes>() {
+        match Header::of(name.to_str()?.as_bytes()) {
+            Some(Header::About) => match pair.get_borrowed_item(1)?.cast::<PyBytes>() {
                 Ok(about) => found = Some(about.to_owned()),
                 Err(_) => return Ok(None),
             },
-            "sow.previous" => {}
-            _ => return Ok(None),
+            Some(Header::Previous) => {}
+            None => return Ok(None),
         }
     }
     Ok(found)

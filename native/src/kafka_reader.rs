@@ -11,6 +11,7 @@ use pyo3::types::{PyBytes, PyList, PySlice};
 
 use sowline_kafka::{Batch, Consumer, Headers, KafkaError, Library, Line, Message};
 
+use crate::event::Header;
 use crate::source;
 
 /// A consumer of one partition, from an offset on.
@@ -184,10 +185,9 @@ impl KafkaBatch {
 fn about_of(headers: Headers<'_>) -> Option<&[u8]> {
     let mut found = None;
     for (name, value) in headers {
-        match name.to_bytes() {
-            b"sow" => found = Some(value?),
-            b"sow.previous" => {}
-            _ => return None,
+        match Header::of(name.to_bytes())? {
+            Header::About => found = Some(value?),
+            Header::Previous => {}
         }
     }
     found

@@ -12,20 +12,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sowline.config.kafka_options import KafkaConfig
-from sowline.runtime.library_logs import LIBRDKAFKA
+from sowline.runtime.library_logs import LIBRDKAFKA, SYSLOG_LEVELS
 
 _LEARNED: Final = re.compile(r"Topic (\S+) changed id from \S+ to (\S+)$")
-_LEVELS: Final = (
-    logging.CRITICAL,
-    logging.CRITICAL,
-    logging.CRITICAL,
-    logging.ERROR,
-    logging.WARNING,
-    logging.INFO,
-    logging.INFO,
-    logging.DEBUG,
-)
-"""Python's level for each of the client's."""
 
 
 class FetchedIds:
@@ -33,7 +22,7 @@ class FetchedIds:
 
     def __init__(self, kafka: KafkaConfig) -> None:
         wanted = [one for one in str(kafka.get("debug", "")).split(",") if one]
-        self._level = logging.DEBUG if wanted else _LEVELS[int(kafka.get("log_level", 6))]
+        self._level = logging.DEBUG if wanted else SYSLOG_LEVELS[int(kafka.get("log_level", 6))]
         self._logger = logging.getLogger(LIBRDKAFKA)
         self._ids: dict[str, str] = {}
         self.options: Mapping[str, Any] = {"logger": self, "debug": ",".join({*wanted, "topic"})}

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, Message, cimpl
 
 from sowline.config.kafka_options import KafkaConfig
 from sowline.kafka.clients import REPORT_ENDS, judge, plain_options, read_range
-from sowline.runtime.library_logs import LIBRDKAFKA
+from sowline.runtime.library_logs import LIBRDKAFKA, SYSLOG_LEVELS
 
 log = structlog.get_logger()
 
@@ -26,15 +26,6 @@ WAIT_MS: Final = 100
 _OF_PYTHON: Final = frozenset({"logger", "sasl.oauthbearer.metadata.authentication.type"})
 """Settings that Python's client acts on itself, though their values may be texts: with the second one, it fetches the
 tokens of some clouds."""
-
-_SYSLOG_LEVELS: Final = (
-    *[logging.CRITICAL] * 3,
-    logging.ERROR,
-    logging.WARNING,
-    *[logging.INFO] * 2,
-    logging.DEBUG,
-)
-"""The levels of Python's logging by those of syslog, as Python's client has them."""
 
 
 def read_natively(
@@ -98,4 +89,4 @@ def _batches(reader: Any, topic: str, end: int) -> Iterator[Sequence[Message]]:
 def _pass_on(lines: Sequence[tuple[int, str]]) -> None:
     """Pass the client's log lines on to Python's logging, as Python's client does when it is polled."""
     for level, line in lines:
-        logging.getLogger(LIBRDKAFKA).log(_SYSLOG_LEVELS[level], "%s", line)
+        logging.getLogger(LIBRDKAFKA).log(SYSLOG_LEVELS[level], "%s", line)

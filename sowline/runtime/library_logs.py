@@ -20,6 +20,15 @@ log = structlog.get_logger()
 LIBRDKAFKA = "librdkafka"
 """The logger of the Kafka client. It logs almost nothing unless its options `log_level` and `debug` are set."""
 
+SYSLOG_LEVELS = (
+    *[logging.CRITICAL] * 3,
+    logging.ERROR,
+    logging.WARNING,
+    *[logging.INFO] * 2,
+    logging.DEBUG,
+)
+"""The levels of Python's logging by those of syslog, which the Kafka client has."""
+
 _LEVELS = (logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
 
 

@@ -261,6 +261,6 @@ fn c_text(text: &str) -> Result<CString, KafkaError> {
 
 /// Return the text that librdkafka has written into a buffer.
 fn text_in(buffer: &[c_char; TEXT_BYTES]) -> String {
-    // SAFETY: the buffer was zeros, and librdkafka ends a text within the size that it is told.
+    // SAFETY: the buffer was zeros, and librdkafka ends its text with a NUL within the size of the buffer.
     unsafe { text_at(buffer.as_ptr()) }
 }

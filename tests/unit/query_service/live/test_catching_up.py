@@ -177,7 +177,7 @@ async def test_all_leave_at_the_first_partition() -> None:
 
 
 async def test_a_task_that_is_cancelled_in_between() -> None:
-    """Its task is told, and has not run when the pass ends."""
+    """Its task is cancelled, and the pass ends before the task runs again."""
     server = _server()
     tasks = [asyncio.create_task(server.dispatcher.bring(_behind(server))) for _ in range(9)]
     await asyncio.sleep(0)
