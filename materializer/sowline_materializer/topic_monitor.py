@@ -1,4 +1,4 @@
-"""Watches the topics of a worker's partitions: where they end, and whether they are still the same ones.
+"""Watches a worker's topics: where its partitions end, and whether the topics exist and are still the same ones.
 
 The offsets of its own events show a batch what others wrote before it. Without batches, compaction could keep the
 events of a stalled owner, and nobody would notice a deleted topic until the next event. A log that has lost its end,
@@ -6,7 +6,7 @@ or is another one, is noticed here at the latest.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sowline.changes.progress import ChangesId
@@ -57,11 +57,13 @@ class MonitorAnswer(NamedTuple):
 class TopicMonitor:
     """Checks partitions without waiting for Kafka: the answer comes some calls later.
 
-    To ask where thousands of idle partitions end, every few seconds, would take several percent of a core.
+    `topics` are checked even if none of their partitions is known. To ask where thousands of idle partitions end,
+    every few seconds, would take several percent of a core.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, topics: Collection[str] = ()) -> None:
         self._cluster = cluster
+        self._topics = topics
         self._question = RepeatedQuestion(LOOK_SECONDS)
         self._known: dict[PartitionId, KnownEnd] = {}
         self._waiting: list[PartitionId] = []
@@ -74,7 +76,7 @@ class TopicMonitor:
 
         def ask() -> ClusterAnswer | None:
             self._known = dict(known())
-            return self._ask(self._turn()) if self._known else None
+            return self._ask(self._turn()) if self._known or self._topics else None
 
         return self._question.look(now, ask, self._found)
 
@@ -87,7 +89,9 @@ class TopicMonitor:
 
     def _ask(self, turn: Sequence[PartitionId]) -> ClusterAnswer:
         heads = [one for one in turn if self._known[one].has_head]
-        return self._cluster.ask(turn, starts=heads, topics={topic for topic, _ in self._known})
+        return self._cluster.ask(
+            turn, starts=heads, topics={*self._topics, *(topic for topic, _ in self._known)}
+        )
 
     def _found(self, asked: ClusterAnswer) -> MonitorAnswer:
         gone = asked.gone()

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sowline.changes.change import Change
+from sowline.config.settings import WORKERS
 from sowline.kafka.messages import event_of
 from sowline.model.position import Position
 from tests.integration.services import Service, System, http_refusal, http_text, system, wait_for
@@ -101,15 +102,22 @@ def test_a_log_that_is_replaced_under_a_running_worker(replaced: Replaced, recor
     assert "restarting" not in replaced.materializer.log
 
 
-def test_a_log_that_is_gone_for_a_while(replaced: Replaced) -> None:
-    """The service says that it is gone, and a new era begins when it is there again."""
+@pytest.mark.parametrize("has_owner", [True, False])
+def test_a_log_that_is_gone_for_a_while(replaced: Replaced, has_owner: bool) -> None:
+    """The service says that it is gone, and a new era begins when it is there again.
+
+    Kafka's client learns with its next refresh that the log is gone, and the group takes the partition away.
+    """
     before = replaced.changes()
     admin = AdminClient({"bootstrap.servers": replaced.made.kafka})
     admin.delete_topics([replaced.topic])[replaced.topic].result()
+    if not has_owner:
+        group = replaced.made.group + WORKERS
+        wait_for(lambda: (replaced.topic, 0) not in replaced.made.cluster.owned(group), "no owner")
     wait_for(lambda: not ready(replaced.materializer), "a sentence")
     assert f"{replaced.topic} was deleted" in why_not_ready(replaced.materializer)
     admin.create_topics([NewTopic(replaced.topic, 1, 1)])[replaced.topic].result()
-    replaced.add(10_000)
+    replaced.add(10_000 + len(before))
     expected = [change.position for change in before] + [Position(before[-1].position.era + 1, 0)]
     wait_for(lambda: replaced.positions() == expected, "the change of the new log")
     replaced.materializer.wait_ready()

@@ -37,7 +37,7 @@ class ReplacedLogs:
     def note(self, look: MonitorAnswer) -> None:
         """Take in what a look has found."""
         self._seen |= look.replaced
-        self._gone = look.gone
+        self._gone = look.gone & self._owned.definitions.keys()
 
     def removed(self, topic: str, partition: int) -> None:
         """Note that the consumer has found nothing at its offset of a partition."""
@@ -55,6 +55,13 @@ class ReplacedLogs:
         ]
 
     def gone(self) -> dict[PartitionId, str]:
-        """Return why partitions get no records: their logs do not exist. Safe to call from any thread."""
-        gone = self._gone
-        return {one: GONE.format(topic=one[0]) for one in list(self._owned.partitions) if one[0] in gone}
+        """Return why partitions get no records: their logs do not exist. Safe to call from any thread.
+
+        The group takes the partitions of a log that is gone from their owners, so each worker names all of them
+        (test_a_log_that_is_gone_for_a_while).
+        """
+        return {
+            (log, number): GONE.format(topic=log)
+            for log in sorted(self._gone)
+            for number in range(self._owned.definitions[log].partitions)
+        }

@@ -94,7 +94,7 @@ class Worker:
         self._owned = owned = OwnedPartitions({definition.log: definition for definition in topics.topics})
         self._log_ends: dict[PartitionId, int] = {}
         self._ends_at = self._append_at = 0.0
-        self._monitor = TopicMonitor(cluster)
+        self._monitor = TopicMonitor(cluster, owned.definitions)
         self._replaced = ReplacedLogs(owned, fetched)
         self._reopened_at = -LOOK_SECONDS
         self._standby: Standby | None = None

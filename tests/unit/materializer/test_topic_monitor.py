@@ -83,10 +83,20 @@ def test_a_look_waits_for_nothing() -> None:
 
 
 def test_nothing_is_asked_about_nothing() -> None:
-    """A worker without partitions leaves the cluster alone."""
+    """Without topics and partitions it leaves the cluster alone."""
     cluster = Cluster()
     assert TopicMonitor(cluster).look(dict, 100) is None  # type: ignore[arg-type]
     assert cluster.asked == []
+
+
+def test_a_topic_of_which_no_partition_is_known() -> None:
+    """A worker without partitions asks whether their topics exist: the group may have taken them for that reason."""
+    cluster = Cluster()
+    monitor = TopicMonitor(cluster, [PARTITION[0]])  # type: ignore[arg-type]
+    monitor.look(dict, 100)
+    assert (cluster.asked[-1].partitions, cluster.asked[-1].topics) == ([], {PARTITION[0]})
+    cluster.answer_that_it_is_gone()
+    assert monitor.look(dict, 101) == MonitorAnswer({}, NOTHING, frozenset({PARTITION[0]}))
 
 
 @pytest.mark.parametrize("known", [KnownEnd("id@5", 7), KnownEnd("id", 7, has_head=False)])

@@ -14,7 +14,8 @@ NONE: frozenset[Any] = frozenset()
 
 def replaced_logs() -> tuple[OwnedPartitions, FetchedIds, ReplacedLogs]:
     """Return two partitions of one log, and one of another."""
-    owned, fetched = OwnedPartitions({}), FetchedIds({})
+    definitions: Any = {"orders": SimpleNamespace(partitions=2), "trades": SimpleNamespace(partitions=1)}
+    owned, fetched = OwnedPartitions(definitions), FetchedIds({})
     for one, log_id in ((("orders", 0), "a"), (("orders", 1), "a"), (("trades", 0), "b")):
         partition: Any = SimpleNamespace(checkpoint=SimpleNamespace(log_id=log_id, next_offset=7))
         owned.partitions[one] = partition
@@ -42,11 +43,12 @@ def test_what_a_look_or_the_consumer_finds_counts_once() -> None:
 
 
 def test_a_log_that_is_gone() -> None:
-    """Its partitions say what to do, until it is there again."""
-    _, _, logs = replaced_logs()
-    logs.note(MonitorAnswer({}, NONE, frozenset({"trades"})))
-    assert list(logs.gone()) == [("trades", 0)]
-    assert "the log trades was deleted: create it again" in logs.gone()["trades", 0]
+    """Its partitions say what to do, until it is there again; also those that the group has taken away."""
+    owned, _, logs = replaced_logs()
+    del owned.partitions["orders", 1]
+    logs.note(MonitorAnswer({}, NONE, frozenset({"orders", "trades.changes"})))
+    assert list(logs.gone()) == [("orders", 0), ("orders", 1)]
+    assert "the log orders was deleted: create it again" in logs.gone()["orders", 1]
     assert logs.take() == []
     logs.note(MonitorAnswer({}, NONE, NONE))
     assert logs.gone() == {}
