@@ -6,7 +6,7 @@ import orjson
 
 from sowline.config.topic_definition import TopicDefinition
 from sowline.language.expressions.enrichment import Stage
-from sowline.language.filter import Metadata
+from sowline.language.filter import UNKNOWN, Metadata
 from sowline.model.body import read_object
 from sowline.model.bookmark import format_position
 from sowline.model.position import Position
@@ -60,7 +60,9 @@ class Enricher:
         return None if previous is None else read_object(previous)
 
     def _metadata(self, given: Given) -> Metadata:
-        """Return the metadata of a message, and of the record that it is for."""
+        """Return the metadata of a message, and of the record that it is for, if a field needs it."""
+        if not self._stage.needs_about:
+            return UNKNOWN
         return Metadata(
             topic=self._topic,
             size=given.size,

@@ -17,7 +17,7 @@ from sowline.language.expressions.projection import AGGREGATES
 from sowline.language.filter import FilterError, Metadata
 from sowline.language.filter.check import check
 from sowline.language.filter.closures import Evaluate
-from sowline.language.filter.envelope import PREVIOUS, enveloped
+from sowline.language.filter.envelope import PREVIOUS, enveloped, needs_about
 from sowline.language.filter.envelope_condition import DOCUMENT
 from sowline.language.filter.expression import compile_tree
 from sowline.language.filter.functions import FUNCTIONS
@@ -71,17 +71,20 @@ class ComputedField:
 class Stage:
     """The compiled fields of one stage. Immutable; stages with the same fields are equal."""
 
-    __slots__ = ("_steps", "fields", "needs_previous")
+    __slots__ = ("_steps", "fields", "needs_about", "needs_previous")
 
     fields: tuple[ComputedField, ...]
     needs_previous: bool
     """Whether a field uses the record's previous body."""
+    needs_about: bool
+    """Whether a field uses metadata of the message or of its record."""
 
     def __init__(self, fields: Iterable[ComputedField]) -> None:
         """Compile parsed fields, of which no two outputs are `overlapping`."""
         self.fields = tuple(fields)
         nodes = (node for field in self.fields for node in walk(field.expression))
         self.needs_previous = any(isinstance(node, FieldOf) for node in nodes)
+        self.needs_about = any(needs_about(field.expression) for field in self.fields)
         self._steps = [
             _StageStep(field, compile_tree(_computable(field.expression))) for field in self.fields
         ]
@@ -112,15 +115,13 @@ class Stage:
     ) -> tuple[list[str], Document]:
         """Return the paths of the fields to take out of a body, and the computed fields to merge into it then.
 
-        `document` is the parsed body; the method changes it in the same way. `now` is the time for functions of
-        time, in seconds since 1970. `previous` is the record's previous body, which only enrichment can use.
+        `document` is the parsed body; the method changes it in the same way. `about` counts only with `needs_about`.
+        `now` is the time for functions of time, in seconds since 1970. `previous` is the record's previous body, which
+        only enrichment can use.
         """
-        envelope: dict[str, Any] = {
-            **about._asdict(),
-            _NOW: now,
-            DOCUMENT: document,
-            PREVIOUS: previous or {},
-        }
+        envelope: dict[str, Any] = {_NOW: now, DOCUMENT: document, PREVIOUS: previous or {}}
+        if self.needs_about:
+            envelope.update(about._asdict())
         results: list[tuple[_StageStep, Value]] = []
         gone: list[str] = []
         for step in self._steps:

@@ -207,6 +207,12 @@ def test_who_asks_for_the_previous_record() -> None:
     assert not Stage([parse_enrichment("/a OF CURRENT AS /b")]).needs_previous
 
 
+def test_who_asks_for_metadata() -> None:
+    """Only a stage with such a field needs it: to make it takes as long as to compute a simple field."""
+    assert Stage(map(parse_enrichment, ["/a AS /b", "CONCAT(/a, SOW_KEY()) AS /c"])).needs_about
+    assert not Stage([parse_enrichment("UNIX_TIMESTAMP() AS /b")]).needs_about
+
+
 def test_a_deep_message_can_be_computed_into() -> None:
     """However deep a body may be, the path of a field goes only so far into it."""
     deep = b'{"a":' * 400 + b"1" + b"}" * 400
