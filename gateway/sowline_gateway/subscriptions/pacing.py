@@ -8,8 +8,8 @@ from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.serving.cooperative import running
 from sowline.serving.outbox.outbox import Outbox
 from sowline.subscriptions.engine.delivery import payload_of
-from sowline.subscriptions.live.change_message import put_payload
 from sowline.subscriptions.live.progress import put_progress
+from sowline.subscriptions.live.put_payload import put_payload
 from sowline.subscriptions.live.throttle import Throttle
 from sowline.wire.request import Subscribe
 from sowline_gateway.nodes.connections import NodeMessage

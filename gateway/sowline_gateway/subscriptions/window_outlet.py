@@ -10,8 +10,8 @@ from sowline.serving.result import Result
 from sowline.subscriptions.engine.delivery import Deltas, payload_of, whole_payload
 from sowline.subscriptions.engine.shown import ShownRecord
 from sowline.subscriptions.engine.subscription import OOF
-from sowline.subscriptions.live.change_message import put_payload, put_step
 from sowline.subscriptions.live.progress import put_progress, put_window_checksum
+from sowline.subscriptions.live.put_payload import put_payload, put_step
 from sowline.subscriptions.live.shown_records import records_shown
 from sowline.wire.request import Heartbeat
 from sowline_gateway.query.seen import SeenPositions

@@ -32,8 +32,8 @@ from sowline.subscriptions.engine.shown import (
     keys_shown,
 )
 from sowline.subscriptions.engine.subscription import ChangeView, Delivery
-from sowline.subscriptions.live.change_message import put_step
 from sowline.subscriptions.live.conflation import Conflated
+from sowline.subscriptions.live.put_payload import put_step
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.topics.topic_state import TopicState

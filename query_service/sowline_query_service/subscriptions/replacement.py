@@ -16,7 +16,7 @@ from sowline.serving.worker_thread import bytes_to_read, in_worker_thread
 from sowline.subscriptions.engine.delivery import whole_payload
 from sowline.subscriptions.engine.shown import as_sent
 from sowline.subscriptions.engine.subscription import MATCH, OOF, ChangeView, Delivery, left
-from sowline.subscriptions.live.change_message import Recipient, put_payload
+from sowline.subscriptions.live.put_payload import Recipient, put_payload
 from sowline.wire.request import Sow
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.index.access_path import NO_ROWS

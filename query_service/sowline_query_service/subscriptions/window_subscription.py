@@ -14,10 +14,10 @@ from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.subscriptions.engine.delivery import whole_payload
 from sowline.subscriptions.engine.shown import ShownRecord, in_order, no_longer_shown
 from sowline.subscriptions.engine.subscription import MATCH, OOF, PUBLISH, Delivery
-from sowline.subscriptions.live.change_message import put_payload
 from sowline.subscriptions.live.client_gate import ClientGate
 from sowline.subscriptions.live.led_subscription import LedSubscription
 from sowline.subscriptions.live.progress import ProgressTimer, put_window_checksum
+from sowline.subscriptions.live.put_payload import put_payload
 from sowline.subscriptions.live.request_checks import check_endless, check_window_replaced
 from sowline.subscriptions.live.shown_records import records_relayed, records_shown
 from sowline.subscriptions.service_lifecycle import (

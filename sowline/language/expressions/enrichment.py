@@ -116,8 +116,8 @@ class Stage:
         """Return the paths of the fields to take out of a body, and the computed fields to merge into it then.
 
         `document` is the parsed body; the method changes it in the same way. `about` counts only with `needs_about`.
-        `now` is the time for functions of time, in seconds since 1970. `previous` is the record's previous body, which
-        only enrichment can use.
+        `now` is the time for functions of time, in seconds since 1970. `previous` is the record's previous body: only
+        enrichment can use it.
         """
         envelope: dict[str, Any] = {_NOW: now, DOCUMENT: document, PREVIOUS: previous or {}}
         if self.needs_about:

@@ -12,7 +12,7 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.subscriptions.engine.conflation import Conflation, adapted, pending_of
 from sowline.subscriptions.engine.delivery import Deltas, Form
 from sowline.subscriptions.engine.subscription import Delivery
-from sowline.subscriptions.live.change_message import Recipient, put_step
+from sowline.subscriptions.live.put_payload import Recipient, put_step
 from sowline.wire.options import AUTO, Options
 
 

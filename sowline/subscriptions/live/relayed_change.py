@@ -5,9 +5,9 @@ import msgspec
 from sowline.language.emodb.writes import DocumentMetadata
 from sowline.model.position import Position
 from sowline.model.select import Select
+from sowline.subscriptions.engine.change_message import change_message, with_relayed
 from sowline.subscriptions.engine.delivery import Form
 from sowline.subscriptions.engine.subscription import ChangeView, Delivery
-from sowline.subscriptions.live.change_message import change_message, with_relayed
 
 WHOLE = Form(sow_key=True)
 

@@ -6,8 +6,8 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.language.emodb.writes import intrinsics_json
 from sowline.model.bookmark import format_position
 from sowline.model.select import Select
+from sowline.subscriptions.engine.change_message import with_relayed
 from sowline.subscriptions.engine.shown import ShownRecord
-from sowline.subscriptions.live.change_message import with_relayed
 from sowline.wire.options import Options
 from sowline.wire.server_message import sow_record
 
