@@ -48,7 +48,7 @@ class MessageTerms(NamedTuple):
         return cls(connection, as_deltas, whole, form.no_empties, is_of_gateway)
 
 
-class Subscriber(Protocol):
+class HasTerms(Protocol):
     """A subscription with its terms."""
 
     @property
@@ -56,7 +56,7 @@ class Subscriber(Protocol):
         """What decides its messages."""
 
 
-S = TypeVar("S", bound=Subscriber)
+S = TypeVar("S", bound=HasTerms)
 
 
 Outgoing: TypeAlias = tuple[Any, bytes, tuple[str, ...]]
