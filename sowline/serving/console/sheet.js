@@ -54,7 +54,8 @@ export class Sheet {
   #gone = new Set();
   #timer;
   #flushing;
-  #arranging;
+  // The last of its turns with the viewer.
+  #turn;
   #closed = false;
   #layout;
   #base = {};
@@ -101,10 +102,9 @@ export class Sheet {
   // Shows the current tab in its own settings, without those that the user has changed in another one.
   async rearrange() {
     this.#layout = undefined;
-    this.#arranging = this.#inTurn(async () => {
+    await this.#inTurn(async () => {
       if (this.#table && !this.#closed) await this.#restore();
     });
-    await this.#arranging;
   }
 
   // Shows the grid in the colors of the page.
@@ -114,7 +114,8 @@ export class Sheet {
 
   #inTurn(work) {
     const done = (turns.get(this.#viewer) ?? Promise.resolve()).then(work);
-    turns.set(this.#viewer, done.catch(() => {}));
+    this.#turn = done.catch(() => {});
+    turns.set(this.#viewer, this.#turn);
     return done;
   }
 
@@ -124,7 +125,7 @@ export class Sheet {
     for (const [name, listener] of Object.entries(this.#listeners)) this.#live.removeEventListener(name, listener);
     // The viewer reports an error if its table goes while it restores a view
     // (seen once, on a busy machine, in test_a_filter_is_completed).
-    await Promise.allSettled([this.#flushing, this.#arranging]);
+    await this.#turn;
     const table = this.#table;
     this.#table = undefined;
     await table?.delete({ lazy: true });
