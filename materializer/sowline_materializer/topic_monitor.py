@@ -61,7 +61,7 @@ class TopicMonitor:
     every few seconds, would take several percent of a core.
     """
 
-    def __init__(self, cluster: Cluster, topics: Collection[str] = ()) -> None:
+    def __init__(self, cluster: Cluster, topics: Collection[str]) -> None:
         self._cluster = cluster
         self._topics = topics
         self._question = RepeatedQuestion(LOOK_SECONDS)

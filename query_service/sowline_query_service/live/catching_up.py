@@ -14,7 +14,7 @@ from sowline.model.position import Position
 from sowline.serving.cooperative import TURN_SECONDS, Turns
 from sowline.subscriptions.engine.matching import LiveSubscriptions
 from sowline.subscriptions.engine.subscription import ChangeView
-from sowline_query_service.live.subscription import LiveSubscription, deliver
+from sowline_query_service.live.subscription import LiveSubscription, put_change
 from sowline_query_service.topics.topic_state import TopicState
 
 BATCH_MAX = 10_000
@@ -228,7 +228,7 @@ class _Pass:
         ]
         # One may stand at a progress event, beyond the change before it. Bookmarks do not go back.
         seen.after = max([seen.after, *(live.positions[number] for live, _ in found)])
-        messages = deliver(topic, number, seen, found)
+        messages = put_change(topic, number, seen, found)
         self._at = change.position
         for live, _ in found:
             live.positions[number] = change.position

@@ -9,7 +9,7 @@ from sowline.serving.cooperative import Turns
 from sowline.subscriptions.engine.matching import LiveSubscriptions
 from sowline.subscriptions.engine.subscription import ChangeView, Delivery
 from sowline_query_service.live.catching_up import CatchingUp
-from sowline_query_service.live.subscription import LiveSubscription, deliver
+from sowline_query_service.live.subscription import LiveSubscription, put_change
 from sowline_query_service.live.window import LiveWindow
 from sowline_query_service.topics.topic_state import TopicState
 
@@ -107,7 +107,7 @@ class Dispatcher:
             found: list[tuple[LiveSubscription, Delivery]] = []
             if live:
                 found = live.on_change(seen)
-                self.messages_sent += deliver(topic, partition, seen, found)
+                self.messages_sent += put_change(topic, partition, seen, found)
                 for live_subscription, _ in found:
                     reached[live_subscription] = None
             for window in windows:

@@ -5,8 +5,7 @@ import time
 
 from sowline.model.bookmark import Positions, format_position
 from sowline.serving.outbox.outbox import Outbox
-from sowline.subscriptions.engine.deliver import MessageTerms
-from sowline.subscriptions.engine.deliver import deliver as messages_of
+from sowline.subscriptions.engine.deliver import MessageTerms, deliver
 from sowline.subscriptions.engine.delivery import Deltas, Form
 from sowline.subscriptions.engine.shown import as_sent
 from sowline.subscriptions.engine.subscription import ChangeView, Delivery, Subscription
@@ -30,7 +29,7 @@ class LiveSubscription:
         self._entitled = selection.entitled.get(topic.definition.name)
         self._is_of_conflated = topic.definition.is_conflated
         self.form = Form.live(options, topic.definition, delta=engine.delta)
-        self.terms = MessageTerms.of(outbox, sub_id, self.form, is_of_gateway=selection.shares)
+        self.terms = MessageTerms.of(outbox, sub_id, self.form, shares=selection.shares)
         self.relays = selection.relays
         self.readable = selection.readable
         self.positions: Positions = {}
@@ -121,18 +120,16 @@ class LiveSubscription:
         self._behind.clear()
 
 
-def deliver(
+def put_change(
     topic: TopicState, partition: int, seen: ChangeView, found: list[tuple[LiveSubscription, Delivery]]
 ) -> int:
     """Put the messages of a change into the outboxes, and return their number."""
-    change = seen.change
-    deltas: Deltas | None = None
+    change, deltas = seen.change, Deltas(topic.definition.key_fields)
     plain: list[tuple[LiveSubscription, Delivery]] = []
     relayed = 0
     for live_subscription, meant in found:
         delivery = live_subscription.as_sent(meant)
         if live_subscription.conflated is not None:
-            deltas = Deltas(topic.definition.key_fields) if deltas is None else deltas
             each = [(change.sow_key, delivery, deltas)]
             live_subscription.conflated.take(partition, seen.after, change.time, each)
             live_subscription.was_sent = True
@@ -141,7 +138,7 @@ def deliver(
             relayed += 1
         else:
             plain.append((live_subscription, delivery))
-    outgoing, reached = messages_of(topic.definition, partition, change, plain)
+    outgoing, reached = deliver(topic.definition, partition, change, plain, deltas)
     for live_subscription in reached:
         live_subscription.was_sent = True
     for outbox, message, sids in outgoing:

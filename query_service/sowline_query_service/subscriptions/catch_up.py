@@ -22,7 +22,7 @@ from sowline.model.position import Position
 from sowline.serving.cooperative import TURN_SECONDS, Turns
 from sowline.subscriptions.engine.subscription import ChangeView, Delivery
 from sowline_query_service.live.dispatcher import Dispatcher
-from sowline_query_service.live.subscription import LiveSubscription, deliver
+from sowline_query_service.live.subscription import LiveSubscription, put_change
 from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.topics.topic_state import TopicState
 
@@ -242,7 +242,7 @@ def change_views(live: LiveSubscription, number: int, change: Change) -> tuple[C
 def deliver_one(live: LiveSubscription, number: int, seen: ChangeView, delivery: Delivery | None) -> None:
     """Deliver a change to a subscription, and set its position to that of the change."""
     if delivery is not None:
-        deliver(live.topic, number, seen, [(live, delivery)])
+        put_change(live.topic, number, seen, [(live, delivery)])
     live.positions[number] = seen.change.position
     if live.conflated is not None:
         live.conflated.relieve()

@@ -32,12 +32,11 @@ class MessageTerms(NamedTuple):
     as_deltas: Addressee
     whole: Addressee
     no_empties: bool
-    is_of_gateway: bool
-    """Whether its connection is that of a gateway. Its subscriptions are those of many clients: they share only equal
-    messages."""
+    shares: bool
+    """Whether a gateway passes its messages on to several clients: then only equal ones are sent as one."""
 
     @classmethod
-    def of(cls, connection: Any, sub_id: str, form: Form, *, is_of_gateway: bool) -> "MessageTerms":
+    def of(cls, connection: Any, sub_id: str, form: Form, *, shares: bool) -> "MessageTerms":
         """Return the terms of a subscription with this form."""
         # Whether empty messages are left out decides who gets a message, not what is in it. With the option in the
         # form, a gateway's subscriptions with it and without it would not share their messages
@@ -45,7 +44,7 @@ class MessageTerms(NamedTuple):
         plain = form._replace(no_empties=False)
         as_deltas = Addressee((sub_id,), plain, frozenset({form.select}))
         whole = as_deltas._replace(form=plain._replace(delta=False))
-        return cls(connection, as_deltas, whole, form.no_empties, is_of_gateway)
+        return cls(connection, as_deltas, whole, form.no_empties, shares)
 
 
 class HasTerms(Protocol):
@@ -66,17 +65,21 @@ _Due: TypeAlias = tuple[MessageTerms, Delivery, Addressee]
 
 
 def deliver(
-    topic: TopicDefinition, partition: int, change: Change, found: Sequence[tuple[S, Delivery]]
+    topic: TopicDefinition,
+    partition: int,
+    change: Change,
+    found: Sequence[tuple[S, Delivery]],
+    deltas: Deltas,
 ) -> tuple[list[Outgoing], list[S]]:
     """Return the messages of a change of a partition, and the subscriptions that get one.
 
-    `found` has the subscriptions that the change concerns, each with its delivery as its user may see it.
+    `found` has the subscriptions that the change concerns, each with its delivery as its user may see it. `deltas`
+    are those of the change.
 
     Subscriptions of one connection share a message. It has the fields that any of them selects; if one of them needs
     the whole record, all get it. Subscriptions of a gateway are those of many clients: there only equal messages are
     one.
     """
-    deltas = Deltas(topic.key_fields)
     due: list[_Due] = []
     reached: list[S] = []
     for subscriber, delivery in found:
@@ -103,7 +106,7 @@ def _shared(
     """Return the messages of a change to several subscriptions."""
     slots: dict[tuple[Any, str, Form | None], tuple[Delivery, Addressee]] = {}
     for terms, delivery, to in due:
-        slot = terms.connection, delivery.command, to.form if terms.is_of_gateway else None
+        slot = terms.connection, delivery.command, to.form if terms.shares else None
         other = slots.get(slot)
         slots[slot] = (delivery, to) if other is None else (delivery, other[1].with_(to))
     made: dict[tuple[str, str | None, Addressee], bytes] = {}

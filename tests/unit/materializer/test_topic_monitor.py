@@ -65,7 +65,7 @@ NOTHING: frozenset[Any] = frozenset()
 def asked() -> tuple[Cluster, TopicMonitor]:
     """Return a look that is on its way."""
     cluster = Cluster()
-    monitor = TopicMonitor(cluster)  # type: ignore[arg-type]
+    monitor = TopicMonitor(cluster, ())  # type: ignore[arg-type]
     assert monitor.look(lambda: KNOWN, 100) is None
     return cluster, monitor
 
@@ -85,7 +85,7 @@ def test_a_look_waits_for_nothing() -> None:
 def test_nothing_is_asked_about_nothing() -> None:
     """Without topics and partitions it leaves the cluster alone."""
     cluster = Cluster()
-    assert TopicMonitor(cluster).look(dict, 100) is None  # type: ignore[arg-type]
+    assert TopicMonitor(cluster, ()).look(dict, 100) is None  # type: ignore[arg-type]
     assert cluster.asked == []
 
 
@@ -103,7 +103,7 @@ def test_a_topic_of_which_no_partition_is_known() -> None:
 def test_a_head_that_is_known_to_be_gone(known: KnownEnd) -> None:
     """It was written again already, or does not count: a log, and changes without a SOW, are deleted by age."""
     cluster = Cluster()
-    monitor = TopicMonitor(cluster)  # type: ignore[arg-type]
+    monitor = TopicMonitor(cluster, ())  # type: ignore[arg-type]
     monitor.look(lambda: {PARTITION: known}, 100)
     cluster.answer("id", 9, 5)
     assert monitor.look(dict, 101) == MonitorAnswer({PARTITION: 9}, NOTHING, NOTHING)
@@ -124,7 +124,7 @@ def test_the_ends_of_many_partitions_are_asked_for_in_turn(partitions: int) -> N
     """A look asks for a share of them, and for the ids of all topics."""
     known = {(f"orders-{number // 8}", number % 8): KnownEnd("id", 7) for number in range(partitions)}
     cluster = Cluster()
-    monitor = TopicMonitor(cluster)  # type: ignore[arg-type]
+    monitor = TopicMonitor(cluster, ())  # type: ignore[arg-type]
     looks = int(TURN_SECONDS_MAX / LOOK_SECONDS)
     for look in range(looks):
         monitor.look(lambda: known, look * LOOK_SECONDS)

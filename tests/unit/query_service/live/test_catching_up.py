@@ -209,7 +209,7 @@ async def test_a_fault_ends_all_that_catch_up(monkeypatch: pytest.MonkeyPatch) -
         raise ValueError("a fault")
 
     with monkeypatch.context() as patched:
-        patched.setattr(catching_up, "deliver", failing)
+        patched.setattr(catching_up, "put_change", failing)
         coming = [server.dispatcher.bring(_behind(server)) for _ in range(3)]
         ended = await asyncio.gather(*coming, return_exceptions=True)
     assert [str(error) for error in ended] == ["a fault"] * 3

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sowline.changes.change import Change
+from sowline.client.records import updated as client_holds
 from sowline.config.topic_definition import define_topic
-from sowline.model.merge import merge, take_out
 from sowline.model.position import Position
 from sowline.model.select import Select, parse_select
-from sowline.subscriptions.engine.deliver import MessageTerms, deliver
-from sowline.subscriptions.engine.delivery import Form
+from sowline.subscriptions.engine.deliver import MessageTerms, Outgoing, deliver
+from sowline.subscriptions.engine.delivery import Deltas, Form
 from sowline.subscriptions.engine.subscription import ENTITLEMENT, MATCH, OOF, PUBLISH, Delivery, updated
+from sowline.wire.client_message import read_frame
 
 TOPIC = define_topic(name="orders", key=("/id",))
 BEFORE, NOW = b'{"id":1,"a":1,"b":1}', b'{"id":1,"a":2}'
@@ -26,11 +27,9 @@ class Subscriber(NamedTuple):
     terms: MessageTerms
 
 
-def subscriber(
-    connection: str, sid: str, form: Form | None = None, *, is_of_gateway: bool = False
-) -> Subscriber:
+def subscriber(connection: str, sid: str, form: Form | None = None, *, shares: bool = False) -> Subscriber:
     """Return a subscription of a connection."""
-    return Subscriber(MessageTerms.of(connection, sid, form or Form(), is_of_gateway=is_of_gateway))
+    return Subscriber(MessageTerms.of(connection, sid, form or Form(), shares=shares))
 
 
 def change(before: bytes | None, now: bytes) -> Change:
@@ -38,11 +37,18 @@ def change(before: bytes | None, now: bytes) -> Change:
     return Change(b"1", now, before, Position(0, 5), Position(0, 4), "publish", 7)
 
 
+def delivered(
+    made: Change, found: list[tuple[Subscriber, Delivery]]
+) -> tuple[list[Outgoing], list[Subscriber]]:
+    """Return the messages of a change of partition 3, and who gets one."""
+    return deliver(TOPIC, 3, made, found, Deltas(TOPIC.key_fields))
+
+
 def test_a_message_says_what_its_subscriptions_asked_for() -> None:
     """Its connection, its bytes, and the subscriptions that it is for."""
     one = subscriber("c", "s")
     publish = change(None, NOW)
-    outgoing, reached = deliver(TOPIC, 3, publish, [(one, Delivery(PUBLISH, NOW))])
+    outgoing, reached = delivered(publish, [(one, Delivery(PUBLISH, NOW))])
     message = (
         b'{"command":"publish","sids":["s"],"topic":"orders","sow_key":"1","bookmark":"orders:3@5",'
         b'"data":{"id":1,"a":2}}'
@@ -53,15 +59,15 @@ def test_a_message_says_what_its_subscriptions_asked_for() -> None:
 def test_connections_share_bytes_and_subscriptions_of_one_a_message() -> None:
     """Three subscriptions of two connections: two messages."""
     found = [subscriber("c", "s"), subscriber("c", "t"), subscriber("d", "s")]
-    outgoing, _ = deliver(TOPIC, 0, change(None, NOW), [(one, Delivery(PUBLISH, NOW)) for one in found])
+    outgoing, _ = delivered(change(None, NOW), [(one, Delivery(PUBLISH, NOW)) for one in found])
     assert [(connection, sids) for connection, _, sids in outgoing] == [("c", ("s", "t")), ("d", ("s",))]
 
 
 def test_only_equal_forms_of_a_gateway_share_a_message() -> None:
     """Its subscriptions are those of many clients."""
     forms = [Form(), Form(timestamp=True), Form()]
-    found = [subscriber("g", f"s{number}", form, is_of_gateway=True) for number, form in enumerate(forms)]
-    outgoing, _ = deliver(TOPIC, 0, change(None, NOW), [(one, Delivery(PUBLISH, NOW)) for one in found])
+    found = [subscriber("g", f"s{number}", form, shares=True) for number, form in enumerate(forms)]
+    outgoing, _ = delivered(change(None, NOW), [(one, Delivery(PUBLISH, NOW)) for one in found])
     assert [sids for _, _, sids in outgoing] == [("s0", "s2"), ("s1",)]
 
 
@@ -71,7 +77,7 @@ def test_who_may_not_see_the_new_record_shares_no_message_of_it() -> None:
         (subscriber("c", "s"), Delivery(OOF, NOW, MATCH, BEFORE)),
         (subscriber("d", "s"), Delivery(OOF, BEFORE, ENTITLEMENT, BEFORE)),
     ]
-    outgoing, _ = deliver(TOPIC, 0, change(BEFORE, NOW), leaving)
+    outgoing, _ = delivered(change(BEFORE, NOW), leaving)
     assert [orjson.loads(message)["data"] for _, message, _ in outgoing] == [
         orjson.loads(NOW),
         orjson.loads(BEFORE),
@@ -82,7 +88,7 @@ def test_an_empty_delta_reaches_only_those_who_want_it() -> None:
     """Who leaves empty messages out is not reached."""
     found = [subscriber("c", "s", Form(delta=True, no_empties=empty)) for empty in (True, False)]
     same = change(NOW, NOW)
-    outgoing, reached = deliver(TOPIC, 0, same, [(one, updated(same)) for one in found])
+    outgoing, reached = delivered(same, [(one, updated(same)) for one in found])
     assert (len(outgoing), reached) == (1, found[1:])
 
 
@@ -95,10 +101,10 @@ bodies = st.fixed_dictionaries(
 ).map(orjson.dumps)
 subscribers = st.lists(
     st.builds(
-        lambda connection, select, delta, no_empties, is_of_gateway: (
+        lambda connection, select, delta, no_empties, shares: (
             connection,
             Form(select, delta, no_empties),
-            is_of_gateway,
+            shares,
         ),
         st.sampled_from("cde"),
         st.sampled_from(SELECTS),
@@ -116,11 +122,11 @@ def test_each_holds_what_it_selects_after_a_shared_message(
 ) -> None:
     """Whatever it shares a message with, it learns its part of the record from it, once."""
     found = [
-        subscriber(connection, f"s{number}", form, is_of_gateway=is_of_gateway)
-        for number, (connection, form, is_of_gateway) in enumerate(asked)
+        subscriber(connection, f"s{number}", form, shares=shares)
+        for number, (connection, form, shares) in enumerate(asked)
     ]
     made = change(before, now)
-    outgoing, reached = deliver(TOPIC, 0, made, [(one, updated(made)) for one in found])
+    outgoing, reached = delivered(made, [(one, updated(made)) for one in found])
     for one in found:
         (sid,), form, selects = one.terms.whole
         (select,) = selects
@@ -128,7 +134,8 @@ def test_each_holds_what_it_selects_after_a_shared_message(
         assert len(mine) == (one in reached)
         held = part(before, select)
         for message in mine:
-            held = part(after(held, message), select)
+            (sent,) = [one for received in read_frame(message) for one in received.messages()]
+            held = part(client_holds(held, sent), select)
         assert orjson.loads(held) == orjson.loads(part(now, select))
         assert not form.delta
 
@@ -136,11 +143,3 @@ def test_each_holds_what_it_selects_after_a_shared_message(
 def part(body: bytes, select: Select | None) -> bytes:
     """Return the selected part of a body."""
     return body if select is None else select.apply(body)
-
-
-def after(held: bytes, message: bytes) -> bytes:
-    """Return a record after a message about it."""
-    fields = orjson.loads(message)
-    if not fields.get("delta"):
-        return orjson.dumps(fields["data"])
-    return take_out(merge(held, orjson.dumps(fields["data"])), fields.get("removed", ()))
