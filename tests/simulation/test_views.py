@@ -21,6 +21,13 @@ def test_seeds(first: int) -> None:
     assert "\n".join(view_failures(range(first, first + PORTION))) == ""
 
 
+@pytest.mark.parametrize("seed", [700_714, 700_887, 701_546])
+def test_a_copy_at_rest_is_of_the_changes_there_are(seed: int) -> None:
+    """A changes topic is replaced, and the new one ends where the old one did."""
+    outcome = simulate_views(seed)
+    assert outcome.error is None, outcome
+
+
 @pytest.mark.parametrize("seed", [7, 9])
 def test_a_seed_again(seed: int) -> None:
     """The same seed is the same run, also of a view with joins."""
