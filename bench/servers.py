@@ -29,6 +29,7 @@ from sowline.model.position import Position
 from sowline.runtime.connections import Connections
 from sowline.runtime.health import ServiceHealth
 from sowline.runtime.http_server import HttpProtocol
+from sowline.runtime.native import native_core
 from sowline.runtime.ports import HOST, free_port
 from sowline.runtime.process import spare_the_collector
 from sowline.runtime.websocket_handshake import Handshake
@@ -143,7 +144,10 @@ class BenchQueryService:
 
     def __init__(self) -> None:
         self.fallen = 0
-        self._state = ServedTopics(parse_topics(TOPICS), Settings().ring_changes_max)
+        settings = Settings()
+        self._state = ServedTopics(
+            parse_topics(TOPICS), settings.ring_changes_max, native=native_core(settings.core)
+        )
         self._dispatcher = _CountingDispatcher(self)
         self._state.listen(self._dispatcher.on_changes)
         self._state.loaded([PARTITION])

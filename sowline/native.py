@@ -33,7 +33,7 @@ def panics() -> int:
     return _panics
 
 
-def share(end: int, native: Callable[[int], int], python: Callable[[int, int], None]) -> None:
+def share(end: int, native: Callable[[int], int], python: Callable[[int, int], object]) -> None:
     """Do the items from 0 to `end` in order.
 
     `native` does those from an index on up to the first that it does not know, and returns that one's index. `python`

@@ -335,7 +335,7 @@ fn push_elements<'a>(value: Value<'a>, out: &mut Vec<Value<'a>>) -> Option<()> {
 }
 
 /// Return whether a node is a scalar, or an array with one at any depth.
-fn holds_scalar(value: Value<'_>) -> Option<bool> {
+pub fn holds_scalar(value: Value<'_>) -> Option<bool> {
     if value.kind != Kind::Array {
         return Some(value.kind != Kind::Object);
     }

@@ -19,12 +19,15 @@ pub struct Difference {
     pub body: Vec<u8>,
     /// A JSON array of the paths of removed fields; empty if there are none.
     pub removed: Vec<u8>,
+    /// Whether any field changed, was added or was removed.
+    pub is_changed: bool,
 }
 
 impl Difference {
     pub fn clear(&mut self) {
         self.body.clear();
         self.removed.clear();
+        self.is_changed = false;
     }
 
     /// Find the delta between two bodies, after a `clear`. Returns None if only Python can: then it has no meaning.
@@ -90,6 +93,7 @@ impl Difference {
                         self.body.truncate(start);
                         continue;
                     }
+                    self.is_changed |= !is_same;
                     self.body.extend_from_slice(field.value);
                 }
             }
@@ -123,6 +127,7 @@ impl Difference {
             self.removed.extend_from_slice(name);
         }
         self.removed.push(b'"');
+        self.is_changed = true;
         (self.removed.len() <= REMOVED_BYTES_MAX).then_some(())
     }
 }

@@ -3,8 +3,8 @@
 //! It accepts less than `orjson`, and never more: what it does not accept, Python judges. Texts are valid UTF-8.
 
 pub use crate::json_parts::{
-    FIELDS_MAX, elements, exact_elements, exact_members, fields, leaves, member, members,
-    members_behind_brace,
+    FIELDS_MAX, elements, exact_elements, exact_members, fields, leaves, member, member_value,
+    members, members_behind_brace,
 };
 
 /// How many levels of arrays and objects the scanner follows.

@@ -53,18 +53,24 @@ fn members_behind<'a>(
     (scanner.at == scanner.text.len()).then_some(())
 }
 
-/// Return the text and the kind of the last member with a name of the object that `text` is; an inner None if it has none.
+/// Return the last member with a name of the object that `text` is; an inner None if it has none.
 ///
 /// Returns None where `members` does.
-pub fn member<'a>(text: &'a [u8], name: &[u8]) -> Option<Option<(&'a [u8], Kind)>> {
+pub fn member_value<'a>(text: &'a [u8], name: &[u8]) -> Option<Option<Value<'a>>> {
     let mut found = None;
     members(text, |own, value| {
         if own == name {
-            found = Some((value.text(), value.kind));
+            found = Some(value);
         }
         Some(())
     })?;
     Some(found)
+}
+
+/// Return the text and the kind of the last member with a name, as `member_value` finds it.
+pub fn member<'a>(text: &'a [u8], name: &[u8]) -> Option<Option<(&'a [u8], Kind)>> {
+    let found = member_value(text, name)?;
+    Some(found.map(|value| (value.text(), value.kind)))
 }
 
 /// Collect the fields of the object that `text` is; of a repeated name the last value counts, in the first position.

@@ -4,15 +4,19 @@
 //! record that it does not know. Only `kafka_reader` does I/O; nothing else has a clock or threads. Each module names its
 //! Python twin, which is the specification.
 
+mod audience;
 mod batch;
 mod bodies;
 mod canonical;
 mod change;
+mod change_message;
 mod checksum;
 mod columns;
 mod command;
 mod core;
+mod deliver;
 mod deltas;
+mod demand;
 mod difference;
 mod documents;
 mod enrichment;
@@ -44,12 +48,14 @@ mod numbers;
 mod packing;
 mod partials;
 mod pending;
+mod plan;
 mod position;
 mod reading;
 mod records;
 mod replica;
 mod replica_tables;
 mod scan;
+mod select;
 mod slot;
 mod slots;
 mod sorting;
@@ -75,6 +81,8 @@ mod sowline_native {
     use super::columns::ColumnReader;
     #[pymodule_export]
     use super::core::Core;
+    #[pymodule_export]
+    use super::deliver::DeliveryPlan;
     #[pymodule_export]
     use super::deltas::plain_delta;
     #[pymodule_export]

@@ -27,6 +27,9 @@ _write = msgspec.json.Encoder().encode
 
 Names = tuple[str, ...]
 
+Flat = tuple[bool, list[tuple[str, bool]]]
+"""Whether fields are sent that no directive names, and the named top-level fields, each with whether it is sent."""
+
 
 class _Node:
     """A field that a directive names, or that contains such a field.
@@ -80,6 +83,14 @@ class Select:
                 node = node.fields.setdefault(name, _Node(node.sent))
             node.sent = sent
         self.text = f"[{','.join(_directive_text(*directive) for directive in sorted(directives.items()))}]"
+
+    @property
+    def flat(self) -> Flat | None:
+        """The list, if its directives name only top-level fields."""
+        if any(len(names) > 1 for names in self._directives):
+            return None
+        named = [(names[0], sent) for names, sent in self._directives.items() if names]
+        return self._root.sent, named
 
     def apply(self, body: bytes) -> bytes:
         """Return the body without the fields that are not sent; `{}` if none is sent.

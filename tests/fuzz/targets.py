@@ -11,13 +11,30 @@ from typing import Any
 import orjson
 
 from sowline import native as sharing
+from sowline.changes.change import Change
 from sowline.commands.command import Headers
 from sowline.config.topic_definition import define_topic
+from sowline.language.filter import compile_filter
+from sowline.model.position import Position
+from sowline.subscriptions.engine.deliver import MessageTerms
+from sowline.subscriptions.engine.matching import LiveSubscriptions
+from sowline.subscriptions.engine.plan import DeliveryPlan
+from sowline.subscriptions.engine.subscription import Subscription
 from sowline_views.core.native_groups import native_states
 from sowline_views.core.states import states_of
 from tests.fuzz.inputs import body, change_header, damaged, headers
 from tests.property.test_native import ENRICHMENTS, Sent, apply_alike, native, partition_of, state_of
 from tests.property.test_native_columns import PATHS, check_bodies, is_read
+from tests.property.test_native_deliver import (
+    CONFLATED,
+    ODD_FILTERS,
+    TOPIC,
+    USUAL_FILTERS,
+    USUAL_FORMS,
+    Item,
+    by_plan,
+    by_python,
+)
 from tests.property.test_native_deltas import check_delta
 from tests.property.test_native_load import load_alike, read_alike
 from tests.property.test_native_replica import life as replica_life
@@ -203,6 +220,47 @@ def view_messages(seed: int) -> Counter[str]:
     return counts
 
 
+def deliveries(seed: int) -> Counter[str]:
+    """Let both cores send changes of odd records to subscriptions."""
+    chance, counts = Random(seed), Counter[str]()
+    topic = chance.choice([TOPIC, CONFLATED])
+    plan: DeliveryPlan[Item] = DeliveryPlan(topic, native)
+    live: LiveSubscriptions[Item] = LiveSubscriptions()
+    for _ in range(chance.randrange(1, 8)):
+        form = chance.choice(USUAL_FORMS)
+        filter = compile_filter(chance.choice(USUAL_FILTERS + ODD_FILTERS))
+        item = Item(
+            Subscription(filter, chance.random() < 0.5, form.delta),
+            MessageTerms.of(chance.choice("cde"), chance.choice("st"), form, shares=False),
+            None,
+        )
+        plan.add(item)
+        live.add(item, item.engine)
+    previous: bytes | None = None
+    for offset in range(BATCHES_A_LIFE):
+        batch: list[Change] = []
+        for nth in range(chance.randrange(1, BATCH)):
+            given = body(chance)
+            if given is not None and not is_object(given):
+                continue
+            place = Position(0, offset, nth)
+            batch.append(Change(b"1", given, previous, place, place, "publish", offset))
+            previous = given
+        counts["changes"] += len(batch)
+        found = by_plan(plan, batch, topic)
+        assert found == by_python(live, batch, topic), batch
+        counts["messages"] += sum(map(len, found[0].values()))
+    return counts
+
+
+def is_object(given: bytes) -> bool:
+    """Return whether a text is a record."""
+    try:
+        return isinstance(orjson.loads(given), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
 TARGETS: Mapping[str, Callable[[int], Counter[str]]] = {
     "log-records": log_records,
     "scanner": scanner,
@@ -214,4 +272,5 @@ TARGETS: Mapping[str, Callable[[int], Counter[str]]] = {
     "view-groups": view_groups,
     "view-messages": view_messages,
     "messages": messages,
+    "deliveries": deliveries,
 }

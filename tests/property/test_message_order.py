@@ -14,6 +14,7 @@ OF = st.sets(st.sampled_from(NAMES), min_size=1).map(sorted)
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("data"), OF),
+        st.tuples(st.just("two"), OF),
         st.tuples(st.just("ack"), OF),
         st.tuples(st.just("heartbeat"), st.just([])),
         st.tuples(st.just("group"), st.just([])),
@@ -38,6 +39,9 @@ class Connection:
         message = json.dumps(entry).encode()
         if kind == "data":
             self.order.put_behind(message, of)
+        elif kind == "two":
+            self.order.put_all_behind([message, message], [of, of])
+            self.put.append(entry)
         elif kind in ("ack", "heartbeat"):
             self.order.put(message, of)
         elif kind == "group":
@@ -48,7 +52,7 @@ class Connection:
             self.groups, self.is_open = self.groups + 1, False
         elif kind == "take" and self.order.ready:
             self.take()
-        if kind in ("data", "ack", "heartbeat", "group"):
+        if kind in ("data", "two", "ack", "heartbeat", "group"):
             self.put.append(entry)
         assert self.order.is_open is self.is_open
 

@@ -115,7 +115,7 @@ class QueryService(Process):
         """Start the process."""
         self.trace(self.name, "starts", *([] if self.shard.is_whole else [self.shard]))
         self.held_shard = self.shard
-        self.state = ServedTopics(topics, ring, shard=self.shard)
+        self.state = ServedTopics(topics, ring, native=self._native, shard=self.shard)
         self.dispatcher = Dispatcher()
         self.state.listen(self.dispatcher.on_changes)
         self.context = ServiceContext(self.state, self.dispatcher, self.kafka)

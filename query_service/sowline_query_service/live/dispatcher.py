@@ -1,12 +1,13 @@
 """The dispatcher: sends each change, when it is applied, to the live subscriptions and windows that it concerns."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from sowline.changes.change import Change
 from sowline.model.position import Position
+from sowline.native import share
 from sowline.runtime.tracing import begin
 from sowline.serving.cooperative import Turns
-from sowline.subscriptions.engine.matching import LiveSubscriptions
+from sowline.subscriptions.engine.plan import DeliveryPlan
 from sowline.subscriptions.engine.subscription import ChangeView, Delivery
 from sowline_query_service.live.catching_up import CatchingUp
 from sowline_query_service.live.subscription import LiveSubscription, put_change
@@ -17,11 +18,36 @@ WindowName = tuple[str, ...]
 """Identifies a window: filter, grouping and projection, order, and whether it is a page, or for a gateway."""
 
 
+Deliveries = Callable[[ChangeView], list[tuple[LiveSubscription, Delivery]]]
+"""Returns the deliveries of a change to some subscriptions."""
+
+
+class _Batch:
+    """A batch of changes of a partition, and the subscriptions that were sent a message of it."""
+
+    def __init__(self, topic: TopicState, partition: int, before: Position, changes: list[Change]) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.changes = changes
+        self.reached: dict[LiveSubscription, None] = {}
+        self._before = before
+        self._seen: dict[int, ChangeView] = {}
+
+    def seen(self, at: int) -> ChangeView:
+        """Return the change with this index, as all that look at it share it."""
+        seen = self._seen.get(at)
+        if seen is None:
+            definition = self.topic.definition
+            name = f"{definition.log}:{self.partition}"
+            seen = self._seen[at] = ChangeView(self.changes[at], self.topic.metadata, name, self._before)
+        return seen
+
+
 class Dispatcher:
     """The live subscriptions and windows of each topic. They get each batch at the instant it is applied."""
 
     def __init__(self) -> None:
-        self._live: dict[str, LiveSubscriptions[LiveSubscription]] = {}
+        self._live: dict[str, DeliveryPlan[LiveSubscription]] = {}
         self._windows: dict[str, dict[WindowName, LiveWindow]] = {}
         self._catching_up: dict[str, CatchingUp] = {}
         self.messages_sent = 0
@@ -32,9 +58,15 @@ class Dispatcher:
 
     def add(self, live_subscription: LiveSubscription) -> None:
         """Make a subscription live; it must be at the current position of its topic."""
-        live = self._live.setdefault(live_subscription.topic.definition.name, LiveSubscriptions())
-        live.add(live_subscription, live_subscription.engine)
+        self._plan(live_subscription.topic).add(live_subscription)
         live_subscription.go_live()
+
+    def _plan(self, topic: TopicState) -> DeliveryPlan[LiveSubscription]:
+        name = topic.definition.name
+        plan = self._live.get(name)
+        if plan is None:
+            plan = self._live[name] = DeliveryPlan(topic.definition, topic.native)
+        return plan
 
     async def bring(self, live_subscription: LiveSubscription) -> bool:
         """Make a subscription live, with others, once it was sent the changes that the replica has in memory.
@@ -53,9 +85,9 @@ class Dispatcher:
         name = live_subscription.topic.definition.name
         if (catching_up := self._catching_up.get(name)) is not None:
             catching_up.drop(live_subscription)
-        live = self._live.get(name)
-        if live is not None:
-            live.remove(live_subscription)
+        plan = self._live.get(name)
+        if plan is not None:
+            plan.remove(live_subscription)
         live_subscription.stay_behind()
 
     def count(self, messages: int) -> None:
@@ -96,30 +128,60 @@ class Dispatcher:
         # Nothing is awaited from here to the end. A subscription that became live between two changes of the batch
         # would be at the topic's position, which is already that of the batch's end, and would miss the second
         # change.
-        live, windows = self._live.get(name), list(self._windows.get(name, {}).values())
-        reached: dict[LiveSubscription, None] = {}
-        partition_name = f"{topic.definition.log}:{partition}"
-        for change in changes if live or windows else ():
-            seen = ChangeView(change, topic.metadata, partition_name, before)
-            span = None
-            if change.traceparent is not None:
-                span = begin("deliver", name, change.traceparent, (partition, str(change.position)))
-            found: list[tuple[LiveSubscription, Delivery]] = []
-            if live:
-                found = live.on_change(seen)
-                self.messages_sent += put_change(topic, partition, seen, found)
-                for live_subscription, _ in found:
-                    reached[live_subscription] = None
-            for window in windows:
-                self.messages_sent += window.apply(partition, seen)
-            if span is not None:
-                span.end({"subscriptions": len(found) + sum(map(len, windows))})
+        plan, windows = self._plan(topic), list(self._windows.get(name, {}).values())
+        batch = _Batch(topic, partition, before, changes)
+        is_traced = any(change.traceparent is not None for change in changes)
+        if plan.has_native and not is_traced:
+            share(
+                len(changes),
+                lambda start: self._put_natively(batch, plan, start),
+                lambda start, stop: self._put(batch, plan.left_by_native, start, stop),
+            )
+            if plan.has_others or windows:
+                self._one_by_one(batch, plan.to_others, windows)
+        elif len(plan) or windows:
+            self._one_by_one(batch, plan.on_change, windows)
         # Subscriptions fall behind only after the whole batch. `topic.positions` is already the end of the batch:
         # after change 5 of [5, 6], a subscription would be recorded at 6, and would never get change 6. Until then
         # its messages may exceed the outbox by one batch.
-        self._relieve(reached)
+        self._relieve(batch.reached)
         for window in windows:
             self.messages_sent += window.settle()
+
+    def _put_natively(self, batch: _Batch, plan: DeliveryPlan[LiveSubscription], start: int) -> int:
+        """Send what the native core makes of changes from `start` on; return the first that is left to Python."""
+        end, parts, reached = plan.deliver(batch.partition, batch.changes, start)
+        for outbox, messages, names in parts:
+            outbox.put_all_behind(messages, names)
+            self.messages_sent += len(messages)
+        for live_subscription in reached:
+            live_subscription.was_sent = True
+            batch.reached[live_subscription] = None
+        return end
+
+    def _one_by_one(self, batch: _Batch, deliveries: Deliveries, windows: list[LiveWindow]) -> None:
+        """Send the messages of all changes to some subscriptions, and to windows."""
+        for at, change in enumerate(batch.changes):
+            span = None
+            if change.traceparent is not None:
+                about = batch.partition, str(change.position)
+                span = begin("deliver", batch.topic.definition.name, change.traceparent, about)
+            found = self._put(batch, deliveries, at, at + 1)
+            for window in windows:
+                self.messages_sent += window.apply(batch.partition, batch.seen(at))
+            if span is not None:
+                span.end({"subscriptions": found + sum(map(len, windows))})
+
+    def _put(self, batch: _Batch, deliveries: Deliveries, start: int, stop: int) -> int:
+        """Send the messages of changes to some subscriptions; return to how many, each counted at each change."""
+        count = 0
+        for at in range(start, stop):
+            seen = batch.seen(at)
+            found = deliveries(seen)
+            self.messages_sent += put_change(batch.topic, batch.partition, seen, found)
+            batch.reached.update((live_subscription, None) for live_subscription, _ in found)
+            count += len(found)
+        return count
 
     def _relieve(self, reached: Iterable[LiveSubscription]) -> None:
         """Let subscriptions of slow clients fall behind; others send what they held back, if it is too large."""

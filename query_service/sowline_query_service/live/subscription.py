@@ -52,6 +52,16 @@ class LiveSubscription:
             )
         self._behind = asyncio.Event()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it gets each message at once, as `deliver` makes it."""
+        return self.conflated is None and not self.relays
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether its user may see only some of the records."""
+        return self._entitled is not None
+
     def as_sent(self, delivery: Delivery) -> Delivery:
         """Return the message as this user may see it."""
         # Most subscriptions are of neither kind, and this is called for each message of each of them.

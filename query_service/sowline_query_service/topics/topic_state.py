@@ -52,6 +52,8 @@ class TopicState:
         shard: Shard = WHOLE,
     ) -> None:
         self.definition = definition
+        self.native = native
+        """The module of the native core, if that is to be used."""
         self.rows = Rows() if definition.has_sow else NoRows()
         self.indexes = Indexes(definition, self.rows, memory, native)
         self.metadata = Metadata(topic=definition.name)

@@ -4,7 +4,7 @@ Messages of subscriptions and answers to other queries wait while a group is ope
 not wait, unless a message of the same subscription or query waits.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class MessageOrder:
@@ -38,6 +38,18 @@ class MessageOrder:
             self._wait(message, of)
         else:
             self._send(message)
+
+    def put_all_behind(self, messages: list[bytes], of: Sequence[Iterable[str]]) -> None:
+        """Put messages as `put_behind` does; `of` has the subscriptions of each."""
+        if self.is_open:
+            for message, names in zip(messages, of, strict=True):
+                self._wait(message, names)
+            return
+        if self.ready is None:
+            self.ready = list(messages)
+        else:
+            self.ready += messages
+        self.ready_bytes += sum(map(len, messages))
 
     def put_in_group(self, message: bytes) -> None:
         """Put a message of a group; the group is then open."""

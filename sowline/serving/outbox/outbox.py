@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from sowline.serving.backlogs import Backlogs
 from sowline.serving.flag import Flag
@@ -89,6 +89,12 @@ class Outbox:
         """Put a message of these subscriptions, or an answer to these queries, after a group that is open."""
         was_empty = self._order.ready is None
         self._order.put_behind(message, of)
+        self._note(was_empty=was_empty)
+
+    def put_all_behind(self, messages: list[bytes], of: Sequence[Iterable[str]]) -> None:
+        """Put messages as `put_behind` does; `of` has the subscriptions of each."""
+        was_empty = self._order.ready is None
+        self._order.put_all_behind(messages, of)
         self._note(was_empty=was_empty)
 
     def put_in_group(self, message: bytes) -> None:

@@ -1,6 +1,6 @@
 """The outbox of a client, for its queries and subscriptions with `format=native`."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 from sowline.serving.outbox.outbox import Outbox
@@ -44,6 +44,10 @@ class TypedOutbox(Outbox):
     def put_behind(self, message: bytes, of: Iterable[str]) -> None:
         """Put a message of subscriptions after a group that is open."""
         self._outbox.put_behind(self._typed.of(message), of)
+
+    def put_all_behind(self, messages: list[bytes], of: Sequence[Iterable[str]]) -> None:
+        """Put messages of subscriptions after a group that is open."""
+        self._outbox.put_all_behind([self._typed.of(message) for message in messages], of)
 
     def put_in_group(self, message: bytes) -> None:
         """Put a message of the group that is being sent."""

@@ -15,6 +15,7 @@ from sowline.config.shard import WHOLE, Shard
 from sowline.config.topics import parse_topics
 from sowline.model.key import sow_key
 from sowline.model.position import Position, before_the_log
+from sowline.runtime.native import native_core
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.authorization.entitlements import EVERYTHING, Rights
 from sowline.serving.authorization.identity import ANYBODY
@@ -70,7 +71,9 @@ class Server:
     ) -> None:
         usual = f"{{name: orders, key: /id, partitions: {partitions}{more}}}"
         self.topics = parse_topics(f"topics: [{definition or usual}]")
-        self.state = ServedTopics(self.topics, ring, shard=shard, history_bytes_max=history_bytes_max)
+        self.state = ServedTopics(
+            self.topics, ring, shard=shard, history_bytes_max=history_bytes_max, native=native_core(None)
+        )
         self.dispatcher = WatchedDispatcher()
         self.state.listen(self.dispatcher.on_changes)
         self.written: list[list[Written]] = [[] for _ in range(partitions)]

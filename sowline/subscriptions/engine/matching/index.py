@@ -1,6 +1,5 @@
 """An index of items by their filters: finds the items whose filter matches a document."""
 
-from collections.abc import Iterator
 from itertools import count
 from typing import Generic
 
@@ -15,11 +14,11 @@ class SubscriptionIndex(Generic[T]):
     """Items, each with a filter. Items are hashable. Equal filters are kept and evaluated once.
 
     It is pure and has no lock: only one thread, such as an event loop, may use it. Each filter takes about a
-    kilobyte. Indexes made with the same `numbers` share one order of adding.
+    kilobyte.
     """
 
-    def __init__(self, numbers: Iterator[int] | None = None) -> None:
-        self._numbers = count() if numbers is None else numbers
+    def __init__(self) -> None:
+        self._numbers = count()
         self._entry_of: dict[T, Entry[T]] = {}
         self._entries: dict[str, Entry[T]] = {}
         self._tables: dict[Path, _Table[T]] = {}
@@ -34,14 +33,14 @@ class SubscriptionIndex(Generic[T]):
         """Whether some filter uses metadata of the record."""
         return self._needing_about > 0
 
-    def add(self, item: T, filter: Filter) -> None:
-        """Add an item; raise ValueError if it was added before."""
+    def add(self, item: T, filter: Filter, number: int | None = None) -> None:
+        """Add an item; raise ValueError if it was added before. Its number is that of adding, if none is given."""
         if item in self._entry_of:
             raise ValueError(f"expected an item that is not in the index, got {item!r}; remove it first")
         entry = self._entries.get(filter.text)
         if entry is None:
             entry = self._entries[filter.text] = self._enter(filter)
-        entry.items[item] = next(self._numbers)
+        entry.items[item] = next(self._numbers) if number is None else number
         self._entry_of[item] = entry
 
     def remove(self, item: T) -> None:

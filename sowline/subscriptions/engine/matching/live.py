@@ -26,23 +26,26 @@ class LiveSubscriptions(Generic[T]):
     """
 
     def __init__(self) -> None:
-        numbers = count()
-        self._plain: SubscriptionIndex[T] = SubscriptionIndex(numbers)
-        self._with_delta: SubscriptionIndex[T] = SubscriptionIndex(numbers)
-        self._with_oof: SubscriptionIndex[T] = SubscriptionIndex(numbers)
+        self._numbers = count()
+        self._plain: SubscriptionIndex[T] = SubscriptionIndex()
+        self._with_delta: SubscriptionIndex[T] = SubscriptionIndex()
+        self._with_oof: SubscriptionIndex[T] = SubscriptionIndex()
         self._home: dict[T, SubscriptionIndex[T]] = {}
         self._no_redundant: set[T] = set()
 
     def __len__(self) -> int:
         return len(self._home)
 
-    def add(self, item: T, subscription: Subscription) -> None:
-        """Add an item; raise ValueError if it was added before."""
+    def __contains__(self, item: T) -> bool:
+        return item in self._home
+
+    def add(self, item: T, subscription: Subscription, number: int | None = None) -> None:
+        """Add an item; raise ValueError if it was added before. The order is that of adding, or of the numbers."""
         if item in self._home:
             raise ValueError(f"expected an item that has no subscription yet, got {item!r}; remove it first")
         delta_only = self._with_delta if subscription.delta else self._plain
         home = self._with_oof if subscription.oof else delta_only
-        home.add(item, subscription.filter)
+        home.add(item, subscription.filter, next(self._numbers) if number is None else number)
         self._home[item] = home
         if subscription.no_redundant:
             self._no_redundant.add(item)

@@ -1,0 +1,216 @@
+//! The subscriptions of a topic and their connections, as a `DeliveryPlan` has them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::plan::{Demands, Filters};
+use crate::select::Select;
+
+/// What a subscription asks for: `sowline.subscriptions.engine.plan.Asked`.
+#[derive(FromPyObject)]
+pub struct Asked {
+    pub oof: bool,
+    pub delta: bool,
+    pub no_redundant: bool,
+    /// Whether its user may see only some records: what such a one learns of a record that leaves is Python's.
+    pub is_restricted: bool,
+    pub no_empties: bool,
+    pub sends_deltas: bool,
+    pub sow_key: bool,
+    pub timestamp: bool,
+    /// Whether fields are sent that the select list does not name, and the named ones; None is all fields.
+    pub select: Option<(bool, Vec<(String, bool)>)>,
+}
+
+/// The content of a message: `sowline.subscriptions.engine.delivery.Form`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Form {
+    pub select: Option<Arc<Select>>,
+    pub sow_key: bool,
+    pub timestamp: bool,
+}
+
+pub struct Subscriber {
+    /// Its place in the order of adding.
+    pub number: u64,
+    filter: usize,
+    pub item: Py<PyAny>,
+    pub connection: usize,
+    /// Its name as JSON.
+    pub sid: Vec<u8>,
+    /// Its name alone, as those of a message are handed over.
+    pub sids: Py<PyTuple>,
+    pub oof: bool,
+    delta: bool,
+    no_redundant: bool,
+    pub is_restricted: bool,
+    pub no_empties: bool,
+    pub sends_deltas: bool,
+    pub form: Form,
+}
+
+impl Subscriber {
+    pub fn looks_back(&self) -> bool {
+        self.oof || self.delta
+    }
+}
+
+pub struct Connection {
+    pub to: Py<PyAny>,
+    id: usize,
+    subscribers: usize,
+}
+
+/// All subscriptions, each found by its filter.
+pub struct Audience {
+    pub filters: Filters<usize>,
+    subscribers: Vec<Option<Subscriber>>,
+    free: Vec<usize>,
+    by_number: HashMap<u64, usize>,
+    connections: Vec<Option<Connection>>,
+    free_connections: Vec<usize>,
+    by_id: HashMap<usize, usize>,
+    /// How many want to know whether the record before a change matched.
+    pub looking_back: usize,
+    /// How many leave out redundant writes.
+    pub no_redundant: usize,
+}
+
+impl Audience {
+    pub fn new() -> Self {
+        Audience {
+            filters: Filters::new(),
+            subscribers: Vec::new(),
+            free: Vec::new(),
+            by_number: HashMap::new(),
+            connections: Vec::new(),
+            free_connections: Vec::new(),
+            by_id: HashMap::new(),
+            looking_back: 0,
+            no_redundant: 0,
+        }
+    }
+
+    pub fn subscriber(&self, at: usize) -> &Subscriber {
+        self.subscribers[at].as_ref().expect("it was added")
+    }
+
+    pub fn connection(&self, at: usize) -> &Connection {
+        self.connections[at].as_ref().expect("it was added")
+    }
+
+    /// Return more than the highest number of a subscriber, of a connection, and of a filter.
+    pub fn sizes(&self) -> (usize, usize, usize) {
+        (
+            self.subscribers.len(),
+            self.connections.len(),
+            self.filters.len(),
+        )
+    }
+
+    /// Add a subscription; return whether it was added, which is so unless its filter demands too many fields.
+    pub fn add(
+        &mut self,
+        number: u64,
+        item: Py<PyAny>,
+        (to, sid, sids): (Bound<'_, PyAny>, Vec<u8>, Py<PyTuple>),
+        asked: Asked,
+        (filter, demands): (&str, Demands),
+    ) -> bool {
+        let Some(filter) = self.filters.enter(filter, demands) else {
+            return false;
+        };
+        let select = asked
+            .select
+            .map(|(others, named)| Arc::new(Select::new(others, named)));
+        let subscriber = Subscriber {
+            number,
+            filter,
+            item,
+            connection: self.connect(to),
+            sid,
+            sids,
+            oof: asked.oof,
+            delta: asked.delta,
+            no_redundant: asked.no_redundant,
+            is_restricted: asked.is_restricted,
+            no_empties: asked.no_empties,
+            sends_deltas: asked.sends_deltas,
+            form: Form {
+                select,
+                sow_key: asked.sow_key,
+                timestamp: asked.timestamp,
+            },
+        };
+        self.looking_back += usize::from(subscriber.looks_back());
+        self.no_redundant += usize::from(subscriber.no_redundant);
+        let at = put(&mut self.subscribers, &mut self.free, subscriber);
+        self.by_number.insert(number, at);
+        self.filters.get_mut(filter).subscribers.push(at);
+        true
+    }
+
+    /// Remove the subscription with this number, if it is there.
+    pub fn remove(&mut self, number: u64) {
+        let Some(at) = self.by_number.remove(&number) else {
+            return;
+        };
+        let gone = self.subscribers[at].take().expect("it was added");
+        self.free.push(at);
+        self.looking_back -= usize::from(gone.looks_back());
+        self.no_redundant -= usize::from(gone.no_redundant);
+        let subscribers = &mut self.filters.get_mut(gone.filter).subscribers;
+        subscribers.retain(|one| *one != at);
+        if subscribers.is_empty() {
+            self.filters.leave(gone.filter);
+        }
+        let connection = self.connections[gone.connection]
+            .as_mut()
+            .expect("it was added");
+        connection.subscribers -= 1;
+        if connection.subscribers == 0 {
+            self.by_id.remove(&connection.id);
+            self.connections[gone.connection] = None;
+            self.free_connections.push(gone.connection);
+        }
+    }
+
+    /// Return the number of a connection, which has one more subscription.
+    fn connect(&mut self, to: Bound<'_, PyAny>) -> usize {
+        let id = to.as_ptr() as usize;
+        if let Some(&known) = self.by_id.get(&id) {
+            let connection = self.connections[known].as_mut().expect("it was added");
+            connection.subscribers += 1;
+            return known;
+        }
+        let connection = Connection {
+            to: to.unbind(),
+            id,
+            subscribers: 1,
+        };
+        let at = put(
+            &mut self.connections,
+            &mut self.free_connections,
+            connection,
+        );
+        self.by_id.insert(id, at);
+        at
+    }
+}
+
+/// Put an item where one has left, or behind all; return its number.
+pub fn put<T>(all: &mut Vec<Option<T>>, free: &mut Vec<usize>, item: T) -> usize {
+    match free.pop() {
+        None => {
+            all.push(Some(item));
+            all.len() - 1
+        }
+        Some(at) => {
+            all[at] = Some(item);
+            at
+        }
+    }
+}

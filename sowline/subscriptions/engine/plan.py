@@ -1,0 +1,244 @@
+"""The live subscriptions of a topic; the native core makes the messages of plain ones. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from types import ModuleType
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import orjson
+
+from sowline.changes.change import Change
+from sowline.config.topic_definition import TopicDefinition
+from sowline.language.filter import ALL, Filter
+from sowline.model.path import Path
+from sowline.model.select import Flat
+from sowline.native import raise_unless_panic
+from sowline.subscriptions.engine.deliver import MessageTerms
+from sowline.subscriptions.engine.matching import LiveSubscriptions
+from sowline.subscriptions.engine.matching.terms import terms_of
+from sowline.subscriptions.engine.subscription import ChangeView, Delivery, Subscription
+
+
+class Planned(Protocol):
+    """A live subscription. Hashable; equal only to itself."""
+
+    engine: Subscription
+    terms: MessageTerms
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it gets each message at once, as `deliver` makes it."""
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether its user may see only some of the records."""
+
+
+P = TypeVar("P", bound=Planned)
+
+Part = tuple[Any, list[bytes], list[tuple[str, ...]]]
+"""A connection, the messages that it is sent, and the subscriptions that each is for."""
+
+
+class Asked(NamedTuple):
+    """What a subscription asks for, in the words of the native core."""
+
+    oof: bool
+    delta: bool
+    no_redundant: bool
+    is_restricted: bool
+    no_empties: bool
+    sends_deltas: bool
+    sow_key: bool
+    timestamp: bool
+    select: Flat | None
+
+
+Steps = list[str]
+
+Demands = tuple[list[tuple[Steps, list[Any]]], list[tuple[Steps, float, float]]]
+"""The equalities of a filter, each a path and its keys; and its ranges, each a path and two numbers."""
+
+
+@dataclass(slots=True)
+class _Connection(Generic[P]):
+    """The subscriptions of one connection, and those of them of which the native core does not know enough."""
+
+    items: dict[P, None] = field(default_factory=dict)
+    odd: set[P] = field(default_factory=set)
+
+
+class DeliveryPlan(Generic[P]):
+    """The live subscriptions of a topic.
+
+    The native core has all subscriptions of a connection or none, because they share messages: it has them while each
+    of them asks only for what it knows (`asked_of`). Of some changes it makes no messages. Then Python does.
+    """
+
+    def __init__(self, topic: TopicDefinition, native: ModuleType | None = None) -> None:
+        """Plan nothing yet. `native` is the module of the native core, if that is to be used."""
+        self._topic = topic
+        self._native: Any = None
+        if native is not None:
+            keys = [list(names) for names in topic.key_fields]
+            name, log = orjson.dumps(topic.name), topic.log.encode()
+            self._native = native.DeliveryPlan(name, log, keys, topic.is_conflated)
+        self._numbers = count()
+        self._number_of: dict[P, int] = {}
+        self._connections: dict[Any, _Connection[P]] = {}
+        self._by_native: LiveSubscriptions[P] = LiveSubscriptions()
+        self._by_python: LiveSubscriptions[P] = LiveSubscriptions()
+
+    def __len__(self) -> int:
+        return len(self._number_of)
+
+    @property
+    def has_native(self) -> bool:
+        """Whether the native core has some of the subscriptions."""
+        return self._native is not None and len(self._by_native) > 0
+
+    @property
+    def has_others(self) -> bool:
+        """Whether it does not have all of them."""
+        return len(self._by_python) > 0
+
+    def add(self, item: P) -> None:
+        """Add a subscription; raise ValueError if it was added before."""
+        if item in self._number_of:
+            raise ValueError(
+                f"expected a subscription that is not in the plan, got {item!r}; remove it first"
+            )
+        self._number_of[item] = next(self._numbers)
+        name = item.terms.connection
+        connection = self._connections.setdefault(name, _Connection())
+        was_odd = bool(connection.odd)
+        asked = self._asked(item)
+        if asked is None or (not was_odd and not self._take_natively(item, asked)):
+            connection.odd.add(item)
+        if connection.odd and not was_odd:
+            # The others share messages with it (test_the_subscriptions_of_a_connection_are_of_one_core).
+            self._leave_to_python(connection)
+        connection.items[item] = None
+        if connection.odd:
+            self._by_python.add(item, item.engine, self._number_of[item])
+
+    def remove(self, item: P) -> None:
+        """Remove a subscription, if it is there."""
+        number = self._number_of.pop(item, None)
+        if number is None:
+            return
+        name = item.terms.connection
+        connection = self._connections[name]
+        del connection.items[item]
+        if not connection.items:
+            del self._connections[name]
+        if item in self._by_native:
+            self._by_native.remove(item)
+            if self._native is not None:
+                self._native.remove(number)
+            return
+        self._by_python.remove(item)
+        connection.odd.discard(item)
+        if not connection.odd:
+            self._leave_to_native(connection)
+
+    def deliver(
+        self, partition: int, changes: list[Change], start: int
+    ) -> tuple[int, Sequence[Part], Sequence[P]]:
+        """Make the messages of changes from `start` on to the subscriptions that the native core has.
+
+        Return the index of the first change of which only Python can make them, or the end; the messages of the
+        changes before it; and the subscriptions that get one.
+        """
+        try:
+            made: tuple[int, Sequence[Part], Sequence[P]] = self._native.deliver(partition, changes, start)
+            return made
+        except BaseException as error:
+            raise_unless_panic(error, f"{self._topic.name} [{partition}]")
+            self._native = None
+            return start, (), ()
+
+    def on_change(self, seen: ChangeView) -> list[tuple[P, Delivery]]:
+        """Return the deliveries of a change to all subscriptions."""
+        return self.left_by_native(seen) + self.to_others(seen)
+
+    def left_by_native(self, seen: ChangeView) -> list[tuple[P, Delivery]]:
+        """Return the deliveries to subscriptions that the native core has, of a change that it does not know."""
+        return self._by_native.on_change(seen)
+
+    def to_others(self, seen: ChangeView) -> list[tuple[P, Delivery]]:
+        """Return the deliveries to subscriptions that the native core does not have."""
+        return self._by_python.on_change(seen)
+
+    def _asked(self, item: P) -> tuple[Asked, tuple[str, Demands]] | None:
+        """Return what a subscription asks for; None if the native core does not know all of it."""
+        if self._native is None or not item.is_plain:
+            return None
+        asked, demands = asked_of(item), demands_of(item.engine.filter)
+        return None if asked is None or demands is None else (asked, (item.engine.filter.text, demands))
+
+    def _take_natively(self, item: P, asked: tuple[Asked, tuple[str, Demands]]) -> bool:
+        """Let the native core have a subscription; return whether it does."""
+        number, terms = self._number_of[item], item.terms
+        sids = terms.whole.sids
+        to = terms.connection, orjson.dumps(sids[0]), sids
+        if self._native.add(number, item, to, *asked):
+            self._by_native.add(item, item.engine, number)
+        return item in self._by_native
+
+    def _leave_to_python(self, connection: _Connection[P]) -> None:
+        """Take from the native core what it has of a connection."""
+        for item in connection.items:
+            if item in self._by_native:
+                number = self._number_of[item]
+                self._by_native.remove(item)
+                self._native.remove(number)
+                self._by_python.add(item, item.engine, number)
+
+    def _leave_to_native(self, connection: _Connection[P]) -> None:
+        """Let the native core have all subscriptions of a connection, if it can."""
+        for item in connection.items:
+            asked = self._asked(item)
+            if asked is None or not self._take_natively(item, asked):
+                connection.odd.add(item)
+                self._leave_to_python(connection)
+                return
+            self._by_python.remove(item)
+
+
+def asked_of(item: Planned) -> Asked | None:
+    """Return what a plain subscription asks for; None if the native core does not know all of it."""
+    form, engine = item.terms.as_deltas.form, item.engine
+    flat = None if form.select is None else form.select.flat
+    if item.terms.shares or form.intrinsics or (form.select is not None and flat is None):
+        return None
+    return Asked(
+        engine.oof,
+        engine.delta,
+        engine.no_redundant,
+        item.is_restricted,
+        item.terms.no_empties,
+        form.delta,
+        form.sow_key,
+        form.timestamp,
+        flat,
+    )
+
+
+def demands_of(filter: Filter) -> Demands | None:
+    """Return all that a filter demands of single fields; None if it demands anything else."""
+    if filter == ALL:
+        return [], []
+    if filter.needs_about or not (terms := terms_of(filter)).whole:
+        return None
+    paths = [*(one.path for one in terms.equalities), *terms.ranges]
+    if any(isinstance(step, int) for path in paths for step in path.steps):
+        return None
+    equalities = [(names(one.path), list(one.keys)) for one in terms.equalities]
+    return equalities, [(names(path), *range) for path, range in terms.ranges.items()]
+
+
+def names(path: Path) -> list[str]:
+    """Return the steps of a path that has only names."""
+    return [step for step in path.steps if isinstance(step, str)]
