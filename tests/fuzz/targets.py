@@ -243,8 +243,8 @@ def deliveries(seed: int) -> Counter[str]:
             given = body(chance)
             if given is not None and not is_object(given):
                 continue
-            place = Position(0, offset, nth)
-            batch.append(Change(b"1", given, previous, place, place, "publish", offset))
+            at = Position(0, offset, nth)
+            batch.append(Change(b"1", given, previous, at, at, "publish", offset))
             previous = given
         counts["changes"] += len(batch)
         found = by_plan(plan, batch, topic)

@@ -197,7 +197,7 @@ steps = st.lists(
 @examples(600)
 @given(steps, st.sampled_from([TOPIC, CONFLATED]))
 def test_the_native_core_makes_what_python_makes(steps: list[Any], topic: Any) -> None:
-    """Each connection gets the same bytes in the same order, whoever comes and goes in between."""
+    """Each connection gets the same bytes in the same order, while subscriptions come and go."""
     plan: DeliveryPlan[Item] = DeliveryPlan(topic, native)
     live: LiveSubscriptions[Item] = LiveSubscriptions()
     there: list[Item] = []

@@ -591,6 +591,7 @@ class Connection:
         """Why records left."""
         for name in ("put", "put_behind", "put_in_group"):
             self._note_times(name)
+        self._note_times_of_all()
 
     def _note_times(self, name: str) -> None:
         """Note when the service puts a message, which may have to wait for the end of a group."""
@@ -601,6 +602,17 @@ class Connection:
             put(message, *of)
 
         setattr(self.client.outbox, name, noted)
+
+    def _note_times_of_all(self) -> None:
+        outbox = self.client.outbox
+        put_all = outbox.put_all_behind
+
+        def noted(messages: list[bytes], of: Any) -> None:
+            for message in messages:
+                self.sent[message].append(self.service.loop.time())
+            put_all(messages, of)
+
+        outbox.put_all_behind = noted  # type: ignore[method-assign]
 
     def ask(self, subscriber: Subscriber, ask: Ask | None, kind: str, fields: Json) -> None:
         """Send a command."""

@@ -134,9 +134,7 @@ class DeliveryPlan(Generic[P]):
         if not connection.items:
             del self._connections[name]
         if item in self._by_native:
-            self._by_native.remove(item)
-            if self._native is not None:
-                self._native.remove(number)
+            self._let_go(item, number)
             return
         self._by_python.remove(item)
         connection.odd.discard(item)
@@ -187,13 +185,17 @@ class DeliveryPlan(Generic[P]):
             self._by_native.add(item, item.engine, number)
         return item in self._by_native
 
+    def _let_go(self, item: P, number: int) -> None:
+        self._by_native.remove(item)
+        if self._native is not None:
+            self._native.remove(number)
+
     def _leave_to_python(self, connection: _Connection[P]) -> None:
         """Take from the native core what it has of a connection."""
         for item in connection.items:
             if item in self._by_native:
                 number = self._number_of[item]
-                self._by_native.remove(item)
-                self._native.remove(number)
+                self._let_go(item, number)
                 self._by_python.add(item, item.engine, number)
 
     def _leave_to_native(self, connection: _Connection[P]) -> None:

@@ -1,6 +1,7 @@
 """Which subscriptions the native core has."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -113,13 +114,17 @@ def test_a_subscription_is_added_once() -> None:
 
 def test_a_native_core_that_panics_is_used_no_more() -> None:
     """Python delivers from that change on."""
-    plan = planned(Item())
-    plan._native = Panicking()
+    plan: DeliveryPlan[Item] = DeliveryPlan(TOPIC, SimpleNamespace(DeliveryPlan=Panicking))  # type: ignore[arg-type]
+    plan.add(Item())
+    assert plan.has_native
     assert plan.deliver(0, [CHANGE], 0) == (0, (), ())
     assert not plan.has_native
     assert len(plan.on_change(ChangeView(CHANGE))) == 1
-    plan.add(Item("d"))
+    plan.add(late := Item())
     assert len(plan.on_change(ChangeView(CHANGE))) == 2
+    assert not plan.left_by_native(ChangeView(CHANGE))
+    plan.remove(late)
+    assert len(plan) == 1
 
 
 def test_any_other_error_is_raised() -> None:
@@ -130,5 +135,12 @@ def test_any_other_error_is_raised() -> None:
 
 class Panicking:
     """A native plan that fails."""
+
+    def __init__(self, *given: object) -> None:
+        pass
+
+    def add(self, *given: object) -> bool:
+        """Take any subscription."""
+        return True
 
     deliver = staticmethod(panic)
