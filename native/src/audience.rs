@@ -21,6 +21,8 @@ pub struct Asked {
     pub sends_deltas: bool,
     pub sow_key: bool,
     pub timestamp: bool,
+    /// Whether a gateway passes its messages on to several clients: then only equal ones are sent as one.
+    pub shares: bool,
     /// Whether fields are sent that the select list does not name, and the named ones; None is all fields.
     pub select: Option<(bool, Vec<(String, bool)>)>,
 }
@@ -49,6 +51,7 @@ pub struct Subscriber {
     pub is_restricted: bool,
     pub no_empties: bool,
     pub sends_deltas: bool,
+    pub shares: bool,
     pub form: Form,
 }
 
@@ -139,6 +142,7 @@ impl Audience {
             is_restricted: asked.is_restricted,
             no_empties: asked.no_empties,
             sends_deltas: asked.sends_deltas,
+            shares: asked.shares,
             form: Form {
                 select,
                 sow_key: asked.sow_key,

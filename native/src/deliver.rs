@@ -335,13 +335,28 @@ impl Batch<'_> {
                 });
                 continue;
             }
-            let shared = &mut outgoing[*slot];
-            let first = self.plan.audience.subscriber(shared.first);
-            // A message for several forms has the fields that any of them wants.
-            if shared.is_delta != is_delta || first.form != subscriber.form {
+            let is_alike = |one: &Outgoing| {
+                let first = self.plan.audience.subscriber(one.first);
+                one.is_delta == is_delta
+                    && one.outcome.command() == outcome.command()
+                    && first.connection == subscriber.connection
+                    && first.form == subscriber.form
+            };
+            if is_alike(&outgoing[*slot]) {
+                outgoing[*slot].others.push(at);
+            } else if !subscriber.shares {
+                // A message for several forms has the fields that any of them wants.
                 return None;
+            } else if let Some(alike) = outgoing[*slot..].iter_mut().find(|one| is_alike(one)) {
+                alike.others.push(at);
+            } else {
+                outgoing.push(Outgoing {
+                    outcome,
+                    is_delta,
+                    first: at,
+                    others: Vec::new(),
+                });
             }
-            shared.others.push(at);
         }
         Some(())
     }

@@ -86,14 +86,15 @@ def items(draw: st.DrawFn) -> Item:
         st.sampled_from([False] * 4 + [True]),
     )
     form = draw(mostly(USUAL_FORMS, [None])) or draw(odd_form)
+    connection = draw(st.sampled_from("cdefg"))
     filters = draw(mostly([USUAL_FILTERS, ODD_FILTERS], [UNKNOWN_FILTERS, USUAL_FILTERS]))
     return Item(
         Subscription(compile_filter(draw(st.sampled_from(filters))), oof, form.delta, no_redundant),
         MessageTerms.of(
-            draw(st.sampled_from("cdef")),
+            connection,
             draw(st.sampled_from(["s", "t", 'é"'])),
             form,
-            shares=draw(st.sampled_from([False] * 19 + [True])),
+            shares=connection == "g",
         ),
         compile_filter("/b = 1") if draw(mostly([False], [True])) else None,
     )

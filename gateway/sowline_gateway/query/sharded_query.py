@@ -27,6 +27,7 @@ from sowline.serving.cooperative import in_turns
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.query_slots import QueryTurn, lent
 from sowline.serving.result import QueryLimits, Result
+from sowline.serving.sorting import sorted_in_turns
 from sowline.wire.node_queries import BATCH, NodeQuery, records_of
 from sowline.wire.options import Options
 from sowline.wire.request import Read, Sow
@@ -310,7 +311,7 @@ class ShardedQuery:
         found = await in_turns(groups.records())
         if order.terms:
             keyed = await in_turns((order.key(orjson.loads(body), key), (key, body)) for key, body in found)
-            found = [group for _, group in await asyncio.to_thread(sorted, keyed)]
+            found = [group for _, group in await sorted_in_turns(keyed)]
         skip = self._request.skip_n or 0
         found = found[skip : None if self._request.top_n is None else skip + self._request.top_n]
         for start in range(0, len(found), BATCH):

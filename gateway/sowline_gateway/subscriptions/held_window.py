@@ -7,7 +7,6 @@ import msgspec
 
 from sowline.model.bookmark import PositionsByLog
 from sowline.subscriptions.engine.shown import (
-    GUESSED,
     Due,
     ShownRecord,
     as_held,
@@ -55,7 +54,7 @@ class HeldWindow:
     ) -> None:
         """Note what the client holds at these positions. If it `is_guess`, the bodies may be others."""
         if is_guess:
-            shown = {key: of._replace(position=GUESSED) for key, of in shown.items()}
+            shown = {key: of.as_guess() for key, of in shown.items()}
         self.shown, self._touched = shown, {}
         self.positions = {log: dict(of) for log, of in positions.items()}
 

@@ -7,6 +7,7 @@ import orjson
 from sowline.changes.change import Change
 from sowline.language.expressions.order import SortKey
 from sowline.serving.cooperative import in_turns
+from sowline.serving.sorting import in_sorting_thread, sorted_in_turns
 from sowline.serving.window_memory import WindowMemory
 from sowline.subscriptions.engine.page import ENTRY_BYTES, SortedSet, deliveries
 from sowline.subscriptions.engine.shown import Due, ShownRecord, no_longer_shown
@@ -14,7 +15,6 @@ from sowline.subscriptions.engine.subscription import PUBLISH, ChangeView, Deliv
 from sowline_query_service.index.rows import RowNumbers
 from sowline_query_service.live.window import LiveWindow, Viewer
 from sowline_query_service.query.grouping import CHECKED
-from sowline_query_service.query.ordering import in_thread_if_large, sorted_in_runs
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.query.topic_slice import TopicSlice
@@ -23,11 +23,8 @@ from sowline_query_service.topics.topic_state import TopicState
 
 async def sorted_set(keyed: list[tuple[SortKey, ShownRecord]]) -> SortedSet[ShownRecord]:
     """Return a sorted set of these records; other tasks run in between."""
-
-    def made() -> SortedSet[ShownRecord]:
-        return SortedSet(sorted_in_runs(keyed))
-
-    return await in_thread_if_large(made, len(keyed))
+    in_order = await sorted_in_turns(keyed)
+    return await in_sorting_thread(len(keyed), SortedSet, in_order)
 
 
 class Paged(LiveWindow):
@@ -98,9 +95,10 @@ class PageWindow(Paged):
         captured = topic_slice.captured
         for at in indices.tolist():
             key, body = captured.keys[at], captured.bodies[at]
-            location = int(captured.partitions[at]), captured.position(at)
-            known = captured.rare_of(at).known
-            yield self._key(key, body), ShownRecord(body, int(captured.times[at]), *location, known)
+            era, offset, nth = captured.position(at)
+            known, partition = captured.rare_of(at).known, int(captured.partitions[at])
+            shown = ShownRecord(body, int(captured.times[at]), partition, (era, offset, nth), known)
+            yield self._key(key, body), shown
 
     def _take(self, partition: int, seen: ChangeView) -> list[tuple[Viewer, Due]]:
         change = seen.change

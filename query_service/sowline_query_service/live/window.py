@@ -21,7 +21,6 @@ from sowline.serving.window_memory import HELD_BYTES, WindowBytes, WindowHolder,
 from sowline.subscriptions.engine.delivery import Deltas, Form, payload_of
 from sowline.subscriptions.engine.page import Page
 from sowline.subscriptions.engine.shown import (
-    GUESSED,
     Due,
     ShownRecord,
     as_held,
@@ -139,7 +138,7 @@ class Viewer:
         """Note that the client holds bodies in another form than that of the new messages."""
         # The replaced subscription selected /a, this one selects /a and /b. Records that did not change would be left
         # out of the difference, and the client would never get their /b. With this mark they are sent whole.
-        self.held = {key: shown._replace(position=GUESSED) for key, shown in self.held.items()}
+        self.held = {key: shown.as_guess() for key, shown in self.held.items()}
 
     def as_sent(self, delivery: Delivery) -> Delivery:
         """Return the message as this user may see it."""

@@ -15,9 +15,9 @@ from sowline.model.path import Document
 from sowline.serving.cooperative import CHUNK, Spend, in_turns, wait_next_turn
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
+from sowline.serving.sorting import sorted_in_turns
 from sowline.wire.server_message import sow_record
 from sowline_query_service.index.rows import RowNumbers
-from sowline_query_service.query.ordering import in_thread_if_large, sorted_in_runs
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.query.topic_slice import TopicSlice
@@ -155,5 +155,5 @@ async def groups_in_order(
     if order.terms:
         keys = ((order.key(orjson.loads(body), key), (key, body)) for key, body in groups)
         keyed = await in_turns(keys, spend)
-        groups = [group for _, group in await in_thread_if_large(sorted_in_runs, len(keyed), keyed)]
+        groups = [group for _, group in await sorted_in_turns(keyed)]
     return groups[selection.skip_n : selection.end]

@@ -1,30 +1,22 @@
 """Sorts the records that a query found: by the ranks of columns if there are any, otherwise by their bodies."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from heapq import merge, nsmallest
+from heapq import nsmallest
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import orjson
 
 from sowline.language.expressions.order import Order
 from sowline.serving.cooperative import in_turns
+from sowline.serving.sorting import in_sorting_thread, sorted_in_turns
 from sowline_query_service.index.ranks import top
 from sowline_query_service.index.rows import RowNumbers
 from sowline_query_service.query.topic_slice import TopicSlice
 
-T = TypeVar("T")
-
 Found = list[tuple[TopicSlice, RowNumbers]]
 """Topic slices of a query, each with the indices of records that match."""
-
-RUN = 5_000
-"""Records to sort in one step."""
-
-LARGE = 20_000
-"""The number of records from which sorting runs in a thread, so that other tasks can run."""
 
 
 async def in_order(found: Found, order: Order, first: int, end: int | None) -> Found:
@@ -35,11 +27,12 @@ async def in_order(found: Found, order: Order, first: int, end: int | None) -> F
         return []
     if len(found) == 1 and found[0][0].ranks is not None:
         ((topic_slice, indices),) = found
-        return [
-            (topic_slice, (await in_thread_if_large(_by_ranks, total, topic_slice, indices, end))[first:])
-        ]
+        return [(topic_slice, (await in_sorting_thread(total, _by_ranks, topic_slice, indices, end))[first:])]
     keys = await in_turns(_keys(found, order))
-    chosen = await in_thread_if_large(_smallest, total, keys, end)
+    if end < total:
+        chosen = await in_sorting_thread(total, nsmallest, end, keys)
+    else:
+        chosen = await sorted_in_turns(keys)
     return list(_runs(found, chosen[first:]))
 
 
@@ -61,11 +54,6 @@ def _parts(runs: Found, part: Callable[[int], slice]) -> Found:
             parts.append((topic_slice, some))
         passed += len(indices)
     return parts
-
-
-async def in_thread_if_large(work: Callable[..., T], size: int, *arguments: Any) -> T:
-    """Do work on this many records; in a thread if they are many, so that other tasks can run."""
-    return await asyncio.to_thread(work, *arguments) if size > LARGE else work(*arguments)
 
 
 def _by_ranks(topic_slice: TopicSlice, indices: RowNumbers, end: int) -> RowNumbers:
@@ -102,16 +90,6 @@ def _keys(found: Found, order: Order) -> Iterator[tuple[Any, int, int]]:
         for at in indices.tolist():
             document = orjson.loads(bodies[at]) if order.terms else {}
             yield order.key(document, keys[at]), number, at
-
-
-def _smallest(keys: list[tuple[Any, int, int]], end: int) -> list[tuple[Any, int, int]]:
-    return nsmallest(end, keys) if end < len(keys) else sorted_in_runs(keys)
-
-
-def sorted_in_runs(keys: list[T]) -> list[T]:
-    """Sort in runs, and merge them. One long sort, even in a thread, would keep other threads from running."""
-    runs = [sorted(keys[start : start + RUN]) for start in range(0, len(keys), RUN)]  # type: ignore[type-var]
-    return list(merge(*runs))  # type: ignore[type-var]
 
 
 def _runs(found: Found, chosen: list[tuple[Any, int, int]]) -> Iterator[tuple[TopicSlice, RowNumbers]]:

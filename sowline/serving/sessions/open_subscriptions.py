@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 import structlog
@@ -19,6 +20,9 @@ from sowline.wire.server_message import failure, message
 log = structlog.get_logger()
 
 SUBSCRIPTIONS_MAX = 10_000
+
+ENDED_A_TURN = 500
+"""The number of subscriptions to end in one turn of the event loop."""
 
 PROGRESS_CHUNK = 50
 """The number of subscriptions of a session to look at together. More would delay the messages of all clients."""
@@ -171,11 +175,18 @@ class OpenSubscriptions:
                 self._outbox.put(failure(entry.request.command_id, aborted, sub_id=sub_id), (sub_id,))
 
     def close(self) -> None:
-        """End all subscriptions."""
-        for sub_id in list(self._entries):
-            self._end(sub_id)
+        """End all subscriptions; if they are many, some of them now and the others in the next turns of the loop."""
         if self._progress is not None:
             self._progress.cancel()
+        self._end_some()
+
+    def _end_some(self) -> None:
+        # When a client with 10,000 subscriptions left, their ends and those of their tasks took one turn of the loop,
+        # half a second (test_many_subscriptions_end_in_several_turns).
+        for sub_id in list(islice(self._entries, ENDED_A_TURN)):
+            self._end(sub_id)
+        if self._entries:
+            asyncio.get_running_loop().call_soon(self._end_some)
 
     def _end(self, sub_id: str) -> None:
         entry = self._entries.pop(sub_id, None)

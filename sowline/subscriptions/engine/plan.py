@@ -52,6 +52,7 @@ class Asked(NamedTuple):
     sends_deltas: bool
     sow_key: bool
     timestamp: bool
+    shares: bool
     select: Flat | None
 
 
@@ -213,7 +214,7 @@ def asked_of(item: Planned) -> Asked | None:
     """Return what a plain subscription asks for; None if the native core does not know all of it."""
     form, engine = item.terms.as_deltas.form, item.engine
     flat = None if form.select is None else form.select.flat
-    if item.terms.shares or form.intrinsics or (form.select is not None and flat is None):
+    if form.intrinsics or (form.select is not None and flat is None):
         return None
     return Asked(
         engine.oof,
@@ -224,6 +225,7 @@ def asked_of(item: Planned) -> Asked | None:
         form.delta,
         form.sow_key,
         form.timestamp,
+        item.terms.shares,
         flat,
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from sowline.config.topic_definition import TopicDefinition
 from sowline.language.emodb.writes import intrinsics_json
 from sowline.model.bookmark import format_position
+from sowline.model.position import position_of
 from sowline.model.select import Select
 from sowline.subscriptions.engine.change_message import with_relayed
 from sowline.subscriptions.engine.shown import ShownRecord
@@ -29,10 +30,17 @@ def records_shown(
     return [
         sow_record(
             None if options.no_sowkey else key,
-            None if of.position is None else format_position(topic.log, of.partition, of.position).encode(),
+            _updated_at(topic, of),
             of.body if options.select is None else options.select.apply(of.body),
             of.time if options.timestamp and of.position is not None else None,
             intrinsics_json(topic.name, of.known, deleted=False) if options.intrinsics and of.known else None,
         )
         for key, of in shown.items()
     ]
+
+
+def _updated_at(topic: TopicDefinition, of: ShownRecord) -> bytes | None:
+    """Return the bookmark of a record's last change; None if it has none."""
+    if of.position is None:
+        return None
+    return format_position(topic.log, of.partition, position_of(of.position)).encode()

@@ -1,6 +1,8 @@
 """The hub: who is live, and what each change is to them."""
 
+import asyncio
 import json
+from unittest.mock import patch
 
 from sowline.language.filter import compile_filter
 from sowline.model.position import Position
@@ -50,3 +52,20 @@ async def test_who_is_too_slow_falls_behind_where_it_was_left() -> None:
     server.put({"id": 2})
     assert (server.dispatcher.live, len(box.take_now())) == (0, 1)
     assert active.positions == {0: Position(0, 0)}
+
+
+async def test_many_subscriptions_end_in_several_turns() -> None:
+    """A client that leaves keeps the event loop from others only for some of its subscriptions at a time."""
+    server = Server().loaded()
+    client = server.connect()
+    for number in range(5):
+        client.ask(command="subscribe", command_id="1", topic="orders", sub_id=f"s{number}")
+    await asyncio.sleep(0)
+    assert server.dispatcher.live == 5
+    with patch("sowline.serving.sessions.open_subscriptions.ENDED_A_TURN", 2):
+        client.session.close()
+        assert server.dispatcher.live == 3
+        await asyncio.sleep(0)
+        assert server.dispatcher.live == 1
+        await asyncio.sleep(0)
+    assert server.dispatcher.live == 0

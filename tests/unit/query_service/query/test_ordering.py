@@ -145,7 +145,7 @@ async def test_many_are_put_in_order_elsewhere(order_by: str) -> None:
     """The order is the same when a thread works it out."""
     order = parse_order(order_by)
     with (
-        patch("sowline_query_service.query.ordering.LARGE", 0),
+        patch("sowline.serving.sorting.LARGE", 0),
         patch("sowline.serving.cooperative.CHUNK", 2),
     ):
         for topic_slices in (parts_of(order, VALUES), parts_of(order, VALUES, VALUES)):

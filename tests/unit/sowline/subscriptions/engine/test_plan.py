@@ -63,7 +63,7 @@ def planned(*items: Item) -> DeliveryPlan[Item]:
         ({"form": Form(intrinsics=True)}, False),
         ({"is_plain": False}, False),
         ({"is_restricted": True}, True),
-        ({"shares": True}, False),
+        ({"shares": True}, True),
     ],
 )
 def test_the_native_core_has_what_asks_for_no_more_than_it_knows(
