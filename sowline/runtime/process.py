@@ -54,7 +54,7 @@ def set_up_logs() -> None:
 def spare_the_collector() -> None:
     """Run the cyclic garbage collector less often: batches make many short-lived objects but no cycles."""
     gc.freeze()
-    gc.set_threshold(5_000, 10, 100)
+    gc.set_threshold(100_000, 20, 20)
 
 
 def stop_signal() -> threading.Event:
