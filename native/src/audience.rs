@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::plan::{Demands, Filters};
+use crate::plan::{Demands, Filters, put};
 use crate::select::Select;
 
 /// What a subscription asks for: `sowline.subscriptions.engine.plan.Asked`.
@@ -202,19 +202,5 @@ impl Audience {
         );
         self.by_id.insert(id, at);
         at
-    }
-}
-
-/// Put an item where one has left, or behind all; return its number.
-pub fn put<T>(all: &mut Vec<Option<T>>, free: &mut Vec<usize>, item: T) -> usize {
-    match free.pop() {
-        None => {
-            all.push(Some(item));
-            all.len() - 1
-        }
-        Some(at) => {
-            all[at] = Some(item);
-            at
-        }
     }
 }

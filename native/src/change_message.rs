@@ -1,6 +1,6 @@
 //! The messages `publish` and `oof`: `sowline.subscriptions.engine.change_message` and `sowline.wire.server_message`.
 
-use crate::escapes::{is_plain, write_text};
+use crate::escapes::write_text;
 use crate::log_record::TIME_MAX;
 use crate::number::push;
 use crate::position::Position;
@@ -70,7 +70,7 @@ pub fn push_suffix(
     out.extend_from_slice(&topic.name);
     if has_sow_key {
         out.extend_from_slice(b",\"sow_key\":");
-        push_text(sent.sow_key, out);
+        write_text(sent.sow_key, out);
     }
     if has_timestamp {
         out.extend_from_slice(b",\"timestamp\":\"");
@@ -82,37 +82,15 @@ pub fn push_suffix(
     out.push(b':');
     push(sent.partition, out);
     out.push(b'@');
-    push_position(sent.position, out);
+    sent.position.write_whole(out);
     out.push(b'"');
     if let Some(correlation) = sent.correlation {
         out.extend_from_slice(b",\"correlation_id\":");
-        push_text(correlation, out);
+        write_text(correlation, out);
     }
     out.extend_from_slice(b",\"data\":");
     out.extend_from_slice(body);
     out.push(b'}');
-}
-
-fn push_text(text: &[u8], out: &mut Vec<u8>) {
-    if is_plain(text) {
-        out.push(b'"');
-        out.extend_from_slice(text);
-        out.push(b'"');
-    } else {
-        write_text(text, out);
-    }
-}
-
-fn push_position(position: Position<i64>, out: &mut Vec<u8>) {
-    if position.era != 0 {
-        push(position.era, out);
-        out.push(b'/');
-    }
-    push(position.offset, out);
-    if position.nth != 0 {
-        out.push(b'.');
-        push(position.nth, out);
-    }
 }
 
 /// Append a time in ms since 1970 as ISO-8601 in UTC with microseconds; of a time that no date can express, the first

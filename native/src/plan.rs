@@ -112,6 +112,7 @@ pub struct Filters<S> {
     by_text: HashMap<String, usize>,
     everywhere: Vec<usize>,
     places: Vec<Option<Place>>,
+    free_places: Vec<usize>,
     names: Numbers,
 }
 
@@ -126,6 +127,7 @@ impl<S> Filters<S> {
             by_text: HashMap::new(),
             everywhere: Vec::new(),
             places: Vec::new(),
+            free_places: Vec::new(),
             names: Numbers::default(),
         }
     }
@@ -168,8 +170,8 @@ impl<S> Filters<S> {
                 high,
             })
             .collect();
-        let number = self.free.pop().unwrap_or(self.filters.len());
-        let home = self.settle(number, &equalities, &ranges);
+        let next = self.free.last().copied().unwrap_or(self.filters.len());
+        let home = self.settle(next, &equalities, &ranges);
         let filter = Filter {
             text: text.to_owned(),
             equalities,
@@ -177,11 +179,7 @@ impl<S> Filters<S> {
             home,
             subscribers: Vec::new(),
         };
-        if number == self.filters.len() {
-            self.filters.push(Some(filter));
-        } else {
-            self.filters[number] = Some(filter);
-        }
+        let number = put(&mut self.filters, &mut self.free, filter);
         self.by_text.insert(text.to_owned(), number);
         Some(number)
     }
@@ -237,6 +235,7 @@ impl<S> Filters<S> {
             place.users -= 1;
             if place.users == 0 {
                 self.places[path] = None;
+                self.free_places.push(path);
                 self.number_names();
             }
         }
@@ -253,22 +252,13 @@ impl<S> Filters<S> {
             self.places[known].as_mut().expect("it is used").users += 1;
             return known;
         }
-        let place = Some(Place {
+        let place = Place {
             steps,
             name: 0,
             users: 1,
             table: Table::default(),
-        });
-        let number = match self.places.iter().position(Option::is_none) {
-            None => {
-                self.places.push(place);
-                self.places.len() - 1
-            }
-            Some(free) => {
-                self.places[free] = place;
-                free
-            }
         };
+        let number = put(&mut self.places, &mut self.free_places, place);
         self.number_names();
         number
     }
@@ -397,5 +387,19 @@ impl<'a> Record<'_, 'a> {
             };
         }
         Found::read(value)
+    }
+}
+
+/// Put an item where one has left, or behind all; return its number.
+pub fn put<T>(all: &mut Vec<Option<T>>, free: &mut Vec<usize>, item: T) -> usize {
+    match free.pop() {
+        None => {
+            all.push(Some(item));
+            all.len() - 1
+        }
+        Some(at) => {
+            all[at] = Some(item);
+            at
+        }
     }
 }

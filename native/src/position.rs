@@ -40,14 +40,25 @@ impl Position {
         };
         Some(Position { era, offset, nth })
     }
+}
 
+impl<N: itoa::Integer + Copy + PartialEq + Default> Position<N> {
     /// Append the text of a position without its era: `sowline.changes.position_text`.
     pub fn write(self, out: &mut Vec<u8>) {
         push(self.offset, out);
-        if self.nth != 0 {
+        if self.nth != N::default() {
             out.push(b'.');
             push(self.nth, out);
         }
+    }
+
+    /// Append the text of a position: `Position.__str__`.
+    pub fn write_whole(self, out: &mut Vec<u8>) {
+        if self.era != N::default() {
+            push(self.era, out);
+            out.push(b'/');
+        }
+        self.write(out);
     }
 }
 
