@@ -73,8 +73,9 @@ class _Connection(Generic[P]):
 class DeliveryPlan(Generic[P]):
     """The live subscriptions of a topic.
 
-    The native core has all subscriptions of a connection or none, because they share messages: it has them while each
-    of them asks only for what it knows (`asked_of`). Of some changes it makes no messages. Then Python does.
+    The native core has all plain subscriptions of a connection or none, because they share messages: it has them
+    while each of them asks only for what it knows (`asked_of`). Of some changes it makes no messages. Then Python
+    does.
     """
 
     def __init__(self, topic: TopicDefinition, native: ModuleType | None = None) -> None:
@@ -110,7 +111,11 @@ class DeliveryPlan(Generic[P]):
             raise ValueError(
                 f"expected a subscription that is not in the plan, got {item!r}; remove it first"
             )
-        self._number_of[item] = next(self._numbers)
+        number = self._number_of[item] = next(self._numbers)
+        # It shares messages with no other, so the others may stay where they are.
+        if not item.is_plain:
+            self._by_python.add(item, item.engine, number)
+            return
         name = item.terms.connection
         connection = self._connections.setdefault(name, _Connection())
         was_odd = bool(connection.odd)
@@ -122,23 +127,27 @@ class DeliveryPlan(Generic[P]):
             self._leave_to_python(connection)
         connection.items[item] = None
         if connection.odd:
-            self._by_python.add(item, item.engine, self._number_of[item])
+            self._by_python.add(item, item.engine, number)
 
     def remove(self, item: P) -> None:
         """Remove a subscription, if it is there."""
         number = self._number_of.pop(item, None)
         if number is None:
             return
+        if item in self._by_native:
+            self._let_go(item, number)
+        else:
+            self._by_python.remove(item)
+        if not item.is_plain:
+            return
         name = item.terms.connection
         connection = self._connections[name]
         del connection.items[item]
         if not connection.items:
             del self._connections[name]
-        if item in self._by_native:
-            self._let_go(item, number)
+        if item not in connection.odd:
             return
-        self._by_python.remove(item)
-        connection.odd.discard(item)
+        connection.odd.remove(item)
         if not connection.odd:
             self._leave_to_native(connection)
 
@@ -172,7 +181,7 @@ class DeliveryPlan(Generic[P]):
 
     def _asked(self, item: P) -> tuple[Asked, tuple[str, Demands]] | None:
         """Return what a subscription asks for; None if the native core does not know all of it."""
-        if self._native is None or not item.is_plain:
+        if self._native is None:
             return None
         asked, demands = asked_of(item), demands_of(item.engine.filter)
         return None if asked is None or demands is None else (asked, (item.engine.filter.text, demands))

@@ -87,6 +87,16 @@ def test_the_subscriptions_of_a_connection_are_of_one_core() -> None:
     assert len(plan.deliver(0, [CHANGE], 0)[1]) == 2
 
 
+def test_a_subscription_that_shares_no_messages_leaves_the_others_where_they_are() -> None:
+    """A conflated one is Python's, and the plain ones of its connection are the native core's."""
+    conflated, plain = Item(is_plain=False), Item(sid="t")
+    plan = planned(conflated, plain)
+    assert [item for item, _ in plan.to_others(ChangeView(CHANGE))] == [conflated]
+    assert [item for item, _ in plan.left_by_native(ChangeView(CHANGE))] == [plain]
+    plan.remove(conflated)
+    assert (plan.has_native, plan.has_others) == (True, False)
+
+
 def test_a_filter_of_too_many_fields_is_left_to_python() -> None:
     """Each change is searched for all fields that filters name."""
     items = [Item(f"c{number}", filter=f"/f{number} = 1") for number in range(70)]
