@@ -60,14 +60,14 @@ SECONDS_MAX = 120.0
 
 
 MEASURED = (
-    f"connects/s, {CLIENTS:,} at once",
+    f"connects/s of {CLIENTS:,}, {CONNECTING_MAX} at a time",
     "KB of memory for each",
     f"p99 of {EARLY} others meanwhile, ms",
     f"median at {RATE:,} messages/s, ms",
     f"p99 at {RATE:,} messages/s, ms",
     f"µs CPU a message at {RATE:,} messages/s",
-    "messages/s at most",
-    "µs CPU a message at most",
+    "messages/s at full rate",
+    "µs CPU a message at full rate",
 )
 """What each of the `Figures` is."""
 
