@@ -103,7 +103,7 @@ class FanoutRunner(Runner[FanoutOutput]):
             # Changes between the committed position and this event are gone, usually because the fanout was stopped
             # for longer than Kafka keeps them. Readers would never learn of them, so stop and let an operator decide.
             # If the topic is a new one, a new runner loads it instead.
-            self._changes.require_same((self._source.changes, number))
+            self._changes.require_same([(self._source.changes, number)])
             raise SowlineError(
                 "gap",
                 f"fanout {self._fanout.name} is at {reader.position} in partition {number}, but the changes after"

@@ -124,9 +124,14 @@ class ChangesDriver:
         for (changes, _), reader in self.readers.items():
             _require_same(changes, reader, ids.get(changes))
 
-    def require_same(self, partition: ChangesPartition) -> None:
-        """Raise `ChangesReplaced` if a partition's topic was deleted and created again since its reader began."""
-        _require_same(partition[0], self.readers[partition], self._cluster.topic_id(partition[0]))
+    def require_same(self, partitions: Iterable[ChangesPartition]) -> None:
+        """Raise `ChangesReplaced` if a topic of these was deleted and created again since its readers began."""
+        ids: dict[str, str] = {}
+        for partition in partitions:
+            changes = partition[0]
+            if changes not in ids:
+                ids[changes] = self._cluster.topic_id(changes)
+            _require_same(changes, self.readers[partition], ids[changes])
 
     def waiting(self) -> str | None:
         """Return a sentence that names the partitions that can't be loaded yet; None if there are none.

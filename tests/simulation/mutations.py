@@ -519,7 +519,7 @@ MISTAKES: dict[str, Mistake] = mistakes_in(globals()) | GATEWAY_MISTAKES | SCHEM
 FOUND_BY: dict[str, int] = {
     "events before forwards": 11,
     "repeat taken": 19,
-    "live one change late": 13,
+    "live one change late": 208,
     "guard not checked": 54,
     "due time not checked": 54,
     "last loaded": 99,

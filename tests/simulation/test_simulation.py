@@ -20,7 +20,7 @@ PORTIONS = range(0, 100, PORTION)
 
 SEEDS_A_MISTAKE = 80
 
-EXAMPLES = (23, 1022, 1601, 3777, 20407, 20704, 439553455, 492846852)
+EXAMPLES = (23, 1022, 1601, 3777, 20407, 20704, 704947, 439553455, 492846852)
 """More seeds that once found a fault: in topics that were lost, with several owners or with a snapshot."""
 
 EXAMPLES_WITH_GATEWAYS = (57, 77, 135)

@@ -249,10 +249,10 @@ def test_a_kafka_that_refuses_an_answer(assigned: AssignedChanges, clock: Any, c
 
 def test_what_is_required_to_be_the_same(assigned: AssignedChanges, cluster: Cluster) -> None:
     """Where it matters at once, it is asked for at once."""
-    assigned.require_same(FIRST)
+    assigned.require_same([FIRST])
     cluster.id = "another"
     with pytest.raises(ChangesReplaced):
-        assigned.require_same(FIRST)
+        assigned.require_same([FIRST])
 
 
 def test_partitions_of_a_group(clock: Any, cluster: Cluster) -> None:
