@@ -244,11 +244,15 @@ class End(NamedTuple):
 
 
 class NoCluster:
-    """A cluster that never answers."""
+    """A cluster whose topics stay the same, and which never answers what it is asked meanwhile."""
 
     def ask(self, topics: object) -> Any:
         """Return a question that stays open."""
         return SimpleNamespace(is_answered=False)
+
+    def topic_id(self, topic: object) -> str:
+        """Return Kafka's id of any topic."""
+        return TOPIC_ID
 
 
 class NoConsumer:
