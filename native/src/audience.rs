@@ -6,8 +6,9 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::plan::{Demands, Filters, put};
+use crate::plan::{Demands, Filters};
 use crate::select::Select;
+use crate::slab::Slab;
 
 /// What a subscription asks for: `sowline.subscriptions.engine.plan.Asked`.
 #[derive(FromPyObject)]
@@ -68,13 +69,12 @@ pub struct Connection {
 }
 
 /// All subscriptions, each found by its filter.
+#[derive(Default)]
 pub struct Audience {
-    pub filters: Filters<usize>,
-    subscribers: Vec<Option<Subscriber>>,
-    free: Vec<usize>,
+    pub filters: Filters,
+    subscribers: Slab<Subscriber>,
     by_number: HashMap<u64, usize>,
-    connections: Vec<Option<Connection>>,
-    free_connections: Vec<usize>,
+    connections: Slab<Connection>,
     by_id: HashMap<usize, usize>,
     /// How many want to know whether the record before a change matched.
     pub looking_back: usize,
@@ -83,34 +83,20 @@ pub struct Audience {
 }
 
 impl Audience {
-    pub fn new() -> Self {
-        Audience {
-            filters: Filters::new(),
-            subscribers: Vec::new(),
-            free: Vec::new(),
-            by_number: HashMap::new(),
-            connections: Vec::new(),
-            free_connections: Vec::new(),
-            by_id: HashMap::new(),
-            looking_back: 0,
-            no_redundant: 0,
-        }
-    }
-
     pub fn subscriber(&self, at: usize) -> &Subscriber {
-        self.subscribers[at].as_ref().expect("it was added")
+        &self.subscribers[at]
     }
 
     pub fn connection(&self, at: usize) -> &Connection {
-        self.connections[at].as_ref().expect("it was added")
+        &self.connections[at]
     }
 
     /// Return more than the highest number of a subscriber, of a connection, and of a filter.
     pub fn sizes(&self) -> (usize, usize, usize) {
         (
-            self.subscribers.len(),
-            self.connections.len(),
-            self.filters.len(),
+            self.subscribers.end(),
+            self.connections.end(),
+            self.filters.end(),
         )
     }
 
@@ -151,9 +137,9 @@ impl Audience {
         };
         self.looking_back += usize::from(subscriber.looks_back());
         self.no_redundant += usize::from(subscriber.no_redundant);
-        let at = put(&mut self.subscribers, &mut self.free, subscriber);
+        let at = self.subscribers.put(subscriber);
         self.by_number.insert(number, at);
-        self.filters.get_mut(filter).subscribers.push(at);
+        self.filters.join(filter, at);
         true
     }
 
@@ -162,23 +148,15 @@ impl Audience {
         let Some(at) = self.by_number.remove(&number) else {
             return;
         };
-        let gone = self.subscribers[at].take().expect("it was added");
-        self.free.push(at);
+        let gone = self.subscribers.take(at);
         self.looking_back -= usize::from(gone.looks_back());
         self.no_redundant -= usize::from(gone.no_redundant);
-        let subscribers = &mut self.filters.get_mut(gone.filter).subscribers;
-        subscribers.retain(|one| *one != at);
-        if subscribers.is_empty() {
-            self.filters.leave(gone.filter);
-        }
-        let connection = self.connections[gone.connection]
-            .as_mut()
-            .expect("it was added");
+        self.filters.leave(gone.filter, at);
+        let connection = &mut self.connections[gone.connection];
         connection.subscribers -= 1;
         if connection.subscribers == 0 {
             self.by_id.remove(&connection.id);
-            self.connections[gone.connection] = None;
-            self.free_connections.push(gone.connection);
+            self.connections.take(gone.connection);
         }
     }
 
@@ -186,8 +164,7 @@ impl Audience {
     fn connect(&mut self, to: Bound<'_, PyAny>) -> usize {
         let id = to.as_ptr() as usize;
         if let Some(&known) = self.by_id.get(&id) {
-            let connection = self.connections[known].as_mut().expect("it was added");
-            connection.subscribers += 1;
+            self.connections[known].subscribers += 1;
             return known;
         }
         let connection = Connection {
@@ -195,11 +172,7 @@ impl Audience {
             id,
             subscribers: 1,
         };
-        let at = put(
-            &mut self.connections,
-            &mut self.free_connections,
-            connection,
-        );
+        let at = self.connections.put(connection);
         self.by_id.insert(id, at);
         at
     }

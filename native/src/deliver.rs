@@ -1,39 +1,19 @@
 //! The messages of changes to live subscriptions: `sowline.subscriptions.engine.deliver`, for those that a
 //! `sowline.subscriptions.engine.plan.DeliveryPlan` leaves to the native core.
 
-use std::sync::Arc;
-
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::audience::{Asked, Audience, Subscriber};
 use crate::change_message::{Sent, Topic, push_prefix, push_suffix};
-use crate::difference::Difference;
 use crate::layout::Layout;
+use crate::outcome::{Bodies, Deltas, Outcome};
 use crate::plan::Demands;
 use crate::position::Position;
-use crate::select::Select;
 
 /// The `op` of a change of a group, which may change only its states.
 const PARTIALS: &str = "partials";
-
-/// What a subscriber learns of a change.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Entered,
-    Updated,
-    Left,
-}
-
-impl Outcome {
-    fn command(self) -> &'static [u8] {
-        match self {
-            Outcome::Left => b"oof",
-            _ => b"publish",
-        }
-    }
-}
 
 /// One message of a change: subscriptions of one connection that it is for, at least one.
 struct Outgoing {
@@ -41,12 +21,6 @@ struct Outgoing {
     is_delta: bool,
     first: usize,
     others: Vec<usize>,
-}
-
-/// The delta of a change for one select list.
-struct Delta {
-    select: Option<Arc<Select>>,
-    found: Difference,
 }
 
 /// The messages of a batch to one connection, and the names of the subscriptions that each is for.
@@ -75,7 +49,7 @@ impl DeliveryPlan {
             topic: Topic { name: topic, log },
             keys,
             is_conflated,
-            audience: Audience::new(),
+            audience: Audience::default(),
             marks: Marks::default(),
         }
     }
@@ -101,10 +75,10 @@ impl DeliveryPlan {
     }
 
     /// Make the messages of changes from `start` on, up to the first that is left to Python.
-    fn deliver<'py>(
+    fn deliver(
         &mut self,
         partition: i64,
-        changes: &Bound<'py, PyList>,
+        changes: &Bound<'_, PyList>,
         start: usize,
     ) -> PyResult<Delivered> {
         let mut batch = Batch {
@@ -173,7 +147,7 @@ struct Found {
     due: Vec<(u64, usize, Outcome)>,
     outgoing: Vec<Outgoing>,
     reached: Vec<usize>,
-    deltas: Vec<Delta>,
+    deltas: Deltas,
     message: Vec<u8>,
 }
 
@@ -270,7 +244,7 @@ impl Batch<'_> {
         for &filter in &*now {
             marks.matched_now[filter] = marks.change;
             let was_in = marks.matched_before[filter] == marks.change;
-            for &at in &audience.filters.get(filter).subscribers {
+            for &at in audience.filters.subscribers(filter) {
                 let subscriber = audience.subscriber(at);
                 let is_held = was_in && subscriber.looks_back();
                 let outcome = if is_held {
@@ -285,7 +259,7 @@ impl Batch<'_> {
             if marks.matched_now[filter] == marks.change {
                 continue;
             }
-            for &at in &audience.filters.get(filter).subscribers {
+            for &at in audience.filters.subscribers(filter) {
                 let subscriber = audience.subscriber(at);
                 if !subscriber.oof {
                     continue;
@@ -317,7 +291,7 @@ impl Batch<'_> {
             let subscriber = self.plan.audience.subscriber(at);
             let is_delta = subscriber.sends_deltas && outcome == Outcome::Updated;
             if is_delta {
-                let delta = delta_of(deltas, bodies, self.plan.keys, &subscriber.form.select)?;
+                let delta = deltas.of(bodies, self.plan.keys, &subscriber.form.select)?;
                 if subscriber.no_empties && !delta.is_changed {
                     continue;
                 }
@@ -325,37 +299,29 @@ impl Batch<'_> {
             reached.push(at);
             let slots = &mut self.marks.slots[usize::from(outcome == Outcome::Left)];
             let (change, slot) = &mut slots[subscriber.connection];
-            if *change != self.marks.change {
+            let is_first = *change != self.marks.change;
+            if is_first {
                 (*change, *slot) = (self.marks.change, outgoing.len());
-                outgoing.push(Outgoing {
-                    outcome,
-                    is_delta,
-                    first: at,
-                    others: Vec::new(),
-                });
-                continue;
             }
-            let is_alike = |one: &Outgoing| {
+            let alike = outgoing[*slot..].iter_mut().find(|one| {
                 let first = self.plan.audience.subscriber(one.first);
                 one.is_delta == is_delta
                     && one.outcome.command() == outcome.command()
                     && first.connection == subscriber.connection
                     && first.form == subscriber.form
-            };
-            if is_alike(&outgoing[*slot]) {
-                outgoing[*slot].others.push(at);
-            } else if !subscriber.shares {
-                // A message for several forms has the fields that any of them wants.
-                return None;
-            } else if let Some(alike) = outgoing[*slot..].iter_mut().find(|one| is_alike(one)) {
+            });
+            if let Some(alike) = alike {
                 alike.others.push(at);
-            } else {
+            } else if is_first || subscriber.shares {
                 outgoing.push(Outgoing {
                     outcome,
                     is_delta,
                     first: at,
                     others: Vec::new(),
                 });
+            } else {
+                // A message for several forms has the fields that any of them wants.
+                return None;
             }
         }
         Some(())
@@ -390,23 +356,20 @@ impl Batch<'_> {
                 .chain(&one.others)
                 .map(|at| &audience.subscriber(*at).sid[..])
                 .collect();
-            let delta = match one.is_delta {
-                true => Some(delta_of(
-                    deltas,
-                    bodies,
-                    self.plan.keys,
-                    &first.form.select,
-                )?),
-                false => None,
+            let delta = if one.is_delta {
+                Some(deltas.of(bodies, self.plan.keys, &first.form.select)?)
+            } else {
+                None
             };
+            let whole = bodies.sent(one.outcome, self.plan.is_conflated);
             let removed = delta.map(|delta| &delta.removed[..]);
             let why = (one.outcome == Outcome::Left).then_some(reason);
             let mut selected = Vec::new();
             let body = match (delta, &first.form.select) {
                 (Some(delta), _) => &delta.body[..],
-                (None, None) => self.plan.body(bodies, one.outcome)?,
+                (None, None) => whole?,
                 (None, Some(select)) => {
-                    select.apply(self.plan.body(bodies, one.outcome)?, &mut selected)?;
+                    select.apply(whole?, &mut selected)?;
                     &selected
                 }
             };
@@ -452,50 +415,6 @@ impl Batch<'_> {
         }
         Ok(())
     }
-}
-
-/// A record before and after a change.
-struct Bodies<'a> {
-    now: Option<&'a [u8]>,
-    before: Option<&'a [u8]>,
-}
-
-impl Plan<'_> {
-    /// Return the record of a message that is no delta.
-    fn body<'a>(&self, bodies: &Bodies<'a>, outcome: Outcome) -> Option<&'a [u8]> {
-        match outcome {
-            Outcome::Left if self.is_conflated => bodies.before,
-            _ => bodies.now.or(bodies.before),
-        }
-    }
-}
-
-/// Return the delta of a change for a select list; None if only Python can tell.
-fn delta_of<'d>(
-    deltas: &'d mut Vec<Delta>,
-    bodies: &Bodies<'_>,
-    keys: &[Vec<String>],
-    select: &Option<Arc<Select>>,
-) -> Option<&'d Difference> {
-    if let Some(known) = deltas.iter().position(|one| one.select == *select) {
-        return Some(&deltas[known].found);
-    }
-    let (before, now) = (bodies.before?, bodies.now?);
-    let mut found = Difference::default();
-    match select {
-        None => found.find(before, now, keys)?,
-        Some(select) => {
-            let (mut held, mut given) = (Vec::new(), Vec::new());
-            select.apply(before, &mut held)?;
-            select.apply(now, &mut given)?;
-            found.find(&held, &given, keys)?;
-        }
-    }
-    deltas.push(Delta {
-        select: select.clone(),
-        found,
-    });
-    deltas.last().map(|delta| &delta.found)
 }
 
 /// Return whether two messages have the same bytes.

@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use crate::demand::{Found, Key, Number, spelled};
 use crate::json::{Kind, Value, member_value};
 use crate::layout::{Layout, Numbers};
+use crate::slab::Slab;
 
 /// How many paths are read of a record; filters on others are Python's.
 const PATHS_MAX: usize = 64;
 
 /// What a filter demands of one field.
-pub struct Equality {
+struct Equality {
     path: usize,
     keys: Vec<Key>,
 }
@@ -23,13 +24,13 @@ struct Range {
 }
 
 /// A filter: all of its demands are met where it is TRUE.
-pub struct Filter<S> {
+struct Filter {
     text: String,
     equalities: Vec<Equality>,
     ranges: Vec<Range>,
     home: Home,
     /// Its subscriptions.
-    pub subscribers: Vec<S>,
+    subscribers: Vec<usize>,
 }
 
 /// Where a filter is found.
@@ -105,44 +106,32 @@ struct Place {
     table: Table,
 }
 
-/// Filters, each with its subscriptions.
-pub struct Filters<S> {
-    filters: Vec<Option<Filter<S>>>,
-    free: Vec<usize>,
+/// Filters, each with the numbers of its subscriptions.
+#[derive(Default)]
+pub struct Filters {
+    filters: Slab<Filter>,
     by_text: HashMap<String, usize>,
     everywhere: Vec<usize>,
-    places: Vec<Option<Place>>,
-    free_places: Vec<usize>,
+    places: Slab<Place>,
     names: Numbers,
 }
 
 /// A filter's demands as Python names them: paths and keys, and paths, lows and highs.
 pub type Demands = (Vec<(Vec<String>, Vec<Key>)>, Vec<(Vec<String>, f64, f64)>);
 
-impl<S> Filters<S> {
-    pub fn new() -> Self {
-        Filters {
-            filters: Vec::new(),
-            free: Vec::new(),
-            by_text: HashMap::new(),
-            everywhere: Vec::new(),
-            places: Vec::new(),
-            free_places: Vec::new(),
-            names: Numbers::default(),
-        }
-    }
-
+impl Filters {
     /// Return more than the highest number of a filter.
-    pub fn len(&self) -> usize {
-        self.filters.len()
+    pub fn end(&self) -> usize {
+        self.filters.end()
     }
 
-    pub fn get(&self, filter: usize) -> &Filter<S> {
-        self.filters[filter].as_ref().expect("it is in the index")
+    pub fn subscribers(&self, filter: usize) -> &[usize] {
+        &self.filters[filter].subscribers
     }
 
-    pub fn get_mut(&mut self, filter: usize) -> &mut Filter<S> {
-        self.filters[filter].as_mut().expect("it is in the index")
+    /// Add a subscription to a filter.
+    pub fn join(&mut self, filter: usize, subscriber: usize) {
+        self.filters[filter].subscribers.push(subscriber);
     }
 
     /// Return the number of a filter, which is added if it is new; None if it demands too many paths.
@@ -152,7 +141,7 @@ impl<S> Filters<S> {
         }
         let (equalities, ranges) = demands;
         let paths = equalities.len() + ranges.len();
-        if self.places.iter().flatten().count() + paths > PATHS_MAX {
+        if self.places.iter().count() + paths > PATHS_MAX {
             return None;
         }
         let equalities: Vec<_> = equalities
@@ -170,8 +159,7 @@ impl<S> Filters<S> {
                 high,
             })
             .collect();
-        let next = self.free.last().copied().unwrap_or(self.filters.len());
-        let home = self.settle(next, &equalities, &ranges);
+        let home = self.settle(self.filters.next(), &equalities, &ranges);
         let filter = Filter {
             text: text.to_owned(),
             equalities,
@@ -179,7 +167,7 @@ impl<S> Filters<S> {
             home,
             subscribers: Vec::new(),
         };
-        let number = put(&mut self.filters, &mut self.free, filter);
+        let number = self.filters.put(filter);
         self.by_text.insert(text.to_owned(), number);
         Some(number)
     }
@@ -187,7 +175,7 @@ impl<S> Filters<S> {
     /// Put a filter where it is found: by the equality with the smallest buckets, so that values common to most
     /// filters do not fill one.
     fn settle(&mut self, number: usize, equalities: &[Equality], ranges: &[Range]) -> Home {
-        let table = |path: usize| &self.places[path].as_ref().expect("it is used").table;
+        let table = |path: usize| &self.places[path].table;
         let crowds = equalities
             .iter()
             .map(|one| (table(one.path).crowd(&one.keys), one.keys.len()));
@@ -208,10 +196,17 @@ impl<S> Filters<S> {
         Home::Range
     }
 
-    /// Remove a filter.
-    pub fn leave(&mut self, number: usize) {
-        let filter = self.filters[number].take().expect("it is in the index");
-        self.free.push(number);
+    /// Remove a subscription from a filter, which leaves with the last one.
+    pub fn leave(&mut self, number: usize, subscriber: usize) {
+        let subscribers = &mut self.filters[number].subscribers;
+        subscribers.retain(|one| *one != subscriber);
+        if subscribers.is_empty() {
+            self.remove(number);
+        }
+    }
+
+    fn remove(&mut self, number: usize) {
+        let filter = self.filters.take(number);
         self.by_text.remove(&filter.text);
         match filter.home {
             Home::Equality(best) => {
@@ -231,25 +226,23 @@ impl<S> Filters<S> {
         }
         let paths = filter.equalities.iter().map(|one| one.path);
         for path in paths.chain(filter.ranges.iter().map(|one| one.path)) {
-            let place = self.places[path].as_mut().expect("it is used");
-            place.users -= 1;
-            if place.users == 0 {
-                self.places[path] = None;
-                self.free_places.push(path);
+            self.places[path].users -= 1;
+            if self.places[path].users == 0 {
+                self.places.take(path);
                 self.number_names();
             }
         }
     }
 
     fn table(&mut self, path: usize) -> &mut Table {
-        &mut self.places[path].as_mut().expect("it is used").table
+        &mut self.places[path].table
     }
 
     /// Return the number of a path, which has one more user.
     fn place(&mut self, steps: Vec<String>) -> usize {
-        let is_it = |place: &Option<Place>| place.as_ref().is_some_and(|one| one.steps == steps);
-        if let Some(known) = self.places.iter().position(is_it) {
-            self.places[known].as_mut().expect("it is used").users += 1;
+        let known = self.places.iter().find(|(_, one)| one.steps == steps);
+        if let Some((known, _)) = known {
+            self.places[known].users += 1;
             return known;
         }
         let place = Place {
@@ -258,14 +251,14 @@ impl<S> Filters<S> {
             users: 1,
             table: Table::default(),
         };
-        let number = put(&mut self.places, &mut self.free_places, place);
+        let number = self.places.put(place);
         self.number_names();
         number
     }
 
     fn number_names(&mut self) {
         self.names.clear();
-        for place in self.places.iter_mut().flatten() {
+        for place in self.places.iter_mut() {
             let next = self.names.len();
             let name = place.steps[0].as_bytes().to_vec();
             place.name = *self.names.entry(name).or_insert(next);
@@ -292,11 +285,10 @@ impl<S> Filters<S> {
             fields: &fields,
         };
         found.extend(&self.everywhere);
-        for (path, place) in self.places.iter().enumerate() {
-            let Some(place) = place.as_ref().filter(|place| place.table.is_used()) else {
-                continue;
-            };
-            self.matching_on(&record, path, &place.table, found)?;
+        for (path, place) in self.places.iter() {
+            if place.table.is_used() {
+                self.matching_on(&record, path, &place.table, found)?;
+            }
         }
         Some(())
     }
@@ -344,7 +336,7 @@ impl<S> Filters<S> {
 
     /// Return whether a record meets the demands of a filter but the one by which it was found.
     fn holds(&self, record: &Record<'_, '_>, filter: usize) -> Option<bool> {
-        let filter = self.get(filter);
+        let filter = &self.filters[filter];
         for (at, one) in filter.equalities.iter().enumerate() {
             let is_known = matches!(filter.home, Home::Equality(best) if best == at);
             if !is_known && !record.value(one.path)?.has(&one.keys) {
@@ -367,14 +359,14 @@ impl<S> Filters<S> {
 
 /// The fields of a record that filters demand something of.
 struct Record<'i, 'a> {
-    places: &'i [Option<Place>],
+    places: &'i Slab<Place>,
     fields: &'i [Option<Value<'a>>; PATHS_MAX],
 }
 
 impl<'a> Record<'_, 'a> {
     /// Return the value at a path; None if only Python can read it.
     fn value(&self, path: usize) -> Option<Found<'a>> {
-        let place = self.places[path].as_ref().expect("it is used");
+        let place = &self.places[path];
         let mut value = self.fields[place.name];
         for step in &place.steps[1..] {
             value = match value {
@@ -387,19 +379,5 @@ impl<'a> Record<'_, 'a> {
             };
         }
         Found::read(value)
-    }
-}
-
-/// Put an item where one has left, or behind all; return its number.
-pub fn put<T>(all: &mut Vec<Option<T>>, free: &mut Vec<usize>, item: T) -> usize {
-    match free.pop() {
-        None => {
-            all.push(Some(item));
-            all.len() - 1
-        }
-        Some(at) => {
-            all[at] = Some(item);
-            at
-        }
     }
 }

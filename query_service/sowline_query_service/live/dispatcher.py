@@ -130,8 +130,7 @@ class Dispatcher:
         # change.
         plan, windows = self._plan(topic), list(self._windows.get(name, {}).values())
         batch = _Batch(topic, partition, before, changes)
-        is_traced = any(change.traceparent is not None for change in changes)
-        if plan.has_native and not is_traced:
+        if plan.has_native and all(change.traceparent is None for change in changes):
             share(
                 len(changes),
                 lambda start: self._put_natively(batch, plan, start),

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf, isfinite, isnan, nextafter
 
 from sowline.language.filter import Filter
@@ -44,6 +45,7 @@ class Terms:
     whole: bool
 
 
+@lru_cache(maxsize=1024)
 def terms_of(filter: Filter) -> Terms:
     """Return the terms of a filter."""
     # Folding computes what does not depend on the document. Metadata of the record is not in the document, but
