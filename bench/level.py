@@ -144,7 +144,7 @@ def _until_level(cluster: Cluster, kafka: str, definition: TopicDefinition) -> l
     """Look at where the partitions stand until all of the log is applied, and nothing more is forwarded."""
     positions, began, looks = [(-1, 0)] * PARTITIONS, time.monotonic(), list[Look]()
     while True:
-        ends = cluster.ends(definition.log, range(PARTITIONS))
+        ends = cluster.newest_ends(definition.log, range(PARTITIONS))
         positions = [
             _position(kafka, cluster, definition, number, position)
             for number, position in enumerate(positions)

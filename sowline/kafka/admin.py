@@ -244,6 +244,14 @@ class Cluster:
         """Return the offset behind the last committed record of each partition."""
         return self._offsets(topic, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def newest_ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the offset behind the last record of each partition, committed or not.
+
+        While a transaction is open, records that are written after its first one are between the two ends.
+        """
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._offsets(topic, partitions, latest, IsolationLevel.READ_UNCOMMITTED)
+
     def partitions(self, topic: str) -> int:
         """Return the number of a topic's partitions."""
         return len(self._describe([topic])[topic].partitions)
@@ -316,11 +324,17 @@ class Cluster:
         )
         return {name: about.members for name, about in found.items()}
 
-    def _offsets(self, topic: str, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
+    def _offsets(
+        self,
+        topic: str,
+        partitions: Iterable[int],
+        spec: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[int, int]:
         asked = {TopicPartition(topic, partition): spec for partition in partitions}
 
         def ask() -> dict[int, int]:
-            futures = self._admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
+            futures = self._admin.list_offsets(asked, isolation_level=isolation)
             try:
                 return {
                     topic_partition.partition: known_offset(topic_partition, wait_for_result(future))

@@ -71,6 +71,10 @@ class Broker:
         """Return the offset behind the last committed record of each partition."""
         return self._offsets(topic, dict.fromkeys(range(partitions), self._spec.latest()))
 
+    def newest_ends(self, topic: str, partitions: int) -> Offsets:
+        """Return the offset behind the last record of each partition, committed or not."""
+        return self._offsets(topic, dict.fromkeys(range(partitions), self._spec.latest()), "READ_UNCOMMITTED")
+
     def since(self, topic: str, times: Mapping[int, int]) -> dict[int, int | None]:
         """Return the offset of the first record with this time (ms) or a later one, in each partition."""
         found = self._offsets(topic, {p: self._spec.forTimestamp(time) for p, time in times.items()})
@@ -80,13 +84,13 @@ class Broker:
     def _spec(self) -> Any:
         return self._jvm.org.apache.kafka.clients.admin.OffsetSpec
 
-    def _offsets(self, topic: str, specs: Mapping[int, Any]) -> Offsets:
+    def _offsets(self, topic: str, specs: Mapping[int, Any], isolation: str = "READ_COMMITTED") -> Offsets:
         asked = self._jvm.java.util.HashMap()
         asked_partitions = {p: self._jvm.org.apache.kafka.common.TopicPartition(topic, p) for p in specs}
         for partition, spec in specs.items():
             asked.put(asked_partitions[partition], spec)
-        committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
-        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
+        level = self._jvm.org.apache.kafka.common.IsolationLevel.valueOf(isolation)
+        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(level)
         found = self._admin.listOffsets(asked, options).all().get()
         return {partition: int(found.get(at).offset()) for partition, at in asked_partitions.items()}
 

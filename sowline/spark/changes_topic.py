@@ -8,7 +8,7 @@ event names as its predecessor.
 import json
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -153,10 +153,15 @@ class ChangesTopic:
         if moment >= time.time() * 1000:
             raise invalid_bookmark(f"expected a past time, got {_utc(moment)}")
         starts = self._broker.starts(self.log, self.partitions)
+        newest = self._broker.newest_ends(self.log, self.partitions)
         ends = self._broker.ends(self.log, self.partitions)
         later = self._broker.since(self.log, dict.fromkeys(range(self.partitions), moment + 1))
         firsts = {p: ends[p] if offset is None else offset for p, offset in later.items()}
         positions = {p: self._before(p, first, starts[p], moment) for p, first in firsts.items()}
+        # A record that follows the first of an open transaction is not there for `since`, however old it is.
+        for p, offset in later.items():
+            if offset is None and ends[p] < newest[p]:
+                self._refuse_unapplied(p, ends[p])
         self._require_applied(firsts)
         return self._proven(positions, dict.fromkeys(range(self.partitions), moment))
 
@@ -181,11 +186,14 @@ class ChangesTopic:
         left = self._log_records(self._next, ends).limit(1).collect()
         if left:
             (record,) = left
-            raise SowlineError(
-                "behind",
-                f"expected the log {self.log} to be applied up to that time, but {record['partition']}@"
-                f"{record['offset']} is not yet: wait and try again",
-            )
+            self._refuse_unapplied(record["partition"], record["offset"])
+
+    def _refuse_unapplied(self, number: int, offset: int) -> NoReturn:
+        raise SowlineError(
+            "behind",
+            f"expected the log {self.log} to be applied up to that time, but {number}@{offset} is not yet: wait and"
+            " try again",
+        )
 
     def _log_records(self, starts: Offsets, ends: Offsets) -> DataFrame:
         options = kafka_options(self._kafka, self.log, self._options, offsets_json(self.log, starts))

@@ -384,17 +384,17 @@ class System:
     def wait_settled(self, url: str, topic: str) -> dict[int, int]:
         """Wait until a query service has all that the log's records lead to; returns the ends of the log.
 
-        What a log record makes may be more log records, in other partitions: the log must have stood still meanwhile.
+        A log record may make others in other partitions. Until Kafka has written their commit, the committed end is
+        before all that follows them: the newest ends must stand still meanwhile.
         """
         definition = self.topic(topic)
-        partitions = range(definition.partitions)
 
         def settled() -> dict[int, int] | None:
-            ends = self.cluster.ends(definition.log, partitions)
+            ends = self.cluster.newest_ends(definition.log, range(definition.partitions))
             held = self.bookmark(url, topic)
             if any(held.get(p, (-1, 0))[0] < end - 1 for p, end in ends.items()):
                 return None
-            return ends if self.cluster.ends(definition.log, partitions) == ends else None
+            return ends if self.cluster.newest_ends(definition.log, ends) == ends else None
 
         return wait_for(settled, f"all of {topic}'s log to be applied")
 

@@ -90,7 +90,7 @@ def settle(rig: Rig, materializer: Materializer, count: int) -> None:
     """Wait until so many partitions are read to their ends, with all that was forwarded meanwhile."""
 
     def settled() -> bool:
-        ends = rig.cluster.ends(rig.topic.log, range(count))
+        ends = rig.cluster.newest_ends(rig.topic.log, range(count))
         return positions(materializer) == {partition: end - 1 for partition, end in ends.items()}
 
     wait_for(settled, "all to be applied")

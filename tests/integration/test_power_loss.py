@@ -151,7 +151,7 @@ def is_level(rig: Rig, materializer: Materializer) -> bool:
     """Tell whether all partitions are open, and all that the log holds is applied."""
     worker = materializer._worker
     positions = {} if worker is None else worker.statistics().positions
-    ends = rig.cluster.ends(rig.topic.log, range(PARTITIONS))
+    ends = rig.cluster.newest_ends(rig.topic.log, range(PARTITIONS))
     found = {
         topic_partition[1]: Position.parse(text).offset + 1 for topic_partition, text in positions.items()
     }

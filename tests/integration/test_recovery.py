@@ -144,7 +144,7 @@ class Rig:
         """Wait until a worker has applied everything, and what that forwarded; returns what it says then."""
 
         def settled() -> WorkerStatistics | None:
-            ends = self.cluster.ends(self.topic.log, range(PARTITIONS))
+            ends = self.cluster.newest_ends(self.topic.log, range(PARTITIONS))
             now = worker.statistics()
             at = {
                 topic_partition: Position.parse(text).offset + 1
@@ -152,7 +152,7 @@ class Rig:
             }
             done = {topic_partition[1]: offset for topic_partition, offset in at.items()}
             done |= {partition: ends[partition] for (_, partition) in now.stopped}
-            same = self.cluster.ends(self.topic.log, range(PARTITIONS)) == ends
+            same = self.cluster.newest_ends(self.topic.log, range(PARTITIONS)) == ends
             return now if done == ends and same else None
 
         return wait_for(settled, "everything to be applied")

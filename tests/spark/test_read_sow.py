@@ -208,8 +208,7 @@ def test_times(spark: SparkSession, kafka: str, prefix: str) -> None:
     written.write(*story.events)
 
     def at(ms: int) -> State:
-        text = time.strftime("%Y%m%dT%H%M%S", time.gmtime(ms // 1000)) + f".{ms % 1000:03}Z"
-        return state_of(read_sow(spark, written.log, text, schema=SCHEMA, kafka=kafka))
+        return state_of(read_sow(spark, written.log, _time_text(ms), schema=SCHEMA, kafka=kafka))
 
     assert at(before) == {}
     assert at(between) == {"b": (0, "0@0"), "a": (1, "0@1")}
@@ -220,6 +219,25 @@ def test_times(spark: SparkSession, kafka: str, prefix: str) -> None:
     assert error.value.reason == "behind"
     with pytest.raises(SowlineError, match="a past time"):
         at(_instant() + HOUR)
+
+
+def test_a_time_with_an_open_transaction(spark: SparkSession, kafka: str, prefix: str) -> None:
+    """What it hides may be of that time: the state is not known before the transaction ends."""
+    written = Written(kafka, f"{prefix}orders")
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": f"{written.log}-forwards"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(written.log, b"{}", partition=0)
+    assert producer.flush(30) == 0
+    written.append(2)
+    with pytest.raises(SowlineError, match="0@0 is not yet") as error:
+        read_sow(spark, written.log, _time_text(_instant()), schema=SCHEMA, kafka=kafka)
+    assert error.value.reason == "behind"
+    producer.abort_transaction(30)
+
+
+def _time_text(ms: int) -> str:
+    return time.strftime("%Y%m%dT%H%M%S", time.gmtime(ms // 1000)) + f".{ms % 1000:03}Z"
 
 
 def _instant() -> int:

@@ -59,6 +59,7 @@ CALLS: dict[str, Callable[[Cluster], Any]] = {
     "partitions": lambda cluster: cluster.partitions("orders"),
     "starts": lambda cluster: cluster.starts("orders", range(2)),
     "ends": lambda cluster: cluster.ends("orders", range(2)),
+    "newest_ends": lambda cluster: cluster.newest_ends("orders", range(2)),
     "offset_at": lambda cluster: cluster.offset_at("orders", 1, 1000),
     "offsets_at": lambda cluster: cluster.offsets_at("orders", range(2), 1000),
     "is_empty_group": lambda cluster: cluster.is_empty_group("workers"),
